@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line where no console script is installed: `python -m pyflinklike state ...`."""
+"""The command line without an installed console script: `python -m pyflinklike state ...`."""
 
 import sys
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about a user's argument that every room asks, so that all mean the same by them.
+"""Questions about a user's argument, asked in the same sense everywhere.
 
-In Python a bool is an int.  Where a program gives a count, a time or a limit it is a mistake:
-`True` would pass for 1.  A numpy scalar is neither an int nor a float here; where one is
-welcome, `pyflinklike.types.base.plain` makes it Python's own first.
+In Python a bool is an int.  As a count, a time or a limit it is a mistake: `True` would pass for 1.
+A numpy scalar is neither an int nor a float here; code that accepts one makes it Python's own
+first, by `plain` of the types.
 
-They only answer.  What is raised, and in which words, is for those who ask.
+These functions only answer.  The caller chooses the error and its words.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ __all__ = ["install", "is_int", "is_int64", "is_number"]
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """Whether it is an int, and no bool."""
+    """Return whether a value is an int and no bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_int64(value: object) -> TypeGuard[int]:
-    """Whether it is an int, and no bool, that fits in 64 bits with its sign."""
+    """Return whether a value is an int of 64 bits with sign, and no bool."""
     return is_int(value) and -(2**63) <= value < 2**63
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is an int or a float (be it infinite or NaN), and no bool."""
+    """Return whether a value is an int or a float (also infinite or NaN), and no bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra of this package, for messages.
-
-    The package is not published yet: this is the one place to change once it is.
+    """Return the command that installs an extra of this package, for messages.
 
     Args:
         extra: For example "rocksdb".
     """
+    # The package is not published yet: this is the one place to change once it is.
     return f"pip install '.[{extra}]' in a checkout of pyflinklike"

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time as the runtime sees it: a clock that only its host may move.
 
-Nothing below a host reads a wall clock.  A host owns one `Clock`, assigns
-`processing_time` and `watermark` between calls, and leaves it alone during a
-call, so that every decision within one call is taken at one instant and a
-retried micro-batch decides as its first attempt did.  Code that no host runs, such as a
-view, takes a function that tells the time; its default is `wall_clock`.
+Nothing below a host reads a wall clock.  A host owns one `Clock`, assigns `processing_time` and
+`watermark` between calls, and leaves it alone during a call.  So every decision within one call is
+taken at one instant, and a retried micro-batch decides as its first attempt did.  Code that no host
+runs, such as a view, takes a function that returns the time, by default `wall_clock`.
 
-All instants and durations are integers of milliseconds.  `to_milliseconds`
-is the border: it takes PyFlink's `Time` and `Duration` as well as Python's
-`timedelta`.
+All instants and durations are integers of milliseconds.  `to_milliseconds` is the border: it takes
+PyFlink's `Time` and `Duration` as well as Python's `timedelta`.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ MAX_WATERMARK = 2**63 - 1
 
 
 class TimeDomain(Enum):
-    """Which clock a timer follows, as `pyflink.datastream.TimeDomain`."""
+    """The clock that a timer follows, as `pyflink.datastream.TimeDomain`."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
@@ -58,8 +56,8 @@ class Clock:
 
     Args:
         processing_time: The wall clock, frozen for the length of a call.
-        watermark: How far event time has come.
-        timestamp: Of the element being processed; None where it has none, and in a timer.
+        watermark: The time that event time has reached.
+        timestamp: The event time of the current element; None without one, and while timers fire.
     """
 
     _processing_time: int = 0
@@ -71,7 +69,7 @@ class Clock:
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, frozen for the length of a call."""
+        """The wall clock in ms, frozen for the length of a call."""
         return self._processing_time
 
     @processing_time.setter
@@ -81,7 +79,7 @@ class Clock:
 
     @property
     def watermark(self) -> int:
-        """How far event time has come."""
+        """The time that event time has reached, in ms."""
         return self._watermark
 
     @watermark.setter
@@ -90,11 +88,9 @@ class Clock:
         self._tell()
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """Have `moved` called now and whenever either time is assigned.
-
-        For code that would otherwise ask for the time at every record.  An assigned timestamp is not
-        announced: there is one for every record.
-        """
+        """Call `moved` now, and whenever the host assigns one of the two times."""
+        # This saves its users a look at the time for every record.  So a timestamp is not announced:
+        # every record has one.
         self._watchers.append(moved)
         moved()
 
@@ -115,35 +111,35 @@ class Time:
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
-        """A length of so many ms."""
+        """Make a length of a number of ms."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> Time:
-        """A length of so many seconds."""
+        """Make a length of a number of seconds."""
         return Time(seconds * 1_000)
 
     @staticmethod
     def minutes(minutes: int) -> Time:
-        """A length of so many minutes."""
+        """Make a length of a number of minutes."""
         return Time(minutes * 60_000)
 
     @staticmethod
     def hours(hours: int) -> Time:
-        """A length of so many hours."""
+        """Make a length of a number of hours."""
         return Time(hours * 3_600_000)
 
     @staticmethod
     def days(days: int) -> Time:
-        """A length of so many days."""
+        """Make a length of a number of days."""
         return Time(days * 86_400_000)
 
     def to_milliseconds(self) -> int:
-        """The length in ms."""
+        """Return the length in ms."""
         return self._milliseconds
 
     def __reduce__(self) -> tuple[type[Time], tuple[int]]:
-        """Pickle the call that makes it, not how it keeps its field."""
+        """Pickle the call that makes this instead of its field."""
         return Time, (self._milliseconds,)
 
     def __str__(self) -> str:
@@ -162,56 +158,56 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """A length of so many days."""
+        """Make a length of a number of days."""
         return Duration(days * 86_400_000_000_000)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """A length of so many hours."""
+        """Make a length of a number of hours."""
         return Duration(hours * 3_600_000_000_000)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """A length of so many minutes."""
+        """Make a length of a number of minutes."""
         return Duration(minutes * 60_000_000_000)
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """A length of so many seconds."""
+        """Make a length of a number of seconds."""
         return Duration(seconds * 1_000_000_000)
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """A length of so many ms."""
+        """Make a length of a number of ms."""
         return Duration(millis * 1_000_000)
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """A length of so many ns."""
+        """Make a length of a number of ns."""
         return Duration(nanos)
 
     def to_milliseconds(self) -> int:
-        """The length in whole ms, rounded down as Java's Duration.toMillis."""
+        """Return the length in whole ms, rounded down as by Java's Duration.toMillis."""
         return self._nanoseconds // 1_000_000
 
     def __reduce__(self) -> tuple[type[Duration], tuple[int]]:
-        """Pickle the call that makes it, not how it keeps its field."""
+        """Pickle the call that makes this instead of its field."""
         return Duration, (self._nanoseconds,)
 
 
 DurationLike = Union[Time, Duration, timedelta, int]
-"""What a user may give for a length of time; an int is ms."""
+"""The types that a length of time may have; an int is ms."""
 
 
 def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
-    """The length in whole ms.
+    """Return a length of time in whole ms.
 
     Args:
         length: A `Time`, `Duration`, `timedelta`, or an int of ms.
-        what: What is being measured, for the message.
+        what: The name of the argument, for the message.
 
     Raises:
-        DeclarationTypeError: It is none of these (a bool is not an int).
+        DeclarationTypeError: The length has another type (a bool is no int here).
     """
     if isinstance(length, (Time, Duration)):
         milliseconds = length.to_milliseconds()
@@ -229,5 +225,5 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
 
 
 def wall_clock() -> int:
-    """The system's time in ms since the epoch."""
+    """Return the system's time in ms since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors: the packages that users import from, whatever modules lie behind them.
 
-`pin` gives the public classes and functions of a door the door's name as their `__module__`,
-as trio does.  So tracebacks and `repr` show the name a user knows; and so does a pickle, which
-finds a class by its module and name.  Modules may move behind a door, and what was pickled
-before can still be read.
+`pin` gives the public classes and functions of a door the door's name as their `__module__`, as
+trio does.  So tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its
+module and name, so modules may move behind a door, and older pickles can still be read.
 
-Two things look into the module that `__module__` names.  `typing.get_type_hints` wants there
-the names that annotations of a class use; so `pin` resolves these first.
-`inspect.getsource` of a pinned class wants its text there, which no door has; it raises
-`OSError`, as for trio's classes.  That of any function or method is found.
+Two functions look into the module that `__module__` names.  `typing.get_type_hints` looks there
+for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks
+there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
+still finds the text of functions and methods.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DOORS: Final = frozenset(
         "pyflinklike.datastream",
         "pyflinklike.datastream.connectors",
         "pyflinklike.datastream.connectors.kafka",
-        "pyflinklike.errors",  # it defines what it shows
+        "pyflinklike.errors",  # a module that defines the classes it shows
         "pyflinklike.folds",
         "pyflinklike.joins",
         "pyflinklike.kafka",
@@ -51,13 +50,13 @@ DOORS: Final = frozenset(
 
 
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
-    """Let what a door shows say that it is defined there; last line of the door's module.
+    """Give the public names of a door the door as their module; call it last in the door's module.
 
-    What another door shows already stays that one's.
+    A name that another door has shown before keeps that door.
 
     Args:
         door: The module's `globals()`.
-        hidden: What is not public, but named in pickles: a door has it without showing it.
+        hidden: Functions and classes that are not public, but that pickles name.
     """
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
@@ -65,12 +64,12 @@ def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
 
 
 def _pin(shown: Any, door: str) -> None:
-    """Pin a class with all that is nested in it, or a function."""
+    """Pin a class with everything nested in it, or a function."""
     if not isinstance(shown, (type, FunctionType)) or not _is_behind_a_door(shown.__module__):
         return
     if isinstance(shown, type):
         _resolve_annotations(shown)
-        # From Python 3.13 on it is read as a line of the module that `__module__` names.
+        # Python 3.13 and newer read it as a line of the module that `__module__` names.
         if "__firstlineno__" in vars(shown):
             del shown.__firstlineno__  # type: ignore[attr-defined]
         for member in vars(shown).values():
@@ -85,7 +84,7 @@ def _is_behind_a_door(module: str) -> bool:
 
 
 def _resolve_annotations(cls: type) -> None:
-    """Make types of the texts that annotate a class, while its module can still be told."""
+    """Replace the annotation texts of a class by types, while its own module is still known."""
     own = inspect.get_annotations(cls)
     if own:
         hints = get_type_hints(cls, include_extras=True)

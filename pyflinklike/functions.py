@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users subclass to fold values, and the base of all their functions."""
+"""The classes that users subclass to fold values, and the base of all user functions."""
 
 from __future__ import annotations
 
@@ -26,33 +26,34 @@ class Function:
     """Base of all user functions."""
 
     def open(self, runtime_context: Any) -> None:
-        """Called once before the first element; obtain the states here.
+        """Prepare the function before its first element, and obtain the states.
 
-        On a Spark stream that is once per Python worker and run of the query: the function
-        stays open from one micro-batch to the next.  There is no current key yet: states can be obtained, not read.
+        On a Spark stream this is called once in each Python worker for a run of the query: the
+        function stays open from one micro-batch to the next.  There is no current key yet, so states
+        can be obtained but not read.
         """
 
     def close(self) -> None:
-        """Called once after the last element; release here what `open` took.
+        """Release what `open` took, once after the last element.
 
-        Not called where a worker is ended, as Spark ends those of a stream.
+        It is not called where Spark ends a worker, as it does with the workers of a stream.
         """
 
 
 class ReduceFunction(Function, ABC, Generic[T]):
     """Folds two values into one of the same type, for `ReducingState`.
 
-    The brackets of `ReduceFunction[int]` tell a type checker what it folds; they are optional.
+    The brackets of `ReduceFunction[int]` tell a type checker the type of the values; they are optional.
     """
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
-        """The fold of what was there and what is added; must be associative."""
+        """Fold the value so far and the next one into one; this must be associative."""
 
     def fixed(self) -> str | None:
-        """What it makes of elements, in words, where a restart may not change that: "sum('n')".
+        """Return a description that a restart may not change, such as "sum('n')".
 
-        None where it cannot be told, as of code of the user's own.
+        None if there is none, as for code of the user.
         """
         return None
 
@@ -67,31 +68,32 @@ class ReduceFunction(Function, ABC, Generic[T]):
 
 @attrs.frozen
 class ReduceFunctionWrapper(ReduceFunction[T]):
-    """A callable as a `ReduceFunction`; equal if it wraps an equal callable.
+    """A callable as a `ReduceFunction`; two are equal if their callables are.
 
     Args:
-        func: Called with what was there and what is added.
+        func: Folds the value so far and the next one.
     """
 
     _func: Callable[[T, T], T]
 
     def reduce(self, value1: T, value2: T) -> T:
-        """What the callable makes of the two."""
+        """Fold two values by the callable."""
         return self._func(value1, value2)
 
 
 def as_reduce_function(
     function: ReduceFunction[T] | Callable[[T, T], T],
 ) -> ReduceFunction[T]:
-    """A `ReduceFunction` as it is; another callable wrapped into one.
+    """Return a `ReduceFunction` as it is, and another callable wrapped into one.
 
     Raises:
-        DeclarationTypeError: It is neither, or a `ReduceFunction` class that was not
-            instantiated (PyFlink wraps that class, and fails at the second element).
+        DeclarationTypeError: The argument is neither, or the class of a `ReduceFunction` instead
+            of an instance.
     """
     if isinstance(function, ReduceFunction):
         return function
     given: Any = function
+    # A class is callable, so PyFlink wraps it, and fails at the second element.
     is_its_class = isinstance(given, type) and issubclass(given, ReduceFunction)
     if callable(given) and not is_its_class:
         return ReduceFunctionWrapper(given)
@@ -103,22 +105,22 @@ def as_reduce_function(
 class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     """Folds values into an accumulator of another type, for `AggregatingState`.
 
-    The brackets of `AggregateFunction[int, Row, float]` tell a type checker what is added, the
-    accumulator and the result; they are optional.
+    The brackets of `AggregateFunction[int, Row, float]` tell a type checker the types of values,
+    accumulator and result; they are optional.
     """
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """A new accumulator that has seen no value."""
+        """Make an accumulator that has seen no value."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """The accumulator with `value` added: the same object, changed, or another."""
+        """Add a value, and return the accumulator: the same object, changed, or another one."""
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """What the state's reader sees; must leave the accumulator unchanged."""
+        """Return the result for readers of the state; this must not change the accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """One accumulator that has seen what both have; may reuse either."""
+        """Merge two accumulators into one, which may be either of them."""

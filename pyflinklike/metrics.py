@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics, under the path that PyFlink has for them."""
+"""Metrics, at PyFlink's path."""
 
 from pyflinklike.api.metrics import Counter, Distribution, Meter, MetricGroup
 

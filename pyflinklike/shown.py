@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How messages show a user's values: never long, and never failing.
+"""User values in messages: never long, and never failing.
 
-Keys, elements, what states and rows hold, and what users' code raised are of any size, and
-their `__repr__` is the user's own code.  Every message shows them through this module;
-`repr` is for names and for what a program declares.
+Keys, elements, the contents of states and rows, and errors of a user's code have any size, and
+their `__repr__` is the user's code.  Every message shows them through this module; `repr` is for
+names and declarations of a program.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BY_REPR: Final[Any] = object.__str__
 
 
 def shown(value: object) -> str:
-    """The `repr` of a user's value, at most some 2,000 characters of it.
+    """Return the `repr` of a user's value, shortened to some 2,000 characters.
 
-    What is left out is shown as `...`: the middle of what is long, the rest of many
-    elements, what is nested deeply.  Where `__repr__` fails, the class is shown.
+    `...` stands for the middle of a long text, for further elements, and for deep nesting.  If
+    `__repr__` fails, the class is shown.
     """
     return _cut(_SHORT.repr(value), _MOST)
 
@@ -48,12 +48,12 @@ def shown_state(name: str) -> str:
 
 
 def shown_error(error: BaseException) -> str:
-    """The class and the message of what a user's code raised, shortened as `shown` does."""
+    """Return the class and message of an error of the user's code, shortened as by `shown`."""
     return f"{type(error).__name__}: {shown_message(error)}"
 
 
 def shown_message(error: BaseException) -> str:
-    """The message of an error that may hold a user's value, shortened as `shown` does."""
+    """Return the message of an error that may hold a user's value, shortened as by `shown`."""
     try:
         return _message(error)
     except Exception as failure:
@@ -61,7 +61,7 @@ def shown_message(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """`str(error)`; where that is the `repr` of an argument, it is made short from the start."""
+    """Return `str(error)`; if that is the `repr` of an argument, it is made short from the start."""
     says, args = type(error).__str__, error.args
     if says is _KEY_ERROR and len(args) == 1:
         return shown(args[0])
@@ -73,12 +73,12 @@ def _message(error: BaseException) -> str:
 
 
 def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) -> str:
-    """The remedy for an argument that is no instance of a class: to call it, if it is the class.
+    """Return the remedy for an argument that is no instance of a class: to call it if it is a class.
 
     Args:
-        kind: Of what is wanted.
-        given: What came instead.
-        otherwise: The remedy if it is something else.
+        kind: The class or classes of which an instance is wanted.
+        given: The argument that the user gave.
+        otherwise: The remedy for an argument that is not such a class.
     """
     if isinstance(given, type) and issubclass(given, kind):
         return f"that is the class: give an instance of it, {given.__name__}(...)"
@@ -86,7 +86,7 @@ def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) ->
 
 
 class _ShortRepr(reprlib.Repr):
-    """`reprlib`'s, for more kinds of values, in their own order, and whatever their class does."""
+    """A `reprlib.Repr` for more kinds of values, in their own order; no value makes it fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class _ShortRepr(reprlib.Repr):
         return _cut(repr(x), self.maxother)
 
     def repr_int(self, x: int, level: int) -> str:
-        if x.bit_length() > _BITS:  # Python refuses to write out very long ones
+        if x.bit_length() > _BITS:  # Python refuses to write very long ints in decimal
             return f"<int of {x.bit_length()} bits>"
         return super().repr_int(x, level)
 
@@ -133,7 +133,7 @@ class _ShortRepr(reprlib.Repr):
         return f"{{{', '.join(_and_more(pairs, len(x)))}}}"
 
     def _repr_fields(self, x: Any, level: int) -> str:
-        """A `Row` or a named tuple."""
+        """Return the text of a `Row` or a named tuple."""
         names = getattr(type(x), "_fields", ())
         if x and level <= 0:
             return f"{type(x).__name__}(...)"
@@ -149,7 +149,7 @@ def _and_more(parts: list[str], count: int) -> list[str]:
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning and the end of a text that is too long."""
+    """Cut the middle out of a text that is too long."""
     if len(text) <= most:
         return text
     end = (most - 3) // 2

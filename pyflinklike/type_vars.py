@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type variables of public generic classes, all of which default to Any; and `Unpack`.
+"""The type variables of public generic classes, which all default to Any, and `Unpack`.
 
-So `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users write
-them, is complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
-`typing` has no defaults.  Only type checkers need them, and these know `typing_extensions`
-without its being installed.
+By the defaults `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users
+write them, are complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
+`typing` has no defaults.  Only type checkers need them, and these know `typing_extensions` even if
+it is not installed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ else:
     T_co = TypeVar("T_co", covariant=True)
     V = TypeVar("V")
     W = TypeVar("W")
-    # Of Python 3.11, and only ever seen by type checkers.
+    # `typing` has it from Python 3.11 on, and only type checkers look at it.
     Unpack = Any
 
 __all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "Unpack", "V", "W"]

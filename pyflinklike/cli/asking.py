@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands ask of a checkpoint or a savepoint: one set of questions for both."""
+"""The questions of commands to a checkpoint or a savepoint, the same ones for both."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ENTRY = (
 
 @attrs.frozen
 class Asked:
-    """Which entries of a state.
+    """A choice of the entries of a state.
 
     Args:
-        limit: At most so many, the first in the order of their keys; None for all.
+        limit: The most entries, the first ones in the order of keys; None for all.
         where: A condition of Spark's SQL; None for none.
-        alive: Only those that are not expired, or only those that are; None for both.
-        key: Only of this key.
-        has_key: Whether there is one.
+        alive: True for entries that have not expired, False for expired ones, None for both.
+        key: The only key, if `has_key`; None is a key as well.
+        has_key: Whether only the entries of `key` are wanted.
     """
 
     limit: int | None = None
@@ -45,9 +45,9 @@ class Timers:
     """Timers of an operator.
 
     Args:
-        uid: Of the operator.
-        counts: Of each domain: `domain`, `timers`, `due`, and the `first` and `last` in ms.
-        rows: The next of them.
+        uid: The uid of the operator.
+        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
+        rows: The next timers.
     """
 
     uid: str
@@ -60,82 +60,79 @@ class Source(Protocol):
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name of the source in messages."""
 
     @property
     def batch_id(self) -> int | None:
-        """The micro-batch that all answers are of; None of a savepoint that has none."""
+        """The micro-batch of all answers; None for a savepoint without one."""
 
     def facts(self) -> str:
-        """What is told of it above a list of its states."""
+        """Describe the source for the line above a list of its states."""
 
     def states(self, *, sizes: bool = False) -> StateInfos:
-        """Its states, of the operator that was asked for or all."""
+        """Return the states of the chosen operator, or of all."""
 
     def keys(self) -> dict[str, int]:
-        """How many keys have entries, by the uid of the operator."""
+        """Count the keys with entries, by the uid of the operator."""
 
     def registered_counts(self) -> dict[str, dict[str, int]]:
-        """How many timers are registered: by the uid of the operator, then by domain."""
+        """Count the registered timers, by the uid of the operator and then by domain."""
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
-        """Entries of a state."""
+        """Return the chosen entries of a state, sorted."""
 
     def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
-        """The timers of each operator.
+        """Return the timers of each operator.
 
         Args:
-            domain: Only of this one.
-            before: Only those that are due before it, in ms.
-            limit: At most so many rows of an operator; None for all.
+            domain: The only domain; None for both.
+            before: Only timers that are due before this time, in ms; None for all.
+            limit: The most rows of an operator; None for all.
         """
 
     def records(self) -> list[OperatorRecord]:
-        """What the operators that were asked for say of themselves."""
+        """Return the operator records of the chosen operators."""
 
     def clock(self) -> BatchClock | None:
-        """The times of the batch; None of a savepoint that was not told them."""
+        """Return the times of the batch; None for a savepoint that does not note them."""
 
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
-        """How many entries of a state with a TTL have a stamp after one time, and not after another.
+        """Count the entries with a stamp after `after` and not after `until`, both in ms.
 
-        Args:
-            info: Of the state.
-            after: In ms.
-            until: In ms.
+        The state must have a TTL.
         """
 
     def held(self, info: StateInfo) -> Any:
-        """All entries of a state, as `compared` takes them."""
+        """Return all entries of a state, in the form for `compared`."""
 
     def registered(self, uid: str | None) -> tuple[Any, list[str]]:
-        """The timers of an operator, as `compared` takes them, and its key columns; None for no uid."""
+        """Return the timers of an operator for `compared`, None without a uid, and its key columns."""
 
     def compared(
         self, before: Any, after: Any, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs between entries: how many by change, and the first.
+        """Compare entries: return the number of differences by change, and the first of them.
 
         Args:
             before: Entries of a source of this kind; None for none.
-            after: The same; one of both is there.
-            keys: The key columns.
-            limit: At most so many rows; None for all.
+            after: Entries likewise; only one of the two may be None.
+            keys: The names of the key columns.
+            limit: The most rows to return; None for all.
         """
 
     def export(self, out: str, kind: str) -> None:
-        """Write all states and timers to a directory, as "savepoint" or one of `files.FORMATS`."""
+        """Write all states and timers to a directory, as "savepoint" or one of `FORMATS`."""
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:
-    """The columns by which rows are sorted: the key's, then those that tell its entries apart.
+    """Return the sort order: key columns first, then those that tell the entries of a key apart.
 
     Args:
-        columns: Names and Arrow types of the rows.
-        keys: The key columns.
+        columns: Names and Arrow types of the rows' columns.
+        keys: The names of the key columns.
     """
     types = dict(columns)
-    # The time of a timer tells it apart; that of an entry of a timestamped store does not.
+    # A time tells timers of a key apart, but not the entries of a timestamped store.
     timers = ("domain", "timestamp") if "domain" in types else ()
     wanted = [name for name in (*keys, *_ENTRY, *timers) if name in types]
     return [name for name in wanted if not pa.types.is_nested(types[name])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint after one micro-batch, as commands ask it: through Spark."""
+"""A checkpoint after one micro-batch, whose answers come from Spark."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class CheckpointSource:
     """A checkpoint after a micro-batch.
 
     Args:
-        spark: Reads it.
-        path: Of the checkpoint.
-        operators: Those that were asked for.
+        spark: The session that reads the checkpoint.
+        path: The path of the checkpoint.
+        operators: The chosen operators, all of one micro-batch.
         batches: The first and the last batch that can be asked for.
     """
 
@@ -50,7 +50,7 @@ class CheckpointSource:
     _clocks: list[BatchClock] = attrs.field(factory=list, init=False, repr=False)
 
     def clock(self) -> BatchClock:
-        """The times of the batch, which Spark is asked for once."""
+        """Return the times of the batch, for which Spark is asked once."""
         if not self._clocks:
             self._clocks.append(answered(self.operators[0].clock))
         return self._clocks[0]
@@ -59,16 +59,16 @@ class CheckpointSource:
     def opened(
         cls, spark: SparkSession, path: str, operator: int | str | None, batch_id: int | None
     ) -> CheckpointSource:
-        """A checkpoint.
+        """Open a checkpoint.
 
         Raises:
-            HostError: Spark cannot read it, it has no operator of ours, or no batch yet.
+            HostError: Spark cannot read it, or it has no operator of ours, or no batch yet.
             UnknownBatchError, UnknownStateError: There is no such batch, or operator.
-            CorruptStateError: What an operator says of itself is damaged.
+            CorruptStateError: An operator record is damaged.
         """
         found = checkpoint_states(spark, path, operator, batch_id)
         if any(each.batch_id != found[0].batch_id for each in found):
-            # A batch was committed meanwhile: all shall be of one.
+            # A batch was committed while Spark read, but all answers must be of one batch.
             found = checkpoint_states(spark, path, operator, found[0].batch_id)
         numbers = {each.operator_id for each in found}
         rows = [
@@ -81,16 +81,16 @@ class CheckpointSource:
 
     @property
     def batch_id(self) -> int:
-        """After which micro-batch."""
+        """The micro-batch of all answers."""
         return self.operators[0].batch_id
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name of the checkpoint in messages."""
         return f"checkpoint {self.path!r}, batch {self.batch_id}"
 
     def facts(self) -> str:
-        """The batch, and which there are; the query, and who wrote its state."""
+        """Describe the batch, the range of batches, the query, and the version that wrote the state."""
         first, last = self.batches
         query = answered(functools.partial(query_id_of, self.spark, self.path))
         libraries = ", ".join(sorted({each.record.library for each in self.operators}))
@@ -99,7 +99,7 @@ class CheckpointSource:
         return f"checkpoint {self.path}, {batches}, {written}"
 
     def states(self, *, sizes: bool = False) -> StateInfos:
-        """The states."""
+        """Return the states of the chosen operators."""
         if not sizes:
             return StateInfos(
                 info for each in self.operators for info in described(each.record, each.operator_id)
@@ -109,7 +109,7 @@ class CheckpointSource:
         )
 
     def keys(self) -> dict[str, int]:
-        """How many keys have entries, by the uid of the operator; its log is read."""
+        """Count the keys with entries, by the uid of the operator; this reads the whole log."""
         counts = {}
         for each in self.operators:
             frame = frame_of_groups(each, SummaryReader(each.record, self.clock(), 1))
@@ -118,21 +118,21 @@ class CheckpointSource:
         return counts
 
     def registered_counts(self) -> dict[str, dict[str, int]]:
-        """How many timers are registered: by the uid of the operator, then by domain."""
+        """Count the registered timers, by the uid of the operator and then by domain."""
         return {
             some.uid: {each["domain"]: each["timers"] for each in some.counts}
             for some in self.timers(None, None, 0)
         }
 
     def operator_of(self, info: StateInfo) -> CheckpointState:
-        """The operator that has a state."""
+        """Return the operator that has a state."""
         return next(each for each in self.operators if each.operator_id == info.operator_id)
 
     def frame(self, info: StateInfo, asked: Asked) -> DataFrame:
-        """Entries of a state as a DataFrame.
+        """Return the chosen entries of a state as a DataFrame.
 
         Raises:
-            StateValueError: The key is none of the state's.
+            StateValueError: The key does not fit, or the state has no TTL but expired entries are asked.
             DeclarationValueError: Spark does not understand the condition.
         """
         frame = entries_of(
@@ -160,29 +160,29 @@ class CheckpointSource:
         return filtered
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
-        """Entries of a state, sorted."""
+        """Return the chosen entries of a state, sorted."""
         keys = [name for name, _ in info.key_columns]
         return first_rows(self.frame(info, asked), [], keys, asked.limit)
 
     def held(self, info: StateInfo) -> DataFrame:
-        """All entries of a state."""
+        """Return all entries of a state."""
         return self.frame(info, Asked())
 
     def compared(
         self, before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs between entries: how many by change, and the first."""
+        """Compare entries: return the number of differences by change, and the first of them."""
         return compared(before, after, keys, limit)
 
     def registered(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
-        """The timers of an operator, and its key columns."""
+        """Return the timers of an operator, and its key columns."""
         for each in self.operators:
             if each.record.identity.name == uid:
                 return registered_of(each, self.clock()), list(KeyColumns.of(each.record).names)
         return None, []
 
     def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
-        """The timers of each operator."""
+        """Return the timers of each operator."""
         return [self._timers(each, domain, before, limit) for each in self.operators]
 
     def _timers(
@@ -205,17 +205,17 @@ class CheckpointSource:
         return Timers(operator.record.identity.name, counts, rows)
 
     def records(self) -> list[OperatorRecord]:
-        """Of its operators."""
+        """Return the operator records of the chosen operators."""
         return [each.record for each in self.operators]
 
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
-        """Of a state with a TTL."""
+        """Count the entries of a state with a TTL by their stamps, in ms."""
         stamp = F.col("stamp")
         frame = entries_of(self.operator_of(info), info, self.clock())
         return answered(frame.where((stamp > after) & (stamp <= until)).count)
 
     def export(self, out: str, kind: str) -> None:
-        """Write all, distributed."""
+        """Write all states and timers, in Spark's tasks."""
         if kind == "savepoint":
             one = self.operators[0].operator_id if len(self.operators) == 1 else None
             answered(
@@ -233,7 +233,7 @@ class CheckpointSource:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Within it, PySpark does not print what it raises."""
+    """Keep PySpark from printing the errors that it raises within the context."""
     from pyspark.logger import PySparkLogger  # PySpark 3.5 has none
 
     loggers = [

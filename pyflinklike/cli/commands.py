@@ -19,7 +19,7 @@ from pyflinklike.replay.typed import column_key_of, time_of
 
 @command("list")
 def _list(look: Look) -> int:
-    """The states and stores, with their sizes in the log or the savepoint; how many keys and timers."""
+    """List states and stores with their sizes in the log or savepoint; count keys and timers."""
     with look.source() as source:
         infos = source.states(sizes=True)
         keys = source.keys()
@@ -43,7 +43,7 @@ def _list(look: Look) -> int:
 
 
 def _counted(uid: str, keys: int, timers: dict[str, int]) -> str:
-    """How many keys an operator has, and what is registered for them."""
+    """Word the numbers of an operator's keys and timers."""
     told = [f"{number:,} {domain.replace('_', '-')} timers" for domain, number in timers.items()]
     return f"{uid}: {', '.join([f'{keys:,} keys', *(told or ['no timers'])])}"
 
@@ -52,7 +52,7 @@ _SHORT = ("operator", "name", "kind", "key", "entry", "value", "ttl", "entries",
 
 
 def _short(info: StateInfo) -> dict[str, Any]:
-    """What fits a line."""
+    """Return the facts of a state that fit a line."""
     return {
         "operator": info.uid or str(info.operator_id),
         "name": info.name,
@@ -79,7 +79,7 @@ _limit = click.option(
     "--expired/--alive", "expired", default=None, help="Only what is past its TTL, or is not."
 )
 def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | None) -> int:
-    """Entries of a STATE, in the order of their keys."""
+    """Show entries of a STATE, in the order of their keys."""
     with look.source() as source:
         info = chosen(source, name)
         alive = None if expired is None else not expired
@@ -92,7 +92,7 @@ def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | 
 @click.argument("words", metavar="[STATE] KEY", nargs=-1, required=True)
 @click.option("--all", "every", is_flag=True, help="Of all states; no STATE is given then.")
 def _get(look: Look, words: tuple[str, ...], every: bool) -> int:
-    """What a STATE knows of a KEY: JSON (an array of several columns), or a string as it is."""
+    """Show what a STATE has of a KEY: JSON (an array for several columns), or a string as it is."""
     if len(words) != (1 if every else 2):
         msg = "get takes STATE KEY, or KEY --all"
         raise click.UsageError(f"{msg}, got {' '.join(words)!r}")
@@ -124,7 +124,7 @@ def _key(info: StateInfo, text: str) -> Any:
 @click.option("--due-before", metavar="TIME", help="ISO 8601, or in ms.")
 @_limit
 def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) -> int:
-    """How many timers are registered, and the next of them."""
+    """Count the registered timers, and show the next of them."""
     before = None if due_before is None else time_of(due_before)
     with look.source() as source:
         found = source.timers(domain, before, limit + 1 if limit else None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two batches, checkpoints or savepoints."""
+"""Differences between two batches, checkpoints or savepoints."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Difference", "differing"]
 
 @attrs.frozen
 class Difference:
-    """What differs in a state, or in the timers of an operator.
+    """The differences in a state, or in the timers of an operator.
 
     Args:
-        operator: Its uid.
-        state: Its name; "timers" of these.
-        counts: How many entries, by change.
-        rows: The first of them.
+        operator: The uid of the operator.
+        state: The name of the state; "timers" for timers.
+        counts: The number of different entries, by change.
+        rows: The first different entries.
     """
 
     operator: str
@@ -33,16 +33,16 @@ class Difference:
 
 
 def differing(before: Source, after: Source, limit: int | None) -> Iterator[Difference]:
-    """The states that differ, and behind them the operators whose timers do.
+    """Yield the states that differ, then the operators whose timers differ.
 
     Args:
         before: A checkpoint or a savepoint.
         after: Another of the same kind.
-        limit: At most so many rows of each state; None for all.
+        limit: The most rows of each state; None for all.
 
     Raises:
         DeclarationValueError: One is a checkpoint and one a savepoint.
-        IncompatibleStateError: A state is not of the same types in both.
+        IncompatibleStateError: A state has different types in the two.
     """
     if type(before) is not type(after):
         msg = (
@@ -77,14 +77,14 @@ def _timers(before: Source, after: Source, limit: int | None) -> Iterator[Differ
 
 
 def _by_operator(source: Source) -> dict[str, str]:
-    """The uids, by that which is the same in both that are compared."""
+    """Return the uids by what identifies an operator in both sources: a single one may be renamed."""
     uids = [each.identity.name for each in source.records()]
     return {"": uids[0]} if len(uids) == 1 else {uid: uid for uid in uids}
 
 
 def _by_name(source: Source) -> dict[tuple[str, str], StateInfo]:
     infos = source.states()
-    one = len({info.operator_id for info in infos}) == 1  # then its uid may have changed
+    one = len({info.operator_id for info in infos}) == 1  # a single operator may be renamed
     return {("" if one else info.uid, info.name): info for info in infos}
 
 

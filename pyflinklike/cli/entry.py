@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the command line begins, and what an exit code means.
+"""The entry of the command line, and its exit codes.
 
 | code | |
 |---|---|
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: Instead of those of the process.
+        arguments: The arguments; None for those of the process.
 
     Returns:
         The exit code.
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         import click
-        import rich  # noqa: F401 - asked for before anything is printed
+        import rich  # noqa: F401 - so that it is missed before anything is printed
     except ImportError as error:
         msg = f"the command line needs click and rich, got no module {error.name!r}"
         sys.stderr.write(f"error: {msg}; {install('cli')} installs both\n")

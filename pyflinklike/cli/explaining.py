@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `explain`: what a restart would do, and how the logs stand."""
+"""The command `explain`: the outcome of a restart for each state, or the size of each log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     help="The function of the program; imported and opened here. Without it, the logs are told of.",
 )
 def _explain(look: Look, address: str | None) -> int:
-    """What a restart of a program would do with each state; or how the log of each key group stands.
+    """Tell what a restart of a program would do with each state; or how each key group's log stands.
 
     It knows of the program what its function declares. The uid, the key columns and
     max_parallelism are compared when the query starts.
@@ -84,7 +84,7 @@ def _only(source: Source) -> OperatorRecord:
 
 
 def _expiring(source: Source, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What another length of a TTL does, by the clock of the batch."""
+    """Word the effect of another length of a TTL, by the clock of the batch."""
     clock = source.clock()
     if clock is None:
         return "stamps are judged by the new length"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as files of other formats: Parquet, JSON lines, and CSV, in which all values are texts."""
+"""Rows as files of other formats: Parquet, JSON lines, and CSV, whose values are all texts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FORMATS = ("parquet", "csv", "jsonl")
 
 
 def lines_of(batch: pa.RecordBatch) -> list[str]:
-    """Rows as objects of JSON."""
+    """Write rows as objects of JSON, one text for each."""
     rows = rows_of(pa.Table.from_batches([batch]))
     return [json.dumps(as_json(row), ensure_ascii=False) for row in rows]
 
 
 def cells_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows whose values are texts, or null where there is none."""
+    """Return rows whose values are texts or null."""
     rows = [*rows_of(pa.Table.from_batches([batch]))]
     names = batch.schema.names
     cells = [pa.array([as_cell(row[name]) for row in rows], pa.string()) for name in names]
@@ -37,8 +37,8 @@ def write_dataset(dataset: Any, folder: str, kind: str) -> None:
     """Write the rows of a dataset as one file.
 
     Args:
-        dataset: Of `pyarrow.dataset`.
-        folder: Path or address of its folder, which is made.
+        dataset: A dataset of `pyarrow.dataset`.
+        folder: Path or address of the folder to make for the file.
         kind: One of `FORMATS`.
     """
     place = place_of(folder)
@@ -66,7 +66,7 @@ def _every_line(dataset: Any) -> Iterator[str]:
 
 def _csv(place: Any, dataset: Any) -> None:
     schema = pa.schema([pa.field(name, pa.string()) for name in dataset.schema.names])
-    # A text is quoted and nothing is not, so an empty text is told from none.
+    # The writer quotes texts but not nulls, so an empty text differs from none.
     with (
         place.filesystem.open_output_stream(place.path("part-0.csv")) as file,
         csv.CSVWriter(file, schema) as writer,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames as commands need them: answered with errors of ours, sorted, compared, and written."""
+"""DataFrames for commands: answered with our errors, sorted, compared and written."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 def write_frame(frame: DataFrame, folder: str, kind: str) -> None:
-    """Write rows, distributed.
+    """Write rows in Spark's tasks.
 
     Args:
-        frame: The rows.
-        folder: Path or address of their folder.
-        kind: One of `pyflinklike.cli.files.FORMATS`.
+        frame: The rows to write.
+        folder: Path or address of the folder to make.
+        kind: One of `FORMATS`.
     """
     if kind == "parquet":
         answered(lambda: frame.write.parquet(folder))
@@ -51,13 +51,13 @@ def _lines(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int | None) -> pa.Table:
-    """The first rows, sorted.
+    """Return the first rows, sorted.
 
     Args:
-        frame: The rows.
+        frame: The rows to sort.
         first: The columns that come before all others in the order.
-        keys: The key columns.
-        limit: How many; None for all.
+        keys: The names of the key columns.
+        limit: The most rows; None for all.
     """
     types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
     order = [*first, *(quoted(each) for each in order_of(types, keys) if each not in first)]
@@ -66,16 +66,16 @@ def first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int |
 
 
 def _arrow_kind(field: Any) -> Any:
-    """Whether Spark can sort by a column, in Arrow's words."""
+    """Return an Arrow type that tells `order_of` whether the column is nested."""
     nested = field.dataType.typeName() in ("struct", "array", "map")
     return pa.list_(pa.null()) if nested else pa.null()
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """What Spark answers.
+    """Ask Spark, and return its answer.
 
     Raises:
-        PyflinklikeError: What a task of ours found.
+        PyflinklikeError: A task of ours raised it.
         HostError: Spark refused.
     """
     try:
@@ -94,18 +94,19 @@ def answered(ask: Callable[[], T]) -> T:
 def compared(
     before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
 ) -> tuple[dict[str, int], pa.Table]:
-    """What differs between two states: how many entries by change, and the first of them.
+    """Compare two states: return the number of differences by change, and the first of them.
 
     Args:
-        before: Entries; None for none.
-        after: The same; one of both is there.
-        keys: The key columns.
-        limit: Of the entries; None for all.
+        before: Entries of a state; None for none.
+        after: Entries likewise; only one of the two may be None.
+        keys: The names of the key columns.
+        limit: The most entries to return; None for all.
     """
     one = before if before is not None else after
     assert one is not None
     nothing = one.limit(0)
     on = entry_columns(one.columns, keys)
+    # Cached, since both the count and the rows read it.
     found = diff_state(
         nothing if before is None else before, nothing if after is None else after, on=on
     ).cache()

@@ -28,7 +28,7 @@ _CHECKED = {
 @command("check")
 @click.option("--all-batches", is_flag=True, help="Every batch that is retained, not the last.")
 def _check(look: Look, all_batches: bool) -> int:
-    """Verify everything that is stored, and tell all that is wrong."""
+    """Verify everything that is stored, and list all findings."""
     found, checked = _checked(look, all_batches=all_batches)
     if found or look.is_json:
         look.printer.rows(map(attrs.asdict, found), ["part", "message"])
@@ -79,9 +79,9 @@ def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding]
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
 )
 def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
-    """What differs between two checkpoints, two savepoints, or two batches of a checkpoint.
+    """Show the differences of two checkpoints, two savepoints, or two batches of a checkpoint.
 
-    Stamps of a TTL do not count; of timers it is told which came and which are gone.
+    Stamps of a TTL do not count; timers are shown that came or went.
     """
     if (other is None) == (batches is None):
         msg = "diff takes PATH PATH_B, or PATH --batches A..B"
@@ -148,7 +148,7 @@ def _export(look: Look, out: str, kind: str) -> int:
 @command("report")
 @click.argument("out", metavar="OUT.html")
 def _report(look: Look, out: str) -> int:
-    """A page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
+    """Write a page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
 
     It is one file of about 1 MB, and fetches nothing.
     """

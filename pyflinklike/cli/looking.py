@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands have in common: their options, and how rows are printed."""
+"""The base of all commands: their common options, and the printing of rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES = {
     "explain": "explaining",
     "serve": "serving",
 }
-"""The module that has a command, which is imported when the command is asked for: some need much."""
+"""The module of each command, imported when the command is called: some import much."""
 
 
 class _Commands(click.Group):
@@ -62,7 +62,7 @@ def state() -> None:
 
 
 def _looking(command: C) -> C:
-    """The options that all commands have."""
+    """Add the options that all commands have."""
     options = [
         click.argument("path"),
         click.option("--operator", help="Its uid, or Spark's number of it; else all there are."),
@@ -76,7 +76,7 @@ def _looking(command: C) -> C:
 
 @attrs.frozen
 class Look:
-    """What the common options say."""
+    """The values of the common options."""
 
     path: str
     operator: str | None
@@ -87,16 +87,16 @@ class Look:
 
     @property
     def printer(self) -> Printer:
-        """Prints as was asked."""
+        """The printer in the form that `--json` chooses."""
         return Printer(self.is_json)
 
     def source(self) -> AbstractContextManager[Source]:
-        """What is looked into, until the end of the block."""
+        """Open the checkpoint or savepoint until the end of the block."""
         return opened(self.path, self.operator, self.batch, self.master, quiet=not self.traceback)
 
 
 def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
-    """A command whose function is given a `Look` for the common options."""
+    """Make a command whose function gets a `Look` for the common options."""
 
     def made(function: Callable[..., int]) -> click.Command:
         @functools.wraps(function)
@@ -104,7 +104,7 @@ def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
             common = {each.name: options.pop(each.name) for each in attrs.fields(Look)}
             try:
                 return function(Look(**common), **options)
-            except BrokenPipeError:  # `| head` has read enough, which click takes for a failure
+            except BrokenPipeError:  # `| head` has read enough; click would end with code 1
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return 0
 
@@ -117,11 +117,11 @@ def print_rows(look: Look, source: Source, table: Any, limit: int, **facts: obje
     """Print entries.
 
     Args:
-        look: What was asked.
-        source: Of which they are.
-        table: The entries, one more than `limit` where there are more.
-        limit: How many are printed; 0 for all.
-        facts: What is in every line of JSON besides.
+        look: The common options, which choose JSON lines or a table.
+        source: The source of the entries, whose batch is in every line of JSON.
+        table: The entries, one more than `limit` if there are more.
+        limit: The most entries to print; 0 for all.
+        facts: Further fields of every line of JSON.
     """
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table

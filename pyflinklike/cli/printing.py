@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print: JSON lines, or tables that are drawn on a terminal and plain in a pipe."""
+"""The output of commands: JSON lines, or tables, which are drawn on a terminal and plain in a pipe."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class Printer:
     is_json: bool
 
     def note(self, text: str) -> None:
-        """A line beside the rows; none among JSON lines."""
+        """Print a line beside the rows, but none among JSON lines."""
         if not self.is_json:
             click.echo(click.style(text, dim=True))
 
     def warn(self, text: str) -> None:
-        """A line about the answer, on standard error."""
+        """Print a line about the answer on standard error."""
         click.echo(text, err=True)
 
     def rows(
         self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], **facts: object
     ) -> None:
-        """Rows.
+        """Print rows.
 
         Args:
-            rows: To be printed.
-            columns: Their names, for the head of a table without rows.
-            facts: What is in every line of JSON besides.
+            rows: The rows, each with all columns.
+            columns: The names of the columns, which a table without rows shows as well.
+            facts: Further fields of every line of JSON.
         """
         if self.is_json:
             for row in rows:
                 shown = as_json(row)
-                # A key column may be called as a fact is.
+                # A key column may have the name of a fact.
                 told = {f"_{name}" if name in shown else name: facts[name] for name in facts}
                 click.echo(json.dumps({**told, **shown}, ensure_ascii=False))
             return
@@ -68,7 +68,7 @@ def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     for name in columns:
         table.add_column(Text(name), overflow="fold")
     for row in texts:
-        table.add_row(*map(Text, row))  # as Text, for values may look like rich's own marks
+        table.add_row(*map(Text, row))  # as Text, since values may look like rich's markup
     Console().print(table)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program would do with stored state: the rules of a restart, asked before it."""
+"""The outcome of a restart for stored state, by the rules of a restart but before it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "settings", 
 
 @attrs.frozen
 class Outcome:
-    """What becomes of something that is stored, or declared.
+    """The outcome for one stored or declared state.
 
     Args:
-        operator: Its uid.
-        state: Its name, or "timers".
+        operator: The uid of the operator.
+        state: The name of the state, or "timers".
         outcome: "same", "migrates", "new", "left over" or "refused".
-        note: What that means, or why.
+        note: The meaning or the cause of the outcome.
     """
 
     operator: str
@@ -44,20 +44,20 @@ class Outcome:
 
 
 def function_of(address: str) -> Function:
-    """The function of a program.
+    """Import the function of a program.
 
     Args:
-        address: `module:Class`, or of a function without arguments that gives one.
+        address: `module:name` of a class, an object, or a callable without arguments that makes one.
 
     Raises:
-        DeclarationValueError: There is none.
+        DeclarationValueError: The address leads to no function.
     """
     module, _, name = address.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     remedy = "write module:Class, of a module that Python finds from here"
     try:
-        with redirect_stdout(sys.stderr):  # what the program prints is no row of ours
+        with redirect_stdout(sys.stderr):  # the program's prints must not be among our rows
             found: Any = importlib.import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)
@@ -74,15 +74,15 @@ def function_of(address: str) -> Function:
 
 
 def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapping[str, Any]]:
-    """The states that a function declares when it is opened, as a record has them.
+    """Open a function, and return the states that it declares, in the form of a record.
 
     Args:
-        function: Is opened and closed.
-        record: Of the operator that it would go on with.
+        function: A function to open and close.
+        record: The operator record with whose state the function would continue.
 
     Raises:
         UserFunctionError: The function raised.
-        DeclarationTypeError, DeclarationValueError: What it declares cannot be.
+        DeclarationTypeError, DeclarationValueError: A declaration is wrong.
     """
     identity = record.identity
     task = TaskInfo(
@@ -104,13 +104,13 @@ def outcomes(
     declared: Mapping[str, Mapping[str, Any]],
     expiring: Callable[[str, Mapping[str, Any], Mapping[str, Any]], str],
 ) -> Iterator[Outcome]:
-    """What becomes of each state in a restart.
+    """Yield the outcome of a restart for each state.
 
     Args:
-        record: Of the operator.
-        declared: By the program.
-        expiring: Says what another length of a TTL changes: given a state's name, what is stored
-            and what is declared.
+        record: The operator record.
+        declared: The declarations of the program, by the names of states.
+        expiring: Words the effect of another length of a TTL; its arguments are a state's name, the
+            stored TTL and the declared one.
     """
     uid = record.identity.name
     program = attrs.evolve(record, states=declared)
@@ -163,13 +163,13 @@ def _of_options(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
 def timers_outcome(
     record: OperatorRecord, function: Function, counts: Mapping[str, int], *, is_fixed: bool
 ) -> Outcome | None:
-    """What becomes of the timers that are registered; None where there is nothing to say.
+    """Return the outcome of a restart for registered timers; None if there are none.
 
     Args:
-        record: Of the operator.
-        function: Of the program.
-        counts: How many are registered, by domain.
-        is_fixed: Whether the time mode is, as that of a checkpoint.
+        record: The operator record.
+        function: The function of the program.
+        counts: The number of registered timers, by domain.
+        is_fixed: Whether the time mode cannot change, as in a checkpoint.
     """
     from pyflinklike.spark.setup.timer_use import uses_processing_timers
 

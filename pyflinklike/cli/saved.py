@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint as commands ask it: with Arrow alone, neither Spark nor Java is started."""
+"""A savepoint, whose answers come from Arrow alone; neither Spark nor Java is started."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["SavepointSource"]
 
 @attrs.frozen
 class SavepointSource:
-    """A savepoint.
+    """An open savepoint.
 
     Args:
-        saved: That was opened.
-        operator: Uid that was asked for.
+        saved: The directory of the savepoint.
+        operator: Uid of the chosen operator; None for all.
     """
 
     saved: SavepointDirectory
@@ -42,10 +42,10 @@ class SavepointSource:
 
     @classmethod
     def opened(cls, path: str, operator: str | None) -> SavepointSource:
-        """A savepoint.
+        """Open a savepoint.
 
         Raises:
-            CorruptStateError: Its manifest is damaged.
+            CorruptStateError: The manifest is damaged.
             UnknownStateError: There is no such operator.
         """
         saved = open_savepoint(path)
@@ -55,16 +55,16 @@ class SavepointSource:
 
     @property
     def where(self) -> str:
-        """What messages call it."""
+        """The name of the savepoint in messages."""
         return self.saved.place.where
 
     @property
     def batch_id(self) -> int | None:
-        """Of which micro-batch it is."""
+        """The micro-batch of the savepoint; None without one."""
         return self.saved.manifest.batch_id
 
     def facts(self) -> str:
-        """When it was taken, and of what."""
+        """Describe when the savepoint was taken, and of which query and batch."""
         manifest = self.saved.manifest
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
         batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
@@ -72,11 +72,11 @@ class SavepointSource:
         return f"savepoint {self.saved.place.address}{batch}, {taken}"
 
     def states(self, *, sizes: bool = False) -> StateInfos:  # noqa: ARG002 - the manifest has them
-        """The states."""
+        """Return the states of the chosen operators."""
         return self.saved.states(self.operator)
 
     def keys(self) -> dict[str, int]:
-        """How many keys have entries, by the uid of the operator; only the key columns are read."""
+        """Count the keys with entries, by the uid of the operator; this reads only the key columns."""
         counts = {}
         for uid in self._uids():
             found: list[Any] = []
@@ -98,14 +98,14 @@ class SavepointSource:
         return counts
 
     def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of a state, without a dataset, which would import pandas."""
+        """Read some columns of a state, without a dataset, which would import pandas."""
         place = self.saved.place
         for file in self.saved.manifest.operator(uid, self.where).states[state].files:
             with place.filesystem.open_input_file(place.path(file.path)) as opened:
                 yield from pq.ParquetFile(opened).iter_batches(columns=columns)
 
     def registered_counts(self) -> dict[str, dict[str, int]]:
-        """How many timers are registered: by the uid of the operator, then by domain."""
+        """Count the registered timers, by the uid of the operator and then by domain."""
         domains = {
             uid: self.saved.manifest.operator(uid, self.where).domains for uid in self._uids()
         }
@@ -115,7 +115,7 @@ class SavepointSource:
         }
 
     def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
-        """Entries of a state, sorted; no more in memory than are asked for, and one batch."""
+        """Return the chosen entries of a state, sorted; memory holds these and one record batch."""
         if asked.where is not None:
             msg = f"--where is a condition of Spark's SQL, got {self.where}, which needs no Spark"
             raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
@@ -142,18 +142,18 @@ class SavepointSource:
         return rows.filter(alive if asked.alive else pc.invert(alive))
 
     def records(self) -> list[OperatorRecord]:
-        """Of its operators."""
+        """Return the operator records of the chosen operators."""
         manifest = self.saved.manifest
         return [manifest.operator(uid, self.where).record for uid in self._uids()]
 
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
-        """Of a state with a TTL."""
+        """Count the entries of a state with a TTL by their stamps, in ms."""
         stamp = pc.field("stamp")
         dataset = self.saved.dataset(info.name, info.uid)
         return int(dataset.count_rows(filter=(stamp > after) & (stamp <= until)))
 
     def clock(self) -> BatchClock | None:
-        """The times of the batch, if it was told them."""
+        """Return the times of the batch, if the manifest notes them."""
         manifest = self.saved.manifest
         if manifest.processing_time is None or manifest.watermark is None:
             return None
@@ -170,7 +170,7 @@ class SavepointSource:
         return rows.add_column(at, "expires_at", expires_at(stamps, info.ttl))
 
     def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
-        """The timers of each operator."""
+        """Return the timers of each operator."""
         return [self._timers(uid, domain, before, limit) for uid in self._uids()]
 
     def _uids(self) -> list[str]:
@@ -198,13 +198,13 @@ class SavepointSource:
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
     def held(self, info: StateInfo) -> pa.Table:
-        """All entries of a state."""
+        """Return all entries of a state."""
         return self.rows(info, Asked())
 
     def compared(
         self, before: pa.Table | None, after: pa.Table | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
-        """What differs between entries: how many by change, and the first."""
+        """Compare entries: return the number of differences by change, and the first of them."""
         some = before if before is not None else after
         assert some is not None
         nothing = some.slice(0, 0)
@@ -218,17 +218,17 @@ class SavepointSource:
         return counts, found if limit is None else found.slice(0, limit)
 
     def registered(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
-        """The timers of an operator, and its key columns."""
+        """Return the timers of an operator, and its key columns."""
         if uid is None:
             return None, []
         record = self.saved.manifest.operator(uid, self.where).record
         return self.saved.timers(uid).to_table(), list(KeyColumns.of(record).names)
 
     def export(self, out: str, kind: str) -> None:
-        """Write all as files.
+        """Write all states and timers as files.
 
         Raises:
-            DeclarationValueError: A savepoint is asked for, which this is.
+            DeclarationValueError: `kind` is "savepoint", which the source is already.
         """
         if kind == "savepoint":
             msg = f"export makes a savepoint of a checkpoint, got {self.where}, which is one"
@@ -241,14 +241,14 @@ class SavepointSource:
 
 
 def _distinct(columns: Sequence[Any]) -> list[Any]:
-    """The rows of columns, each once."""
+    """Return the distinct rows of columns."""
     codes = codes_of(list(columns), len(columns[0]))
     first = pc.index_in(pc.unique(codes), codes)  # group_by would import pandas
     return [each.take(first) for each in columns]
 
 
 def _count(timers: pa.Table, counts: dict[str, dict[str, Any]]) -> None:
-    """Add timers to those that were counted before."""
+    """Add the numbers of some timers to earlier ones."""
     for domain in set(timers.column("domain").to_pylist()):
         some = timers.filter(pc.equal(timers.column("domain"), domain))
         times = pc.min_max(some.column("timestamp")).as_py()
@@ -293,7 +293,7 @@ def _is_key(schema: pa.Schema, names: Sequence[str], key: Any) -> Any:
 
 
 def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:
-    """Whether a column has a value; Arrow compares structs by their fields only."""
+    """Return the condition that a column has a value, field by field as Arrow compares structs."""
     if value is None:
         return pc.field(*path).is_null()
     if not pa.types.is_struct(kind):

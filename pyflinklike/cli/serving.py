@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that answers over HTTP: `serve`."""
+"""The command `serve`, which answers over HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOST = "127.0.0.1"
 _NAMES = ("localhost", _HOST, "[::1]")
 _VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
 _SLOWEST_S = 30
-"""How long a client may take to say what it wants."""
+"""The time in seconds that a client has to send its request."""
 
 
 @command("serve")
@@ -89,7 +89,7 @@ class _Quiet(WSGIRequestHandler):
     timeout = _SLOWEST_S
 
     def log_message(self, *_: object) -> None:
-        """Nothing: requests are no news."""
+        """Print nothing for a request."""
 
 
 def _server(port: int, application: Any) -> WSGIServer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spark session for one command, whose Java keeps off the terminal."""
+"""A Spark session for one command, whose Java prints nothing on the terminal."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SETTINGS = {
 
 @contextmanager
 def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
-    """A session, stopped at the end of the block unless it was there before.
+    """Start a session, and stop it at the end of the block unless it ran before.
 
     Args:
-        master: Where it runs.
-        quiet: Whether what Java prints on standard error is kept away.
+        master: The master URL of Spark.
+        quiet: Whether to hide what Java prints on standard error.
 
     Raises:
         HostError: Java or PySpark is missing, or does not start.
@@ -47,6 +47,7 @@ def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
+    # Workers must run the driver's Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("pyflinklike state")
     for name, value in _SETTINGS.items():
@@ -69,7 +70,7 @@ def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
 
 @contextmanager
 def _elsewhere(descriptor: int, *, quiet: bool) -> Iterator[None]:
-    """Let processes that are started here inherit a file as their standard error."""
+    """Let processes that are started in the context inherit a file as their standard error."""
     if not quiet:
         yield
         return

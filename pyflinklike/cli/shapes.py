@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as JSON and as text."""
+"""Values as JSON, as texts in files, and as texts in tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """The rows of a table; instants that Python has no datetime for are None."""
+    """Yield the rows of a table; an instant beyond Python's datetimes is None."""
     for batch in table.to_batches(max_chunksize=4096):
         columns = {name: _values(batch.column(name)) for name in batch.schema.names}
         for at in range(batch.num_rows):
@@ -49,7 +49,7 @@ def _instant(microseconds: int) -> dt.datetime | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """A time in ms as ISO 8601 in UTC; None where that has too few digits."""
+    """Return a time in ms as ISO 8601 in UTC; None beyond Python's datetimes."""
     instant = _instant(milliseconds * 1000)
     return None if instant is None else _iso(instant)
 
@@ -62,7 +62,7 @@ def _iso(instant: dt.datetime) -> str:
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as an object of JSON: of each point in time also the ms, as `..._ms`."""
+    """Return a row as an object of JSON, in which each point in time is also in ms, as `..._ms`."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         found[name] = _plain(value)
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_cell(value: Any) -> str | None:
-    """A value in a file in which all are texts; None where there is none."""
+    """Return a value as a text for a file of texts; None stays None."""
     if value is None:
         return None
     plain = _plain(value)
@@ -96,6 +96,6 @@ def as_cell(value: Any) -> str | None:
 
 
 def as_text(value: Any) -> str:
-    """A value in a table: one line, in which nothing can steer a terminal."""
+    """Return a value as one line of printable text, which cannot steer a terminal."""
     text = as_cell(value) or ""
     return text if text.isprintable() else json.dumps(text)[1:-1]

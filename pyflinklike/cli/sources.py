@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens what commands look into: a checkpoint or a savepoint."""
+"""The opening of a checkpoint or a savepoint for a command."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["chosen", "is_savepoint", "opened", "operator_of"]
 def opened(
     path: str, operator: str | None, batch: int | None, master: str, *, quiet: bool = True
 ) -> Iterator[Source]:
-    """What is at a path, until the end of the block.
+    """Open the checkpoint or savepoint at a path until the end of the block.
 
     Args:
-        path: Of a checkpoint or a savepoint.
-        operator: Spark's number of an operator or its uid; None for all there are.
-        batch: After which micro-batch; None for the last.
-        master: Where Spark runs for a checkpoint; a savepoint needs none.
-        quiet: Whether what Java prints is kept away.
+        path: The path of a checkpoint or a savepoint.
+        operator: Spark's number of an operator or its uid; None for all operators.
+        batch: The number of a micro-batch; None for the last.
+        master: The master URL of Spark for a checkpoint; a savepoint needs no Spark.
+        quiet: Whether to hide what Java prints.
 
     Raises:
-        DeclarationValueError: Nothing is there, or a batch is asked of a savepoint.
+        DeclarationValueError: Nothing is at the path, or a batch is asked of a savepoint.
     """
     if is_savepoint(path):
         if batch is not None:
@@ -49,15 +49,15 @@ def opened(
 
 
 def operator_of(text: str | None) -> int | str | None:
-    """Spark's number of an operator, or its uid, as it was typed."""
+    """Read Spark's number of an operator, or its uid, as the user typed it."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
 def is_savepoint(path: str) -> bool:
-    """Whether a path leads to a savepoint, and not to a checkpoint.
+    """Return whether a path leads to a savepoint instead of a checkpoint.
 
     Raises:
-        DeclarationValueError: Nothing is there, which is seen before Spark is started.
+        DeclarationValueError: Nothing is at the path; this is found before Spark starts.
     """
     try:
         place = place_of(path)
@@ -66,7 +66,7 @@ def is_savepoint(path: str) -> bool:
         if place.exists():
             return False
     except (DeclarationValueError, OSError):
-        if ":" in path:  # of a file system that Spark may know, and Arrow does not
+        if ":" in path:  # Spark may know this file system although Arrow does not
             return False
         raise
     msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, where there is nothing"
@@ -74,10 +74,10 @@ def is_savepoint(path: str) -> bool:
 
 
 def chosen(source: Source, name: str) -> StateInfo:
-    """The state of a name, whichever operator has it.
+    """Return the state of a name, whichever operator has it.
 
     Raises:
-        UnknownStateError: There is none, or several operators have one.
+        UnknownStateError: No operator has such a state, or several have.
     """
     infos = source.states()
     having = [info for info in infos if info.name == name]

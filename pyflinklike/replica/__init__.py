@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas: states and stores of a query, read outside it with their own semantics.
 
-A host gives what an operator keeps after a micro-batch and what was written since; here it is
-decoded when it is asked for, as a worker would, and never changed.
+A host gives the logs that an operator keeps after a micro-batch, and later writes to them.  A
+replica decodes a key group when it is asked for, as a worker would, and never changes it.
 """
 
 from pyflinklike.doors import pin

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which version answers: the one there is, or a newer one that is waited for."""
+"""The choice of the version that answers: the present one, or a newer one after a wait."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _POLL_MS = 50
 
 
 def to_length(length: DurationLike, what: str) -> int:
-    """A length of time in ms.
+    """Return a length of time in ms.
 
     Raises:
-        DeclarationTypeError: It is none.
-        DeclarationValueError: It is negative.
+        DeclarationTypeError: The argument is no length of time.
+        DeclarationValueError: The length is negative.
     """
     found = to_milliseconds(length, what)
     if found < 0:
@@ -39,15 +39,15 @@ def to_length(length: DurationLike, what: str) -> int:
 
 @attrs.frozen
 class Bounds:
-    """Waits for a version that is as new as is asked for.
+    """Picks a version that is as new as a call asks for.
 
     Args:
-        version: Gives the one there is.
-        refresh: Looks for a newer one.
-        wait: Passes so many ms, or fewer if the replica is closed.
-        now: Tells the time, in ms.
-        max_age: How old an answer may be where a call does not say, in ms; None for any age.
-        timeout: How long to wait where a call does not say, in ms.
+        version: Returns the present version.
+        refresh: Looks for a newer version.
+        wait: Waits for a number of ms, or less if the replica is closed.
+        now: Returns the time in ms.
+        max_age: The default of `pick`, in ms; None for any age.
+        timeout: The default of `pick`, in ms.
     """
 
     version: Callable[[], Version]
@@ -63,11 +63,11 @@ class Bounds:
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> Version:
-        """The version that answers.
+        """Return the version that answers.
 
         Raises:
-            StaleStateError: There is none that is as new in that time.
-            DeclarationTypeError, DeclarationValueError: A bound is none.
+            StaleStateError: No version is new enough within the timeout.
+            DeclarationTypeError, DeclarationValueError: A bound has a wrong type or value.
         """
         age = self.max_age if max_age is None else to_length(max_age, "max_age")
         found = self.version()

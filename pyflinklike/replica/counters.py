@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica counts of itself."""
+"""The numbers that a replica counts of itself."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class ReplicaMetrics:
     """Sums since the replica was opened.
 
     Args:
-        refreshes: How often it looked for newer micro-batches.
-        failed_refreshes: Of these, those that could not be read.
-        batches: Micro-batches that it has come to, the first included.
-        reopens: How often all was read anew, because what came since could not be followed.
-        stored_bytes: Size of the logs it holds, as they are stored.
-        key_groups: Key groups that were looked into.
-        warm_loads: Of these, those that were decoded already.
-        caught_up_loads: Those of which only what is new was decoded.
-        cold_loads: Those that were decoded from their whole log.
-        repeated_loads: Of these, those that were decoded before and had not changed: `cache_bytes`
-            had no room for them.
-        key_loads: Of these, those of which only one key was decoded, for one read.
-        decoded_bytes: What is decoded weighs at most, in memory.
-        compactions: Always 0: a replica writes no log.
-        segment_bytes: Likewise.
+        refreshes: Looks for newer micro-batches.
+        failed_refreshes: Looks that ended in an error.
+        batches: Micro-batches that the replica has come to, the first included.
+        reopens: Times that everything was read anew, because later writes could not be followed.
+        stored_bytes: Size in bytes of the logs that the replica holds, as they are stored.
+        key_groups: Loads of a key group for a read.
+        warm_loads: Loads of a group that was decoded already.
+        caught_up_loads: Loads that decoded only the newer part of a log.
+        cold_loads: Loads that decoded a whole log.
+        repeated_loads: Cold loads of a group that was decoded before and had not changed:
+            `cache_bytes` had no room for it.
+        key_loads: Repeated loads that decoded only one key, for one read.
+        decoded_bytes: Upper bound of the memory of all decoded groups, in bytes.
+        compactions: Always 0, since a replica writes no log.
+        segment_bytes: Always 0, for the same reason.
     """
 
     refreshes: int = 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the image of one micro-batch to that of a later one, by what was written in between.
+"""The image of a later micro-batch, made of an earlier one and the writes in between.
 
-What a host's store has noted of writes is done to a copy of what is stored, in their order; of key
-groups that nothing was written to nothing is copied.  A commit that compacts writes its own segments
-first, then removes all, then writes the snapshot, so the same rule holds for it.
+The writes that a host's store has noted are applied in their order, to copies of the key groups that
+they change.  That holds for a compaction, too: its commit writes its own segments first, then
+removes all, then writes the snapshot.
 
-Whether the result is the state that the operator went on from is told by the nonces: what is new in
-a log must follow what was there, or begin anew; and each key group must be as the roll says.
+The nonces prove that the result is the state from which the operator went on: new segments of a log
+must follow the former ones, or begin anew, and each key group must agree with the roll.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Write", "followed"]
 
 
 class Write(NamedTuple):
-    """One write to what is stored of an operator.
+    """One write to the stored logs of an operator.
 
     Args:
-        key_group: Its index; None for the record and the roll.
-        sequence: Under which number.
-        blob: What was stored; None if it was removed.
+        key_group: The number of the key group; None for the record and the roll.
+        sequence: The number under which the blob is stored.
+        blob: The stored bytes; None for a removal.
     """
 
     key_group: int | None
@@ -39,21 +39,22 @@ class Write(NamedTuple):
 def followed(
     image: Image, writes: Iterable[Write], position: Position, clock: BatchClock, where: str
 ) -> Image:
-    """The image after these writes.
+    """Make the image after some writes.
 
     Args:
-        image: Before them.
-        writes: All that were made since, those of a key group in their order.
-        position: After which micro-batch.
-        clock: Of that batch.
-        where: What messages call it.
+        image: The image before the writes.
+        writes: All writes since, in order within a key group.
+        position: The micro-batch of the result.
+        clock: The times of that micro-batch.
+        where: Names the result in messages.
 
     Raises:
-        CorruptStateError: These are not the writes that followed the image, or are not whole: then
-            all has to be read anew.
+        CorruptStateError: The writes do not follow the image, or some are missing: then the caller
+            has to read everything anew.
     """
     changed: dict[int | None, dict[int, bytes]] = {}
     for write in writes:
+        # A replica of a part must not come to hold other key groups.
         if write.key_group is not None and not image.held.has_group(write.key_group):
             continue
         blobs = changed.get(write.key_group)
@@ -85,7 +86,7 @@ def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> Gr
     if former is not None and former.head.nonce:
         after = former.head.next_sequence
         if head.nonce == former.head.nonce:
-            first, parent = head.next_sequence, head.nonce  # only its times were noted anew
+            first, parent = head.next_sequence, head.nonce  # the batch noted only new times
         elif head.first_sequence < after < head.next_sequence and (
             read_one(blobs.get, after, where).parent == former.head.nonce
         ):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key groups of images decoded into tables, when they are asked for, and kept.
+"""Key groups of images, decoded into tables when a read asks for them, and cached.
 
-It is a worker that never commits: the same log, nonce rule, backend, states and stores.  Several
-images may be read in turn; what is decoded of a key group is kept under the group's nonce, so images
-between which the group did not change share it.
+This is a worker that never commits: it has the same log, nonce rule, backend, states and stores.
+Several images may be read in turn.  A decoded key group is cached under its nonce, so images share
+it if it did not change between them.
 """
 
 from __future__ import annotations
@@ -44,22 +44,23 @@ __all__ = ["DecodedGroups"]
 T = TypeVar("T")
 LOG = logging.getLogger("pyflinklike.replica")
 _WHOLE = 8
+"""Of so many repeated loads one decodes the whole key group."""
 _OFTEN = 20
-"""So many key groups that are decoded again, unchanged, are no accident."""
+"""The number of repeated loads after which the log warns: so many are no accident."""
 
 
 class DecodedGroups:
     """The tables of an operator, pointed at one key group of one image at a time.
 
     Args:
-        record: Of the operator.
-        key_type: Of its keys.
+        record: The operator record, which declares its states.
+        key_type: The type of its keys.
         states: Names of the states and stores that may be asked for.
         has_timers: Whether timers may be asked for.
-        metrics: Count what is loaded.
-        cache_bytes: How much may stay decoded; of groups that do not all fit most stay.
+        metrics: Count the loads.
+        cache_bytes: The most bytes that may stay decoded.
         allow_pickle: Whether values may be unpickled.
-        wall_clock: Tells the processing time; None for that of the image.
+        wall_clock: Returns the processing time in ms; None to use that of the image.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class DecodedGroups:
         self._states = frozenset(states)
         self._timers = frozenset(map(timers_table, TimeDomain)) if has_timers else frozenset()
         self._metrics = metrics
-        # Reads come round as tasks do where a client asks for key after key: of groups that do not
-        # all fit, most stay, and not just the one is dropped that is asked for next.
+        # A client that asks for key after key comes round to the same groups.  If they do not all
+        # fit, a least recently used cache would drop just the group that is asked for next.
         self._cache, self._cache_bytes = WarmGroups(in_rounds=True), cache_bytes
-        self._seen: dict[int, bytes] = {}  # by which nonce a group was decoded from its whole log
+        self._seen: dict[int, bytes] = {}  # the nonce at the last load of a group's whole log
         self._again, self._has_warned = 0, False
         self._wall_clock = wall_clock
         self._image: Image | None = None
@@ -111,27 +112,27 @@ class DecodedGroups:
         )
 
     def join(self, store: StateStore) -> None:
-        """Have a store arrange each key group that is decoded from now on."""
+        """Let a store arrange each key group that is decoded from now on."""
         if type(store).arrange is not StateStore.arrange:
             self._stores.append(store)
-            self.forget()  # what is decoded may be in another layout
+            self.forget()  # decoded groups may be in another layout
 
     def forget(self) -> None:
-        """Keep nothing decoded."""
+        """Drop everything decoded."""
         self._cache.clear()
         self._decoded.clear()
         self._seen.clear()
         self._entered = None
 
     def read(self, image: Image, index: int, key: Any, namespace: Any, ask: Callable[[], T]) -> T:
-        """What is asked of the tables, under one key.
+        """Ask the tables of a key group under one key, and return the answer.
 
         Args:
-            image: Of which micro-batch.
+            image: The image to read.
             index: The key group of the key.
-            key: Frozen; `GROUP_KEY` where entries belong to no key.
-            namespace: Frozen; `NO_NAMESPACE` where the state has none.
-            ask: Reads the tables; what it gives must not go on reading them.
+            key: The frozen key; `GROUP_KEY` for entries that belong to no key.
+            namespace: The frozen namespace; `NO_NAMESPACE` for a state without namespaces.
+            ask: Reads the tables; its answer must not read them later.
         """
         if image is not self._image:
             self._image = image
@@ -148,10 +149,7 @@ class DecodedGroups:
             current.key, current.namespace = NO_KEY, NO_NAMESPACE
 
     def _enter(self, image: Image, index: int, key: Any) -> None:
-        """Point the tables at a key group, which is decoded if need be.
-
-        Where a group did not stay decoded before, only what the key has is.
-        """
+        """Point the tables at a key group, and decode it if need be."""
         log = image.groups.get(index)
         nonce = b"" if log is None else log.head.nonce
         at = index, nonce
@@ -160,15 +158,15 @@ class DecodedGroups:
         self._entered = None
         state = self._cache.use(at)
         if state is None and index in self._decoded:
-            # It is brought up to date in place, so another image has to decode it anew.
+            # The state is brought up to date in place, so its former image must decode it anew.
             state = self._cache.take((index, self._decoded.pop(index)))
         if log is None:
             self._group.enter(WorkingState(index))
         else:
             former = None if state is None else (state.nonce, len(state.pending))
             if state is None and nonce and self._has_gone(index, nonce):
-                # Now and then it is decoded as a whole: it may be what is asked for from now on,
-                # and stay in the place of a group that is not.
+                # The cache had no room for the group, so only the key is decoded.  Now and then
+                # the whole group is: readers may have turned to it, and then it should stay.
                 is_whole = key is GROUP_KEY or self._stores or self._again % _WHOLE == 0
                 if not is_whole:
                     self._enter_key(log, index, key)
@@ -179,10 +177,8 @@ class DecodedGroups:
         self._entered = at
 
     def _enter_key(self, log: GroupLog, index: int, key: Any) -> None:
-        """Point the tables at a key group of which only one key is decoded, for one read.
-
-        All of the group's log is looked at and checked; most of the time goes into values.
-        """
+        """Point the tables at a key group of which only one key is decoded, for one read."""
+        # The whole log is read and checked, but most of the time goes into values.
         state = self._log.load(log, log.head, WorkingState(index))
         wanted = self.key_type.to_arrow([key])
         where = self._log.where(index)
@@ -196,7 +192,7 @@ class DecodedGroups:
         self._metrics.key_loads += 1
 
     def _has_gone(self, index: int, nonce: bytes) -> bool:
-        """Whether a group was decoded from this log before; said where it often was."""
+        """Return whether a group was decoded from this log before; warn if it often was."""
         if self._seen.get(index) != nonce:
             self._seen[index] = nonce
             return False
@@ -233,18 +229,18 @@ class DecodedGroups:
 
 
 def _of_key(section: Section, wanted: Any, key_type: TypeInformation, where: str) -> Section:
-    """What a section has of one key.
+    """Cut a section to the entries of one key.
 
     Args:
-        section: Of a table whose entries belong to keys.
+        section: A section of a table whose entries belong to keys.
         wanted: The key, as a column of one row.
-        key_type: Of the keys.
-        where: Which group, for messages.
+        key_type: The type of the keys.
+        where: Names the key group in messages.
     """
     batch = read_batch(section, StoredTable(section.declaration).spec, key_type, where)
     keys = batch.column("key")
     if keys.null_count:
-        return section  # damaged: who decodes it says so
+        return section  # damaged: the decoder raises the error
     if pa.types.is_nested(keys.type) or pa.types.is_floating(keys.type):  # Arrow's NaN is not NaN
         codes = codes_of([pa.concat_arrays([wanted, keys])], 1 + len(keys))
         mine = batch.filter(pc.equal(codes.slice(1), codes[0]))
@@ -254,15 +250,15 @@ def _of_key(section: Section, wanted: Any, key_type: TypeInformation, where: str
 
 
 class _NoCleanup:
-    """Of a log that is never written."""
+    """The cleanup of a log that is never written."""
 
     def now(self) -> int:
-        """Any time."""
+        """Return some time: nobody uses it."""
         return 0
 
     def is_compaction_due(self, compacted_at: int) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False: a replica compacts no log."""
         return False
 
     def drop_expired(self) -> None:
-        """Nothing."""
+        """Do nothing: a replica deletes no entries."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of what an operator keeps a replica holds: all, some keys, or some key groups."""
+"""The share of an operator's state that a replica holds: all, some keys, or some key groups."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from pyflinklike.shown import shown
 __all__ = ["ALL", "Held", "Part", "Route"]
 
 Route = Callable[[Any], tuple[Any, int]]
-"""Of a key in the user's form: the key as it is stored, and its key group.
+"""Returns, for a key in the user's form, the key as it is stored, and its key group.
 
-Raises a `StateValueError` where it is no value of the key columns."""
+It raises a `StateValueError` if the key is no value of the key columns."""
 
 
 @attrs.frozen
 class Held:
-    """What a replica holds.
+    """The key groups and keys that a replica holds.
 
     Args:
-        groups: Indexes of key groups; None for all.
-        keys: Keys as they are stored; None for all of these groups.
+        groups: Numbers of key groups; None for all.
+        keys: Keys as they are stored; None for all keys of these groups.
     """
 
     groups: frozenset[int] | None = None
     keys: frozenset[Hashable] | None = attrs.field(default=None, repr=False)
 
     def has_group(self, index: int) -> bool:
-        """Whether a key group is held."""
+        """Return whether a key group is held."""
         return self.groups is None or index in self.groups
 
     def has_key(self, frozen: Hashable) -> bool:
-        """Whether a key of a key group that is held may be asked for."""
+        """Return whether a key may be asked for, if its key group is held."""
         return self.keys is None or frozen in self.keys
 
     def check(self, key: Any, frozen: Hashable, index: int) -> None:
-        """See that a key is held.
+        """Check that a key is held.
 
         Args:
-            key: As the user gave it.
-            frozen: As it is stored.
-            index: Its key group.
+            key: The key in the user's form, for messages.
+            frozen: The key as it is stored.
+            index: The key group of the key.
 
         Raises:
-            StateAccessError: It is not.
+            StateAccessError: The key is not held.
         """
         if not self.has_key(frozen):
             msg = f"a replica that was opened with keys= is asked for these, got {shown(key)}"
@@ -66,11 +66,11 @@ ALL = Held()
 
 @attrs.frozen
 class Part:
-    """What `open_state` is asked to hold, in the user's words.
+    """The share that a user asks `open_state` for.
 
     Args:
-        keys: Of several key columns as tuples; None for all.
-        groups: Indexes of key groups; None for all.
+        keys: Keys in the user's form, tuples if there are several key columns; None for all.
+        groups: Numbers of key groups; None for all.
     """
 
     keys: tuple[Any, ...] | None = None
@@ -78,11 +78,11 @@ class Part:
 
     @classmethod
     def of(cls, keys: Iterable[Any] | None, key_groups: Iterable[int] | None) -> Part:
-        """The part that arguments name, which are checked.
+        """Check the arguments of a user, and make a part of them.
 
         Raises:
-            DeclarationTypeError: They are no keys, or no numbers.
-            DeclarationValueError: Both are given, or one is empty or negative.
+            DeclarationTypeError: An argument is no list of keys, or no list of numbers.
+            DeclarationValueError: Both are given, one is empty, or a number is negative.
         """
         if keys is not None and key_groups is not None:
             msg = "a replica holds some keys or some key groups, got keys= and key_groups="
@@ -99,11 +99,11 @@ class Part:
         return cls(wanted, groups)
 
     def held(self, route: Route, max_parallelism: int) -> Held:
-        """The same of an operator.
+        """Return this share for one operator.
 
         Args:
-            route: Finds its keys.
-            max_parallelism: How many key groups it has.
+            route: Finds stored keys and their key groups.
+            max_parallelism: The number of the operator's key groups.
 
         Raises:
             StateValueError: A key is no value of the key columns.

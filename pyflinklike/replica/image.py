@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator keeps after one micro-batch: the logs of its key groups, as they are stored.
+"""The image of an operator after one micro-batch: the logs of its key groups, as they are stored.
 
-An image never changes.  The next one is made of it and of what was written since (`following`), and
-shares with it all that stayed.
+An image never changes.  The next one is made of it and of later writes, and shares with it every key
+group that did not change.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class GroupLog:
     """The log of a key group: a `LogStorage` that is only read.
 
     Args:
-        head: Of the group.
-        blobs: What is stored of it, by sequence number.
+        head: The head of the group.
+        blobs: The stored head and segments, by sequence number.
     """
 
     head: Head
     blobs: Mapping[int, bytes] = attrs.field(repr=False)
 
     def read_head(self, where: str) -> Head:  # noqa: ARG002
-        """The head."""
+        """Return the head."""
         return self.head
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Return one segment, or None if it is missing."""
         return self.blobs.get(sequence)
 
     def write_head(self, head: Head) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuse: a replica writes no log."""
         raise _unwritten()
 
     def write_segment(self, sequence: int, blob: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuse: a replica writes no log."""
         raise _unwritten()
 
     def clear_segments(self) -> NoReturn:
-        """Refused."""
+        """Refuse: a replica writes no log."""
         raise _unwritten()
 
 
@@ -62,17 +62,17 @@ def _unwritten() -> StateAccessError:
 
 @attrs.frozen
 class Image:
-    """All that an operator keeps after a micro-batch.
+    """All that a replica holds of an operator after a micro-batch.
 
     Args:
-        position: After which one.
-        record: Of the operator.
-        clock: The times that the operator was given in the batch.
-        groups: The logs of its key groups, by index.
-        called: The operator's record and roll as they are stored, by sequence number.
-        where: What messages call it.
+        position: The micro-batch after which the image holds.
+        record: The operator record, which declares its states.
+        clock: The times of the operator in that batch.
+        groups: The logs of its key groups, by their numbers.
+        called: The operator record and roll as they are stored, by sequence number.
+        where: Names the image in messages.
         operator_id: The host's number of the operator.
-        held: Which key groups and keys are there.
+        held: The key groups and keys that the image has.
     """
 
     position: Position
@@ -86,7 +86,7 @@ class Image:
 
     @property
     def bytes(self) -> int:
-        """The size of the logs, as they are stored."""
+        """The size of the logs as they are stored, in bytes."""
         return sum(len(blob) for log in self.groups.values() for blob in log.blobs.values())
 
 
@@ -99,20 +99,20 @@ def image_of(
     operator_id: int = 0,
     held: Held = ALL,
 ) -> Image:
-    """The image of what was read of a checkpoint.
+    """Make an image of the stored blobs of a checkpoint.
 
     Args:
-        position: After which micro-batch.
-        clock: Of that batch.
-        groups: What is stored of each key group that is held, the head included, by index.
-        called: The operator's record and roll.
-        where: What messages call it.
+        position: The micro-batch after which the image holds.
+        clock: The times of the operator in that batch.
+        groups: The blobs of each key group that is held, the head included, by its number.
+        called: The operator record and roll as they are stored, by sequence number.
+        where: Names the image in messages.
         operator_id: The host's number of the operator.
-        held: Which key groups and keys are to be there.
+        held: The key groups and keys that the image is to have.
 
     Raises:
-        CorruptStateError: Something is missing, too much, or damaged.  Segments are looked into
-            when their key group is first asked.
+        CorruptStateError: A blob or key group is missing, unexpected or damaged.  A segment is
+            decoded, and so checked, only when its key group is first read.
     """
     logs = {
         index: group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
@@ -129,7 +129,7 @@ def checked(
     operator_id: int,
     held: Held,
 ) -> Image:
-    """The image of these logs, if they are those of the roll that are held."""
+    """Check logs against the roll, as far as it is held, and make an image of them."""
     record, roll = record_and_roll(called, where)
     served_at = {at: time for at, time in roll.served_at.items() if held.has_group(at)}
     check_groups(attrs.evolve(roll, served_at=served_at), logs, where)
@@ -140,14 +140,14 @@ def checked(
 
 
 def group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
-    """The log of a key group.
+    """Make the log of a key group of its blobs.
 
     Args:
-        blobs: What is stored of it, the head included.
-        where: Which group, for messages.
+        blobs: The stored blobs by sequence number, the head included.
+        where: Names the key group in messages.
 
     Raises:
-        CorruptStateError: It has no head, or not all of its segments.
+        CorruptStateError: The head is missing, or a segment.
     """
     if HEAD_AT not in blobs:
         msg = f"{where}: a key group must have a head, got none; go back to a checkpoint"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value, timestamped or LRU store as its replica shows it."""
+"""A key-value, timestamped or LRU store, to be read in a replica."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["ReadOnlyKeyValueStore"]
 
 
 class ReadOnlyKeyValueStore(ReadOnlyStore):
-    """A key-value, timestamped or LRU store: Kafka Streams' ReadOnlyKeyValueStore.
+    """A key-value, timestamped or LRU store to be read: Kafka Streams' ReadOnlyKeyValueStore.
 
-    Besides Kafka's methods it has those of a mapping that read.
+    It has Kafka's methods, and the reading methods of a mapping.
     """
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or the default.
+        """Return the value of a key, or the default.
 
         Raises:
             StateValueError: The key is None or does not fit its type.
@@ -28,7 +28,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         return self._first(lambda store: store.get(key), default)
 
     def multi_get(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The values of the keys that are there, all of one micro-batch.
+        """Return the values of the keys that exist, all of one micro-batch.
 
         Raises:
             StateValueError: A key is None or does not fit its type.
@@ -42,10 +42,10 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
     def range(
         self, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
     ) -> Cursor[KeyValue]:
-        """The entries from one key to another, both included; None is an open end.
+        """Return the entries from one key to another, both included; None is an open end.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
             StateValueError: A key does not fit its type.
         """
         return self._scan(
@@ -53,18 +53,18 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         )
 
     def all(self, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """All entries, in the order of their keys.
+        """Return all entries, in the order of their keys.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
         """
         return self._scan("all", lambda store: store.all(reverse=reverse), reverse=reverse)
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """The entries whose keys begin with a prefix, as `KeyValueStore.prefix_scan`.
+        """Return the entries whose keys begin with a prefix, as `KeyValueStore.prefix_scan`.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
             StateValueError: The prefix is None or does not fit the key's type.
         """
         return self._scan(
@@ -72,7 +72,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         )
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are; exact here."""
+        """Count the entries; in a replica the number is exact."""
         return sum(self._asked(len))
 
     def __len__(self) -> int:
@@ -94,5 +94,5 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         return (each.key for each in self.all())
 
     def items(self) -> Iterator[KeyValue]:
-        """All entries, as `all`."""
+        """Return all entries, as `all` does."""
         return self.all()

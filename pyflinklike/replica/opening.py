@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`open_state` without Spark: a savepoint's states and stores, with their own semantics."""
+"""`open_state` without Spark: the states and stores of a savepoint, with their own semantics."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def open_state(
     allow_pickle: bool = False,
     cache_bytes: int = CACHE_BYTES,
 ) -> QueryableState:
-    """States and stores of a savepoint, to be asked by key; needs neither Spark nor Java.
+    """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
 
-    It is of one micro-batch, and stays there.  `pyflinklike.spark.open_state` follows a running query.
+    A savepoint stays at its micro-batch; `pyflinklike.spark.open_state` follows a running query.
 
     Args:
         savepoint: The directory, or its address (such as `s3://...`).
         states: Names of the states and stores that will be asked for; by default all.
-        operator: Uid of the operator; may be left out where there is only one.
-        clock: What processing-time TTL goes by: "batch", that of the savepoint's micro-batch (of
-            one that was made without a batch nothing has expired), or "wall".
+        operator: Uid of the operator; may be left out if there is only one.
+        clock: The time by which processing-time TTL expires: "batch", the time of the savepoint's
+            micro-batch (without a batch nothing has expired), or "wall", the machine's clock.
         allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
         allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
-        cache_bytes: How much may stay decoded, in bytes.
+        cache_bytes: The most bytes that may stay decoded.
 
     Raises:
-        CorruptStateError: There is no savepoint, or it is damaged.
+        CorruptStateError: There is no savepoint at that place, or it is damaged.
         UnknownStateError: There is no such state or operator.
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
     """
     options = (clock, allow_scan, allow_pickle, cache_bytes)
     settings = Settings.of(states, None, None, 0, *options)

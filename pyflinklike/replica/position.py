@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a replica has come."""
+"""The micro-batch that a replica has come to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Position"]
 
 @attrs.frozen(order=True)
 class Position:
-    """After which micro-batch an answer is; of two the one of the later batch is greater.
+    """The micro-batch after which an answer holds; a later batch is greater.
 
     Args:
-        batch_id: Of the micro-batch; -1 of a savepoint that was made without one.
-        watermark: The operator's in that batch, in ms; None if there was none yet.
-        committed_at: When the batch was committed, or the savepoint taken, in ms.
-        now: Tells the time, in ms.
+        batch_id: The number of the micro-batch; -1 for a savepoint that was made without one.
+        watermark: The operator's watermark in that batch, in ms; None before the first.
+        committed_at: The time in ms of the batch's commit, or of the savepoint.
+        now: Returns the time in ms.
     """
 
     batch_id: int
@@ -30,5 +30,5 @@ class Position:
 
     @property
     def age(self) -> int:
-        """How long ago it was committed, in ms."""
+        """The time since the commit, in ms."""
         return self.now() - self.committed_at

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`QueryableState`: a replica of what a query keeps, which follows its micro-batches."""
+"""`QueryableState`: a replica of a query's state, which follows the query's micro-batches."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LOG = logging.getLogger("pyflinklike.replica")
 
 
 class QueryableState(StateReader):
-    """What a query keeps, after its last micro-batch that is known here; made by `open_state`.
+    """The state of a query after the last micro-batch that the replica knows; made by `open_state`.
 
-    Any number of threads may read beside one that refreshes it.  Each answer is of one micro-batch.
+    Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
 
     Args:
-        source: Where it is read.
-        settings: What was asked for.
-        now: Tells the time, in ms.
+        source: Reads images of the operator.
+        settings: The checked arguments of `open_state`.
+        now: Returns the time in ms.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class QueryableState(StateReader):
     ) -> None:
         self._source, self._settings, self._now = source, settings, now
         self.metrics = ReplicaMetrics()
-        """What it has counted of itself."""
+        """The numbers that the replica counts of itself."""
         self._refreshing = threading.Lock()
-        self._begun = 0  # looks for newer batches; the last of them is ended while the lock is free
+        self._begun = 0  # the number of looks; while the lock is free, the last look has ended
         self._failure: Exception | None = None
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        # Before: a batch that is committed meanwhile is newer than what is found.
+        # Taken before the look: a batch that is committed during it is newer than its result.
         started = now()
         self._version = self._over(source.latest(), None, started)
         self._bounds = Bounds(
@@ -73,10 +73,13 @@ class QueryableState(StateReader):
     # Following
 
     def refresh(self) -> bool:
-        """Look for newer micro-batches, and come to the last one; whether there was one.
+        """Look for newer micro-batches, and come to the last one.
+
+        Returns:
+            Whether there was a newer one.
 
         Raises:
-            HostError: Spark cannot read the checkpoint; what is there goes on answering.
+            HostError: Spark cannot read the checkpoint; the present version goes on answering.
             CorruptStateError: The checkpoint is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -84,7 +87,7 @@ class QueryableState(StateReader):
         with self._refreshing:
             former = self._current()
             if self._begun > begun:
-                # Another thread has looked, and began after this one asked: its result does.
+                # Another thread began to look after this one asked, so its result serves both.
                 if self._failure is not None:
                     raise copy.copy(self._failure) from self._failure
                 return former.image is not seen.image
@@ -108,7 +111,7 @@ class QueryableState(StateReader):
         try:
             return self._source.after(image)
         except PyflinklikeError as error:
-            # A batch that was purged, a log of an older version, another run of the query.
+            # For example a purged batch, a log of an older version, another run of the query.
             LOG.info("%s: all is read anew (%s)", image.where, error)
             found = self._source.latest()
             self.metrics.reopens += 1
@@ -149,7 +152,7 @@ class QueryableState(StateReader):
 
     @property
     def timeout(self) -> int:
-        """How long a read waits for a batch where it does not say, in ms."""
+        """The time in ms that a read waits for a batch by default."""
         return self._settings.timeout
 
     def _current(self) -> Version:
@@ -166,20 +169,20 @@ class QueryableState(StateReader):
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> Iterator[StateReader]:
-        """What the replica knows now; all that is read of it is of one micro-batch.
+        """Hold on to one version, so that all reads of the snapshot are of one micro-batch.
 
         Args:
-            at_least_batch: Wait until the replica has come to this micro-batch.
-            max_age: Look for newer batches first, if it is longer ago that none was found.
-            timeout: How long to wait.
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
 
         Raises:
-            StaleStateError: The replica has not come as far in that time.
+            StaleStateError: The replica has not come to that batch within the timeout.
         """
         version = self._bounds.pick(at_least_batch, max_age, timeout)
 
         def pick(batch_id: int | None = None, *_: Any) -> Version:
-            self._current()  # refuses where the replica is closed
+            self._current()  # raises if the replica is closed
             position = version.image.position
             if batch_id is not None and position.batch_id < batch_id:
                 msg = f"a snapshot stays where it is, got a read of batch {batch_id} at {position}"
@@ -191,7 +194,7 @@ class QueryableState(StateReader):
     # Life
 
     def close(self) -> None:
-        """Follow no more, and refuse further reads; closing again does nothing."""
+        """Stop following, and refuse further reads; closing again does nothing."""
         self._closing.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the read-only stores have in common: the key groups they ask, and how answers are merged."""
+"""The base of read-only stores: the key groups that they ask, and the merge of the answers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class _NoKeyGiven:
 
 
 NO_KEY_GIVEN: Any = _NoKeyGiven()
-"""In place of the key of a store that belongs to none; None is a key that is refused."""
+"""The key of a store that belongs to no key; None is a key, which is refused."""
 
 
 class ReadOnlyStore(ReadOnly):
-    """What the read-only stores have in common.
+    """The base of the read-only stores.
 
     Args:
-        info: Of the store.
-        pick: Chooses the version that is read.
-        key: The current key; `NO_KEY_GIVEN` of scope "partition".
+        info: The description of the store.
+        pick: Chooses the version to read.
+        key: The current key of a store of scope "key"; `NO_KEY_GIVEN` for scope "partition".
         allow_scan: Whether scans of scope "partition" are allowed.
     """
 
@@ -39,21 +39,21 @@ class ReadOnlyStore(ReadOnly):
 
     @property
     def scope(self) -> str:
-        """Whether each current key has a store of its own, "key", or all share one, "partition"."""
+        """The scope: "key" if each current key has its own store, "partition" if all share one."""
         return "partition" if self._key is NO_KEY_GIVEN else "key"
 
     def _asked(self, ask: Callable[[Any], Any]) -> list[Any]:
-        """What the store says in each key group that is read."""
+        """Ask the store in each key group that it has to read, and return the answers."""
         version = self._pick(None, None, None)
         if self._key is not NO_KEY_GIVEN:
             key, index = version.place(self._key)
             return [version.of_store(self.name, index, key, ask)]
-        # With no key group at all an empty one answers.
+        # Without any key group an empty one has to answer.
         groups = sorted(version.image.groups) or [0]
         return [version.of_store(self.name, index, GROUP_KEY, ask) for index in groups]
 
     def _first(self, ask: Callable[[Any], Any], default: Any = None) -> Any:
-        """The first answer that is one; as Kafka's composite store over several partitions."""
+        """Return the first answer that is not None, as Kafka's store over several partitions does."""
         for found in self._asked(ask):
             if found is not None:
                 return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint as the one image of a replica.
+"""A savepoint as the only image of a replica.
 
-Nothing in a savepoint depends on key groups, so all that belongs to keys is one here.  State that
-belongs to a key group stays divided as it was.
+The state of keys in a savepoint does not depend on key groups, so here it is all in one key group.
+State that belongs to a key group stays divided as it was.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class SavepointSource:
     """Reads an operator of a savepoint.
 
     Args:
-        directory: The savepoint.
         operator: Uid of the operator; None for the only one.
-        states: Which states are read; None for all, and the timers.
+        states: Names of the states to read; None for all, and the timers.
     """
 
     directory: SavepointDirectory
@@ -50,10 +49,10 @@ class SavepointSource:
     states: frozenset[str] | None
 
     def latest(self) -> Image:
-        """All of it.
+        """Read the image of the operator.
 
         Raises:
-            UnknownStateError: There is no such operator.
+            UnknownStateError: The savepoint has no such operator.
             StateValueError, IncompatibleStateError: A value or key does not fit its type.
         """
         place, manifest = self.directory.place, self.directory.manifest
@@ -76,19 +75,19 @@ class SavepointSource:
             None if watermark in (MIN_WATERMARK, MAX_WATERMARK) else watermark,
             manifest.taken_at,
         )
-        # Where no clock was noted, nothing is known to have expired.
+        # Without a noted clock nothing is known to have expired.
         clock = BatchClock(manifest.processing_time or 0, watermark)
         return Image(position, record, clock, groups, {}, place.where)
 
     def after(self, image: Image) -> None:
-        """Nothing: a savepoint stays what it is."""
+        """Return None: a savepoint has no later image."""
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
-        """Of the operator's keys; those that hold instants are aware datetimes here."""
+        """Return the type of the operator's keys; instants in keys are aware datetimes here."""
         return type_of(record.identity.key)
 
     def route(self, record: OperatorRecord) -> Route:
-        """All keys are in one key group."""
+        """Return a function that places every key in key group 0."""
         key_type = self.key_type(record)
 
         def route(key: Any) -> tuple[Any, int]:
@@ -101,7 +100,7 @@ class SavepointSource:
 
 
 def _sections(rows: StateRows, saved: pa.Table) -> Iterator[tuple[int, Section]]:
-    """The sections of a state, each with its key group."""
+    """Yield the sections of a state, each with its key group."""
     if not rows.declaration.per_group or rows.info.kind == "broadcast":
         yield from ((0, each) for each in sections_of_rows(rows, saved))
         return
@@ -116,7 +115,7 @@ def _log(record: OperatorRecord, sections: Iterable[Section]) -> GroupLog:
     blobs = {sequence: each.to_bytes() for sequence, each in enumerate(segments)}
     size = sum(map(len, blobs.values()))
     head = Head(
-        segments[-1].nonce,  # there is one at least
+        segments[-1].nonce,  # `divided` gives at least one segment
         next_sequence=len(segments),
         first_sequence=0,
         log_bytes=size,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session store as its replica shows it."""
+"""A session store, to be read in a replica."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["ReadOnlySessionStore"]
 
 
 class ReadOnlySessionStore(ReadOnlyStore):
-    """A session store: Kafka Streams' ReadOnlySessionStore."""
+    """A session store to be read: Kafka Streams' ReadOnlySessionStore."""
 
     def fetch_session(self, key: Any, start: TimeLike, end: TimeLike) -> Any:
-        """The aggregate of exactly this session, or None.
+        """Return the aggregate of exactly this session, or None.
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type.
+            StateValueError: The key is None, or an argument does not fit its type.
         """
         return self._first(lambda store: store.fetch_session(key, start, end))
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """All sessions of a key.
+        """Return all sessions of a key.
 
         Raises:
             StateValueError: The key is None or does not fit its type.
@@ -35,10 +35,10 @@ class ReadOnlySessionStore(ReadOnlyStore):
     def fetch_range(
         self, key_from: Any = None, key_to: Any = None, *, reverse: bool = False
     ) -> Cursor[WindowedKeyValue]:
-        """All sessions of the keys from one to another, both included; None is an open end.
+        """Return all sessions of the keys from one to another, both included; None is an open end.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
             StateValueError: A key does not fit its type.
         """
         return self.find_sessions_range(key_from, key_to, reverse=reverse)
@@ -51,10 +51,10 @@ class ReadOnlySessionStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The sessions of a key that end at `earliest_end` or later and start by `latest_start`.
+        """Return sessions of a key that end at `earliest_end` or later and start by `latest_start`.
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type.
+            StateValueError: The key is None, or an argument does not fit its type.
         """
         return self._cursor(
             lambda store: store.find_sessions(key, earliest_end, latest_start, reverse=reverse),
@@ -70,11 +70,11 @@ class ReadOnlySessionStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The same for all keys from one to another, both included; None is an open end.
+        """Return sessions as `find_sessions`, but of the keys from one to another, both included.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
-            StateValueError: Something does not fit its type.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: An argument does not fit its type.
         """
         bounds = key_from, key_to, earliest_end, latest_start
         return self._scan(
@@ -90,10 +90,10 @@ class ReadOnlySessionStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The sessions of all keys that end from one time to another, both included.
+        """Return the sessions of all keys that end from one time to another, both included.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
         """
         return self._scan(
             "find_ended_sessions",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `open_state` is told besides where the state is, checked."""
+"""The settings of `open_state`, checked."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _CLOCKS = ("batch", "wall")
 
 @attrs.frozen
 class Settings:
-    """How a replica is to be.
+    """The checked settings of a replica.
 
     Args:
         states: Names of the states and stores that may be asked for; None for all.
-        refresh: How often it looks for newer batches by itself, in ms; None for never.
-        max_age: How old an answer may be, in ms; None for any age.
-        timeout: How long to wait for a batch that is asked for, in ms.
-        clock: By what processing-time TTL is judged: "batch" or "wall".
+        refresh: The interval in ms at which the replica looks for newer batches; None for never.
+        max_age: The greatest age of an answer in ms; None for any age.
+        timeout: The longest wait for a batch that a read asks for, in ms.
+        clock: The time by which processing-time TTL expires: "batch" or "wall".
         allow_scan: Whether all key groups may be decoded for an answer.
         allow_pickle: Whether values may be unpickled.
-        cache_bytes: How much may stay decoded.
+        cache_bytes: The most bytes that may stay decoded.
     """
 
     states: frozenset[str] | None
@@ -57,10 +57,10 @@ class Settings:
         allow_pickle: bool,
         cache_bytes: int,
     ) -> Settings:
-        """The settings of arguments as a user gives them.
+        """Check the arguments of a user, and make settings of them.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One does not do.
+            DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
         """
         if isinstance(states, str):
             msg = f"states takes a list of names, got {shown(states)}; write states=[...]"
@@ -87,10 +87,10 @@ class Settings:
         )
 
     def check_states(self, infos: Iterable[StateInfo], where: str) -> None:
-        """See that there are the states that were asked for.
+        """Check that the operator has all states that were asked for.
 
         Raises:
-            UnknownStateError: There is no such state.
+            UnknownStateError: A state is missing.
         """
         known = list(infos)
         for name in sorted(self.states or ()):

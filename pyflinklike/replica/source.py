@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a replica has its images from."""
+"""The protocol of what gives a replica its images."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["Source"]
 
 
 class Source(Protocol):
-    """Reads what a host keeps of an operator."""
+    """Reads the stored state of one operator from a host."""
 
     def latest(self) -> Image:
-        """All of the last micro-batch that was committed.
+        """Read the image of the last committed micro-batch.
 
         Raises:
             HostError: The host cannot read it.
-            CorruptStateError: It is damaged.
+            CorruptStateError: The stored state is damaged.
         """
 
     def after(self, image: Image) -> Image | None:
-        """The image of the last micro-batch, by what was written since another; None if it is that.
+        """Make the image of the last micro-batch from an earlier image; None if that is the last.
 
         Raises:
-            HostError: The host cannot read it, or no longer has what was written since.
-            CorruptStateError: What was written does not follow the image.
+            HostError: The host cannot read the writes since the image, or no longer has them.
+            CorruptStateError: The writes do not follow the image.
         """
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
-        """The type of an operator's keys, in the form that its function sees."""
+        """Return the type of an operator's keys, in the form that its function sees."""
 
     def route(self, record: OperatorRecord) -> Route:
-        """Finds the keys of an operator."""
+        """Return the function that finds the keys of an operator."""

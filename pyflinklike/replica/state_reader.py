@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States, stores and timers: what a replica and its snapshots have in common."""
+"""The reader of states, stores and timers by name, for a replica and its snapshots."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class StateReader:
     """States and stores of an operator, to be read.
 
     Args:
-        pick: Chooses the version that is read.
-        seen: Gives the one there is, however old.
-        settings: Of the replica.
+        pick: Chooses the version to read.
+        seen: Returns the present version, however old.
+        settings: The settings of the replica.
     """
 
     def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
@@ -35,20 +35,20 @@ class StateReader:
 
     @property
     def position(self) -> Position:
-        """After which micro-batch answers are now."""
+        """The micro-batch after which answers hold now."""
         return self._seen().image.position
 
     def states(self) -> StateInfos:
-        """The states and stores that can be asked for, as `list_states` tells them."""
+        """Describe the states and stores that can be asked for, as `list_states` does."""
         return self._infos(self._seen())
 
     def __getitem__(self, name: str) -> ReadOnlyState:
-        """A state by its name.
+        """Return a state by its name.
 
         Raises:
-            UnknownStateError: There is no such state here, or it is a store.
-            StateAccessError: It is broadcast state, and the replica holds a part only.
-            DeclarationValueError: It has to be unpickled, which was not allowed.
+            UnknownStateError: There is no such state, or it is a store.
+            StateAccessError: The state is broadcast state, and the replica holds a part only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
         """
         version = self._seen()
         info = state_of(self._infos(version), name, version.image.where)
@@ -65,17 +65,17 @@ class StateReader:
         return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
 
     def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
-        """A store by its name, with the reading verbs of its kind.
+        """Return a store by its name, with the reading methods of its kind.
 
         Args:
-            name: Of the store.
-            key: Of a store of scope "key", the current key under which it is read.
+            name: The name with which the store was declared.
+            key: The current key under which to read a store of scope "key".
 
         Raises:
-            UnknownStoreError: There is no such store here, or it is a state.
-            StateAccessError: A key is missing, or given for a store of scope "partition"; or that
-                belongs to no key, and the replica holds some keys only.
-            DeclarationValueError: It has to be unpickled, which was not allowed.
+            UnknownStoreError: There is no such store, or it is a state.
+            StateAccessError: A key is missing, or given for a store of scope "partition"; or such a
+                store is asked for, but the replica holds some keys only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
         """
         version = self._seen()
         try:
@@ -100,7 +100,7 @@ class StateReader:
         return read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
 
     def timers(self) -> ReadOnlyTimers:
-        """The timers of the operator.
+        """Return the timers of the operator.
 
         Raises:
             StateAccessError: The replica holds some states only (`states=`).

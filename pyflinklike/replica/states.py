@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A state as its replica shows it: reads under any key, each answered of one micro-batch."""
+"""A state of a replica: reads under any key, each answered of one micro-batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyflinklike.replica.version import Version
 __all__ = ["Pick", "ReadOnly", "ReadOnlyState"]
 
 Pick = Callable[..., Version]
-"""Chooses what is read, by `at_least_batch`, `max_age` and `timeout`."""
+"""Chooses the version to read, by `at_least_batch`, `max_age` and `timeout`."""
 
 _WRITING = frozenset(
     (
@@ -26,23 +26,23 @@ _WRITING = frozenset(
 
 
 class ReadOnly:
-    """What only reads, and refuses every verb that writes.
+    """The base of states and stores that can only be read: every method that writes is refused.
 
     Args:
-        info: Of the state or store.
-        pick: Chooses the version that is read.
+        info: The description of the state or store.
+        pick: Chooses the version to read.
         allow_scan: Whether all key groups may be decoded for an answer.
     """
 
     def __init__(self, info: StateInfo, pick: Pick, *, allow_scan: bool) -> None:
         self.info = info
-        """Of the state or store, as it was when this was asked for."""
+        """The description of the state or store, as it was when this object was made."""
         self._pick = pick
         self._allow_scan = allow_scan
 
     @property
     def name(self) -> str:
-        """The name it was declared with."""
+        """The name with which it was declared."""
         return self.info.name
 
     def __getattr__(self, name: str) -> Any:
@@ -69,8 +69,8 @@ class ReadOnly:
 class ReadOnlyState(ReadOnly):
     """A state of a running query, under any key.
 
-    What folds (reducing and aggregating state) is shown as it is stored: of aggregating state that
-    is the accumulator.  Expiry is judged by the clock of the micro-batch, as the function would.
+    Reducing and aggregating state is shown as it is stored; for aggregating state that is the
+    accumulator.  Values expire by the clock of the micro-batch, as they do for the function.
     """
 
     def get(
@@ -82,18 +82,18 @@ class ReadOnlyState(ReadOnly):
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> Any:
-        """What a key has: a value, a list or a dict, the caller's own; None where there is none.
+        """Return the value, list or dict of a key, or None; it belongs to the caller.
 
         Args:
-            key: Of several key columns a tuple; of broadcast state none.
-            namespace: Of state of windows, the window.
-            at_least_batch: Wait until the replica has come to this micro-batch.
-            max_age: Look for newer batches first, if it is longer ago that none was found.
-            timeout: How long to wait; by default that of `open_state`.
+            key: The key, a tuple if there are several key columns; None for broadcast state.
+            namespace: The window, for state of windows.
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
-            StaleStateError: The replica has not come as far in that time.
+            StaleStateError: The replica has not come to that batch within the timeout.
             CorruptStateError: The log of the key group is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -109,15 +109,15 @@ class ReadOnlyState(ReadOnly):
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> dict[Any, Any]:
-        """What those of the keys have that have something, all of one micro-batch; as `get`."""
+        """Return, as `get`, what is stored for each key that has an entry, all of one micro-batch."""
         version = self._pick(at_least_batch, max_age, timeout)
         found = ((key, version.of_state(self.name, key, namespace)) for key in keys)
         return {key: value for key, value in found if value is not None}
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Every key that has something, and what, all of one micro-batch; in no specified order.
+        """Return all keys with what is stored for them, all of one micro-batch, in no fixed order.
 
-        State of windows gives pairs of key and namespace for keys, broadcast state None.
+        The key of state of windows is a pair of key and window, that of broadcast state None.
 
         Raises:
             ScanDisabledError: The replica was not opened with `allow_scan=True`.

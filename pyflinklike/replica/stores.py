@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores as their replica shows them: Kafka Streams' read-only stores, with the same verbs.
+"""Stores of a replica: Kafka Streams' read-only stores, with the same methods.
 
-A store of scope "key" is read under one current key.  One of scope "partition" is read in every key
-group, and what these give is merged by the store's own order, so that the answer does not depend on
-how many key groups there are.
+A store of scope "key" is read under one current key.  A store of scope "partition" is read in every
+key group, and the answers are merged by the store's own order, so that the result does not depend
+on the number of key groups.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KINDS: dict[str, type[ReadOnlyStore]] = {
 
 
 def read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
-    """The read-only store of a kind.
+    """Make the read-only store of a kind.
 
     Raises:
         StateValueError: The key is None.

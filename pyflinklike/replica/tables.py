@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that drop writes: between a backend, and the TTL and stores that write when they are read.
+"""Tables that drop writes, beneath the TTL and stores that write when they are read.
 
-A read of a function removes what has expired, renews a stamp, counts as a use.  In a replica none of
-that may be seen by the next read: it stands still between two micro-batches of the query.
+A read by a function removes expired entries, renews a stamp, counts as a use.  The next read of a
+replica must not see any of that: a replica stands still between two micro-batches of the query.
 """
 
 from __future__ import annotations
@@ -18,26 +18,22 @@ __all__ = ["UnwrittenTables"]
 
 
 class UnwrittenTables:
-    """The tables of an operator, which take no writes.
-
-    Args:
-        tables: Of the backend.
-    """
+    """The tables of an operator, which drop writes."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.current: CurrentKey = tables.current
         self.is_persistent: bool = tables.is_persistent
         self.takes_writes = False
-        """Whether the tables are being brought into another layout, which reads need."""
+        """Whether writes are taken now: while a store arranges the layout that its reads need."""
 
     def table(self, spec: TableSpec) -> UnwrittenTable:
-        """The table of a state."""
+        """Make the table of a state."""
         return UnwrittenTable(self._tables.table(spec), self)
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """Within it the tables take writes."""
+        """Let the tables take writes within the context."""
         self.takes_writes = True
         try:
             yield
@@ -46,18 +42,18 @@ class UnwrittenTables:
 
 
 class UnwrittenTable:
-    """A `Table` that takes no writes, or an `OrderedTable` over one.
+    """A `Table` that drops writes; over an `OrderedTable` it is one, too.
 
     Args:
-        table: Of the backend.
-        tables: Say whether it is written.
+        table: The backend's table, which is read.
+        tables: Know whether writes are taken now.
     """
 
     def __init__(self, table: Table, tables: UnwrittenTables) -> None:
         self.spec = table.spec
         self._table = table
         self._tables = tables
-        # What is read is read of the table itself.
+        # Reads go straight to the table.
         self.get, self.multi_get = table.get, table.multi_get
         self.items, self.elements, self.is_empty = table.items, table.elements, table.is_empty
         self.scan, self.count = table.scan, table.count
@@ -65,23 +61,23 @@ class UnwrittenTable:
             self.range = table.range  # type: ignore[attr-defined]
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        """Nothing, but while the layout changes."""
+        """Do nothing, except while a store arranges the layout."""
         if self._tables.takes_writes:
             self._table.put(user_key, entry)
 
     def delete(self, user_key: Any) -> None:
-        """Nothing, but while the layout changes."""
+        """Do nothing, except while a store arranges the layout."""
         if self._tables.takes_writes:
             self._table.delete(user_key)
 
     def append(self, entry: Entry) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def clear(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def multi_put(self, items: Iterable[tuple[Any, Entry]]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def sweep(
         self,
@@ -89,9 +85,9 @@ class UnwrittenTable:
         is_dead: Callable[[Entry], bool],  # noqa: ARG002
         any_dead: Callable[[Sequence[Entry]], bool] | None = None,  # noqa: ARG002
     ) -> int:
-        """Nothing."""
+        """Do nothing."""
         return 0
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:  # noqa: ARG002
-        """Nothing."""
+        """Do nothing."""
         return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timers of an operator as its replica shows them: those of a key, or of all keys by their time.
+"""Timers of a replica: those of one key, or of all keys in the order of time.
 
-A replica fires none: a timer that is due at the clock of the micro-batch is one that the next batch
-fires.
+A replica fires no timer: the next micro-batch of the query fires those that are due by the clock of
+this one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _BY_TIME = itemgetter(0, 1, 2)
 
 @attrs.frozen
 class Timer:
-    """A timer that is registered.
+    """A registered timer.
 
     Args:
-        key: Of the stream; of several key columns a tuple.
-        domain: Which clock it follows.
-        timestamp: When it is due, in ms.
-        namespace: Of timers of windows, the window; else None.
+        key: The key, a tuple if there are several key columns.
+        domain: The clock that the timer follows.
+        timestamp: The time at which it is due, in ms.
+        namespace: The window, for a timer of windows; else None.
     """
 
     key: Any
@@ -49,9 +49,9 @@ class ReadOnlyTimers:
 
     Args:
         key_columns: Names and Spark types of the key columns.
-        key_type: Of the keys as they are stored.
-        namespace_type: Of the namespaces that timers have beside their key, else None.
-        pick: Chooses the version that is read.
+        key_type: The type of the keys as they are stored.
+        namespace_type: The type of the namespaces, or None if timers belong to keys alone.
+        pick: Chooses the version to read.
         allow_scan: Whether all key groups may be decoded for an answer.
     """
 
@@ -65,11 +65,11 @@ class ReadOnlyTimers:
         allow_scan: bool,
     ) -> None:
         self.key_columns = tuple(key_columns)
-        """Names and Spark types of the key columns."""
+        """The names and Spark types of the key columns."""
         self.key_type = key_type
-        """Of the keys as they are stored."""
+        """The type of the keys as they are stored."""
         self.namespace_type = namespace_type
-        """Of the namespaces that timers have beside their key, such as windows; else None."""
+        """The type of the namespaces, such as windows; None if timers belong to keys alone."""
         self._pick = pick
         self._allow_scan = allow_scan
 
@@ -82,19 +82,19 @@ class ReadOnlyTimers:
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> list[Timer]:
-        """The timers of a key, of all its windows; an empty list where it has none.
+        """Return the timers of a key and of all its windows, in the order of time.
 
         Args:
-            key: Of several key columns a tuple.
-            domain: Only those of this one.
-            at_least_batch: Wait until the replica has come to this micro-batch.
-            max_age: Look for newer batches first, if it is longer ago that none was found.
-            timeout: How long to wait; by default that of `open_state`.
+            key: The key, a tuple if there are several key columns.
+            domain: The domain of the timers; None for both.
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
-            DeclarationTypeError: The domain is none.
-            StaleStateError: The replica has not come as far in that time.
+            DeclarationTypeError: The domain is no `TimeDomain`.
+            StaleStateError: The replica has not come to that batch within the timeout.
             CorruptStateError: The log of the key group is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -111,18 +111,18 @@ class ReadOnlyTimers:
         domain: TimeDomain | None = None,
         reverse: bool = False,
     ) -> Iterator[Timer]:
-        """The timers of all keys by their time, all of one micro-batch.
+        """Return the timers of all keys in the order of time, all of one micro-batch.
 
         Args:
-            time_from: Only those that are due then or later; None for no bound.
-            time_to: Only those that are due then or before; None for no bound.
-            domain: Only those of this one.
-            reverse: Whether the last ones come first.
+            time_from: Only timers that are due then or later; None for no bound.
+            time_to: Only timers that are due then or earlier; None for no bound.
+            domain: The domain of the timers; None for both.
+            reverse: Whether the latest timers come first.
 
         Raises:
             ScanDisabledError: The replica was not opened with `allow_scan=True`.
-            DeclarationTypeError: The domain is none.
-            StateValueError, StoreValueError: A time is none.
+            DeclarationTypeError: The domain is no `TimeDomain`.
+            StateValueError, StoreValueError: A bound is no time.
         """
         if not self._allow_scan:
             msg = "timers: scans must be allowed, got all(), which decodes every key group"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers see of a replica at one moment: an image, and the states and stores over it."""
+"""A version of a replica, as readers see it at one moment: an image with its states and stores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
 
 T = TypeVar("T")
 RawTimer = tuple[int, int, str, Any]
-"""Time in ms, number of the domain, what orders those of equal time, and the key as it is stored."""
+"""Time in ms, number of the domain, a text that orders equal times, and the key as it is stored."""
 
 
 @attrs.frozen
@@ -48,9 +48,9 @@ class OpenState:
     """A state over the tables of a replica.
 
     Args:
-        state: As a function has it; what folds is a value state of what is stored.
-        table: Its entries, below its TTL.
-        namespace_type: Of the namespaces that it has, else None.
+        state: The state as a function has it; a state that folds is a value state here.
+        table: The entries of the state, below its TTL.
+        namespace_type: The type of the state's namespaces, or None.
         is_shared: Whether its entries belong to no key.
     """
 
@@ -60,7 +60,7 @@ class OpenState:
     is_shared: bool
 
     def read(self) -> Any:
-        """Value, list or dict under the current key; None where there is none."""
+        """Return the value, list or dict under the current key, or None."""
         if hasattr(self.state, "value"):
             return self.state.value()
         if hasattr(self.state, "items"):
@@ -69,29 +69,29 @@ class OpenState:
 
 
 class OpenStates:
-    """The states and stores of an operator over decoded key groups, each opened when asked for.
+    """The states and stores of an operator over decoded key groups, opened at the first read.
 
     Args:
-        groups: The tables.
-        route: Finds keys.
+        groups: The key groups, whose tables the states read.
+        route: Finds stored keys and their key groups.
     """
 
     def __init__(self, groups: DecodedGroups, route: Route) -> None:
         self.groups = groups
         self.route = route
         self.lock = threading.RLock()
-        """Held while the tables are read: they are pointed at one key at a time."""
+        """Held while the tables are read, since they point at one key at a time."""
         self.infos = {info.name: info for info in described(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
         self._timers: dict[TimeDomain, Table] = {}
 
     def state(self, name: str) -> OpenState:
-        """The state of a name.
+        """Return the state of a name.
 
         Raises:
-            UnknownStateError: There is none any more.
-            DeclarationValueError: It has to be unpickled, which is refused.
+            UnknownStateError: The operator no longer has it.
+            DeclarationValueError: Its values are pickles, which are refused.
         """
         found = self._states.get(name)
         if found is None:
@@ -107,12 +107,14 @@ class OpenStates:
         rows = StateRows.of(groups.record, info)
         spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)
         assembled = assemble(_descriptor(info), groups.tables, groups.clock, spec)
-        groups.assembled[info.name] = assembled  # before: it stamps what has no stamp yet
+        groups.assembled[info.name] = (
+            assembled  # before `declare`, which asks it for missing stamps
+        )
         groups.declare(spec)
         return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
 
     def timers(self) -> Mapping[TimeDomain, Table]:
-        """The tables that keep the timers."""
+        """Return the tables of the timers."""
         for domain in TimeDomain:
             if domain not in self._timers:
                 spec = timers_spec(domain, self.namespace_type)
@@ -123,17 +125,17 @@ class OpenStates:
 
     @property
     def namespace_type(self) -> TypeInformation | None:
-        """Of the namespaces that timers have beside their key, else None."""
-        # Both domains have the same.
+        """The type of the timers' namespaces, or None if timers belong to keys alone."""
+        # Both domains have the same namespaces.
         signature = timers_of(self.groups.record, TimeDomain.EVENT_TIME).namespace
         return type_of(signature) if signature else None
 
     def store(self, name: str) -> StateStore:
-        """The store of a name.
+        """Return the store of a name.
 
         Raises:
-            UnknownStateError: There is none any more.
-            DeclarationValueError: It has to be unpickled, which is refused.
+            UnknownStateError: The operator no longer has it.
+            DeclarationValueError: Its values are pickles, which are refused.
         """
         found = self._stores.get(name)
         if found is None:
@@ -150,9 +152,9 @@ class Version:
     """An image with the states over it.
 
     Args:
-        image: What is stored.
-        states: Read it; those of other images may be the same.
-        checked_at: When it was found to be the last one, in ms.
+        image: The stored logs.
+        states: The states and stores over it, which several images may share.
+        checked_at: The time in ms at which this was last known to be the newest image.
     """
 
     image: Image
@@ -160,25 +162,25 @@ class Version:
     checked_at: int
 
     def place(self, key: Any) -> tuple[Any, int]:
-        """A key as it is stored, and its key group.
+        """Return a key as it is stored, and its key group.
 
         Raises:
-            StateValueError: It is no value of the key columns.
-            StateAccessError: The replica does not hold it.
+            StateValueError: The key is no value of the key columns.
+            StateAccessError: The replica does not hold the key.
         """
         frozen, index = self.states.route(key)
         self.image.held.check(key, frozen, index)
         return frozen, index
 
     def of_state(self, name: str, key: Any, namespace: Any) -> Any:
-        """What a key has of a state: a value, a list or a dict, or None."""
+        """Return the value, list or dict of a key in a state, or None."""
         states = self.states
         with states.lock:
             opened = states.state(name)
         if opened.is_shared:
             frozen, index = GROUP_KEY, min(self.image.groups, default=0)
         else:
-            # Without the lock: Spark may have to be asked.
+            # Without the lock, since `place` may have to ask Spark.
             frozen, index = self.place(key)
         if opened.namespace_type is None:
             namespace = NO_NAMESPACE
@@ -188,9 +190,9 @@ class Version:
             return states.groups.read(self.image, index, frozen, namespace, opened.read)
 
     def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Every key that has something of a state, and what; with a namespace (key, namespace).
+        """Yield each key with what a state has of it; the key may be a pair of key and namespace.
 
-        What belongs to no key is there once, under None.
+        A state that belongs to no key is yielded once, under None.
         """
         with self.states.lock:
             is_shared = self.states.state(name).is_shared
@@ -225,7 +227,7 @@ class Version:
         return found
 
     def timers_of_key(self, key: Any, domains: Iterable[TimeDomain]) -> list[RawTimer]:
-        """The timers of a key, in no order."""
+        """Return the timers of a key, in no order."""
         frozen, index = self.place(key)
         with self.states.lock:
             return self._timers(index, domains, frozen)
@@ -233,12 +235,12 @@ class Version:
     def timers(
         self, domains: Iterable[TimeDomain], begin: int | None, end: int | None
     ) -> Iterator[list[RawTimer]]:
-        """The timers of each key group, in no order.
+        """Yield the timers of each key group, in no order.
 
         Args:
-            domains: Of which.
-            begin: Only those that are due then or later, in ms; None for no bound.
-            end: Only those that are due then or before, in ms; None for no bound.
+            domains: The domains of the timers.
+            begin: Only timers that are due then or later, in ms; None for no bound.
+            end: Only timers that are due then or earlier, in ms; None for no bound.
         """
         for index in sorted(self.image.groups):
             with self.states.lock:
@@ -253,7 +255,7 @@ class Version:
         begin: int | None = None,
         end: int | None = None,
     ) -> list[RawTimer]:
-        """Those of a key group, of one key unless that is None."""
+        """Return the timers of a key group; only those of one key, unless that is None."""
         states, tables = self.states, self.states.timers()
         namespace_type = states.namespace_type
 
@@ -271,8 +273,8 @@ class Version:
             return (wanted is None or key == wanted) and held.has_key(key)
 
         def asked() -> list[RawTimer]:
-            # The text makes the order total, whatever the key group was decoded from: a scan that
-            # goes on counts on it.
+            # The text makes the order total, however the key group was decoded: a scan that goes
+            # on in a later request relies on it.
             return [
                 (timestamp, domain.value, repr(stored), stored)
                 for domain in domains
@@ -286,7 +288,7 @@ class Version:
         return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
 
     def thawed(self, stored: Any) -> tuple[Any, Any]:
-        """Key and namespace of a timer, in the user's form."""
+        """Return key and namespace of a timer, in the user's form."""
         key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
         if namespace_type is None:
             return key_type.thaw_key(stored), None
@@ -294,14 +296,14 @@ class Version:
         return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
 
     def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
-        """What a store says in one key group, under a key."""
+        """Ask a store in one key group under a key, and return its answer."""
         states = self.states
         with states.lock:
             store = states.store(name)
 
             def asked() -> T:
                 found = ask(store)
-                store.flush()  # forget what was used: nothing of it is written
+                store.flush()  # drops noted uses, since the tables take no writes
                 return found
 
             return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)

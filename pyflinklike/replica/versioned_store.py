@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A versioned store as its replica shows it."""
+"""A versioned store, to be read in a replica."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["ReadOnlyVersionedStore"]
 
 
 class ReadOnlyVersionedStore(ReadOnlyStore):
-    """A versioned store: what of Kafka Streams' VersionedKeyValueStore reads."""
+    """A versioned store to be read: the reading methods of Kafka Streams' VersionedKeyValueStore."""
 
     def get(self, key: Any, as_of: TimeLike | None = None) -> VersionedRecord | None:
-        """The version that is valid, now or at a time; None where none is or it is forgotten.
+        """Return the version that is valid now or at a time; None if none is, or it is forgotten.
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type.
+            StateValueError: The key is None, or an argument does not fit its type.
         """
         found: VersionedRecord | None = self._first(lambda store: store.get(key, as_of))
         return found
@@ -32,10 +32,10 @@ class ReadOnlyVersionedStore(ReadOnlyStore):
         time_to: TimeLike | None = None,
         order: str = "desc",
     ) -> Cursor[VersionedRecord]:
-        """The versions that were valid at some time from one to another, as `VersionedStore.history`.
+        """Return the versions that were valid between two times, as `VersionedStore.history` does.
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type.
+            StateValueError: The key is None, or an argument does not fit its type.
             StoreValueError: `order` is neither "asc" nor "desc".
         """
         return self._cursor(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A window store as its replica shows it."""
+"""A window store, to be read in a replica."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["ReadOnlyWindowStore"]
 
 
 class ReadOnlyWindowStore(ReadOnlyStore):
-    """A window store: Kafka Streams' ReadOnlyWindowStore, with the bounds of `WindowStore`.
+    """A window store to be read: Kafka Streams' ReadOnlyWindowStore, with the bounds of `WindowStore`.
 
-    Bounds of time are those of a window's start, both included; None is an open one.
+    Bounds of time hold for the start of a window, and are included; None is an open end.
     """
 
     def get(self, key: Any, window_start: TimeLike, default: Any = None) -> Any:
-        """The value of the window that begins then, or the default.
+        """Return the value of the window that begins at a time, or the default.
 
         Raises:
-            StateValueError: The key is None, or something does not fit; or there are duplicates.
+            StateValueError: The key is None, an argument does not fit, or there are duplicates.
         """
         return self._first(lambda store: store.get(key, window_start), default)
 
@@ -35,10 +35,10 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[tuple[int, Any]]:
-        """The windows of a key that begin in a stretch of time: (start in ms, value).
+        """Return the windows of a key that begin in a range of time, as (start in ms, value).
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type.
+            StateValueError: The key is None, or an argument does not fit its type.
         """
         return self._cursor(
             lambda store: store.fetch(key, time_from, time_to, reverse=reverse), reverse=reverse
@@ -53,11 +53,11 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The same for all keys from one to another, both included; None is an open end.
+        """Return windows as `fetch`, but of the keys from one to another; None is an open end.
 
         Raises:
-            ScanDisabledError: Of scope "partition", without `allow_scan=True`.
-            StateValueError: Something does not fit its type.
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: An argument does not fit its type.
         """
         bounds = key_from, key_to, time_from, time_to
         return self._scan(
@@ -67,7 +67,7 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         )
 
     def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """All windows of all keys, as `fetch_range`."""
+        """Return all windows of all keys, as `fetch_range` does."""
         return self.fetch_range(reverse=reverse)
 
     def fetch_all(
@@ -77,5 +77,5 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The windows of all keys that begin in a stretch of time, as `fetch_range`."""
+        """Return the windows of all keys that begin in a range of time, as `fetch_range` does."""
         return self.fetch_range(None, None, time_from, time_to, reverse=reverse)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an operator is put together: the one place that knows all of its parts.
+"""The assembly of an operator: only `keyed_process_operator` knows all of its parts.
 
-Parts are made in the order in which they need each other: first what keeps state, then what
-extends it, then what calls the function.  Only here does the runtime know of stores.
+It makes the parts in the order in which they need each other: first what keeps state, then what
+extends it, then what calls the function.  Nothing else in the runtime knows of stores.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ def keyed_process_operator(
     has_keys: bool = True,
     timed_outputs: bool = False,
 ) -> KeyedProcessOperator:
-    """An operator whose function may have states, timers and stores; it is not open yet.
+    """Make an operator whose function may have states, timers and stores; it is not open yet.
 
     Args:
-        function: The user's; its class says who calls it (`runtime.callers`).
-        state_backend: Where working state is kept.
+        function: The user's; its class decides which caller it gets.
+        state_backend: Makes the backend that holds working state.
         key_type: Freezes keys and writes them.
-        task: Which task this is.
-        owner: Names this operator of this query, whose working state is its own.
+        task: The task that this instance serves; its name is the operator's.
+        owner: A name of this operator in this query; operators do not share working state.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
         side_outputs_read: Ids of the side outputs that the host reads; None for all.
-        broadcast_states: Those of its broadcast input, if it has one.
+        broadcast_states: The states of the broadcast input; none without such an input.
         allow_pickle: Whether state may be unpickled.
         has_keys: Whether elements have keys; without them there is neither state nor timer, and
             every record has the key `GROUP_KEY`.
-        timed_outputs: Whether outputs are kept with their times, as `TimedOutputs`.
+        timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
 
     Raises:
-        DeclarationTypeError: A broadcast state is no map.
-        DeclarationValueError: One would expire; or nothing may be unpickled, and keys or the
-            backend's files would have to be.
+        DeclarationTypeError: A broadcast state is not a map.
+        DeclarationValueError: A broadcast state has a TTL; or nothing may be unpickled, but keys
+            or the backend's files are pickles.
     """
     if isinstance(function, KeyedBatchFunction):
         options = (function, state_backend, key_type, task, owner)
@@ -114,11 +114,12 @@ def keyed_process_operator(
 
 
 def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
-    """The operator of a `KeyedBatchFunction`.
+    """Make the operator of a `KeyedBatchFunction`.
 
     Raises:
         RequirementError: NumPy is not installed.
     """
+    # Imported late, since NumPy is an extra: an operator of rows must work without it.
     try:
         from pyflinklike.runtime.batch_assembly import keyed_batch_operator
     except ImportError as error:
@@ -138,7 +139,7 @@ def _backend(
     key_type: TypeInformation,
     allow_pickle: bool,
 ) -> KeyedStateBackend:
-    """The operator's own backend.
+    """Make the backend of one operator.
 
     Raises:
         DeclarationValueError: Keys, or the backend's files, are pickles and may not be read.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the operator of a `KeyedBatchFunction` is put together: columns instead of tables, no stores.
+"""The assembly of the operator of a `KeyedBatchFunction`: columns instead of tables, no stores.
 
-All that is not said here is the operator of any keyed function: loading, commits, compaction,
+Everything else is the code that other keyed functions run on: loading, commits, compaction,
 cleanup, the nonce.
 """
 
@@ -44,14 +44,14 @@ def keyed_batch_operator(
     refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
     allow_pickle: bool = True,
 ) -> KeyedProcessOperator:
-    """An operator whose function has its state in columns; it is not open yet.
+    """Make an operator whose function has its state in columns; it is not open yet.
 
     Args:
-        function: The user's.
-        state_backend: Where working state is kept.
-        key_type: Writes keys.
-        task: Which task this is.
-        owner: Names this operator of this query, whose working state is its own.
+        function: A `KeyedBatchFunction`.
+        state_backend: Makes the backend, which must have columns.
+        key_type: The type of the keys; the key index has its Arrow type.
+        task: The task that this instance serves; its name is the operator's.
+        owner: A name of this operator in this query; operators do not share working state.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
         allow_pickle: Whether state may be unpickled.
 
@@ -84,7 +84,7 @@ def keyed_batch_operator(
 def _refused(
     function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Mapping[TimeDomain, PyflinklikeError]:
-    """The domains whose timers cannot fire: all where the function has no method for them."""
+    """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""
     if has_on_timers(function):
         return refused
     name = type(function).__qualname__
@@ -93,7 +93,7 @@ def _refused(
 
 
 class _NoStores:
-    """The `Extension` of an operator that nothing extends."""
+    """The `Extension` of an operator without stores: `open` and `get` raise, the others do nothing."""
 
     def __contains__(self, name: object) -> bool:
         return False
@@ -102,11 +102,11 @@ class _NoStores:
         return iter(())
 
     def open(self, descriptor: Any) -> Any:
-        """Refused before it comes here."""
+        """Raise always: `get_store` of the context refuses before it asks an extension."""
         raise NotImplementedError(descriptor)
 
     def get(self, name: str) -> Any:
-        """There is none.
+        """Refuse every name.
 
         Raises:
             UnknownStoreError: Always.
@@ -115,17 +115,17 @@ class _NoStores:
         raise UnknownStoreError(msg)
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """Nothing."""
+        """Return no declarations."""
         return {}
 
     def begin_call(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def drop_expired(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""

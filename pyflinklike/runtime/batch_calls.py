@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call of a `KeyedBatchFunction`: records or timers a batch at a time, with their keys' rows."""
+"""Calls of a `KeyedBatchFunction`: each gets a batch of records, or of timers, with the rows of keys."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class BatchCalls(FunctionCalls):
     """Calls a function of batches.
 
     Args:
-        backend: Has the key groups' columns.
-        batch: Gets the rows of the batch's keys.
-        key_columns: Of timers.
+        backend: Holds the columns of the current key group.
+        batch: Shared with states and timers, which read from it the rows of the batch's keys.
+        key_columns: Makes the key columns that a batch of timers shows.
     """
 
     _backend: Any
@@ -45,10 +45,10 @@ class BatchCalls(FunctionCalls):
     _key_columns: KeyColumns
 
     def open(self, runtime_context: Any) -> None:
-        """Have the function declare its states.
+        """Open the function, which declares its states.
 
         Raises:
-            DeclarationError: It has a method for single elements, which would never be called.
+            DeclarationError: The function has a method for single elements, never to be called.
             UserFunctionError: The function raised.
         """
         for method, instead in (("on_timer", "on_timers"), ("process_element", "process_batch")):
@@ -66,7 +66,7 @@ class BatchCalls(FunctionCalls):
         Args:
             keys: `BatchKeys`.
             values: A `KeyedBatch`.
-            timestamps: Its event times in ms, or None.
+            timestamps: The event times of the records in ms, or None.
 
         Raises:
             UserFunctionError: The function raised.
@@ -76,7 +76,7 @@ class BatchCalls(FunctionCalls):
         self._call(self.function.process_batch, rows, values, timestamps)
 
     def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
-        """Call a method for a batch, and take in what it gives."""
+        """Call a method for a batch, and gather its outputs."""
         outputs, batch, metrics = self.outputs, self._batch, self._metrics
         assert isinstance(outputs, ColumnOutputs)
         assert isinstance(metrics, ColumnMetrics)
@@ -99,7 +99,7 @@ class BatchCalls(FunctionCalls):
             batch.end()
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """Nothing that works: no host hands over single records."""
+        """Return a function that raises: no host hands over single records."""
 
         def refuse(*record: Any) -> None:
             raise NotImplementedError(record)
@@ -107,14 +107,14 @@ class BatchCalls(FunctionCalls):
         return refuse
 
     def fire(self, queue: Any, now: int) -> int:
-        """Fire the timers of a queue that are due; how many there were.
+        """Fire the due timers of a queue, and return their number.
 
         Args:
             queue: A `ColumnTimerQueue` of the current group.
             now: The time of its domain in ms.
 
         Raises:
-            IncompatibleStateError: The function has no method for them.
+            IncompatibleStateError: There are timers, but the function has no `on_timers`.
             UserFunctionError: The function raised.
         """
         if queue.count() and not has_on_timers(self.function):
@@ -133,17 +133,17 @@ class BatchCalls(FunctionCalls):
                 fired += len(rows)
                 self._fire(rows, times)
         finally:
-            due.close()
+            due.close()  # if a call raised: timers not yet given stay due
             context.domain = None
         self._metrics.timers_fired += fired
         return fired
 
     def _fire(self, rows: Any, times: Any) -> None:
-        """Call the function for timers of different keys."""
+        """Call the function for timers, at most one for each key."""
         each = np.arange(len(rows))
         keys = self._key_columns.of(self._backend.columns.index.keys(rows))
         values = KeyedBatch(keys, Groups(each, each), times)
-        # They have no time for TTL: a processing time must not stamp event-time TTL.
+        # Timers give no time to TTL: a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
     def _told(self, method: Callable[..., Any], batch: Any) -> str:
@@ -155,7 +155,7 @@ class BatchCalls(FunctionCalls):
 
 
 def has_on_timers(function: Any) -> bool:
-    """Whether a function of batches has a method for timers."""
+    """Return whether a function of batches has a method for timers."""
     return type(function).on_timers is not KeyedBatchFunction.on_timers
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `KeyedBatchFunction` is given: its states in `open`, and `ctx` with every batch."""
+"""Contexts of a `KeyedBatchFunction`: its states in `open`, and `ctx` with every batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
     """The keys of the batch; assigned before `open`."""
 
     def get_column_state(self, state_descriptor: StateDescriptor[Any]) -> ColumnState:
-        """The state declared so, as columns; the same one for the same declaration."""
+        """Return the declared state as columns: the same object for the same declaration."""
         if not isinstance(state_descriptor, StateDescriptor):
             msg = (
                 f"get_column_state takes a state descriptor, got {shown(state_descriptor)}; for "
@@ -51,7 +51,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return state
 
     def get_column_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> Any:
-        """The map state declared so, as columns; the same one for the same declaration."""
+        """Return the declared map state as columns: the same object for the same declaration."""
         if not isinstance(state_descriptor, MapStateDescriptor):
             msg = (
                 "get_column_map_state takes a MapStateDescriptor, got "
@@ -61,27 +61,27 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return self._get(state_descriptor, MapStateDescriptor)
 
     def get_store(self, store_descriptor: Any) -> Any:
-        """Refused: stores are not columns."""
+        """Refuse: stores are not columns."""
         self._refuse("a store", store_descriptor)
 
     def get_state(self, state_descriptor: Any) -> Any:
-        """Refused, as all states that are read and written key by key."""
+        """Refuse, as for every state that is read and written key by key."""
         self._refuse("get_state", state_descriptor)
 
     def get_list_state(self, state_descriptor: Any) -> Any:
-        """Refused."""
+        """Refuse: its entries are read and written key by key."""
         self._refuse("get_list_state", state_descriptor)
 
     def get_map_state(self, state_descriptor: Any) -> Any:
-        """Refused."""
+        """Refuse: its entries are read and written key by key."""
         self._refuse("get_map_state", state_descriptor)
 
     def get_reducing_state(self, state_descriptor: Any) -> Any:
-        """Refused."""
+        """Refuse: its entries are read and written key by key."""
         self._refuse("get_reducing_state", state_descriptor)
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        """Refused."""
+        """Refuse: its entries are read and written key by key."""
         self._refuse("get_aggregating_state", state_descriptor)
 
     def _refuse(self, what: str, descriptor: Any) -> NoReturn:
@@ -118,12 +118,11 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
 
 
 class BatchContext(KeyedBatchFunction.OnTimersContext):
-    """What `process_batch` and `on_timers` are given; one object serves all calls.
+    """The context of `process_batch` and `on_timers`; one object serves all calls.
 
     Args:
-        clock: Of the operator.
         emit: Takes the rows of a side output.
-        timers: Of the batch's keys.
+        timers: The service for the batch's keys.
     """
 
     def __init__(
@@ -133,14 +132,14 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
         self._emit = emit
         self._timers = timers
         self.domain: TimeDomain | None = None
-        """Of the timers that fire; None while records are processed."""
+        """The domain of the timers that fire; None while records are processed."""
 
     def timer_service(self) -> ColumnTimerService:
-        """The clock, and the timers of the batch's keys."""
+        """Return the service with the clock and the timers of the batch's keys."""
         return self._timers
 
     def time_domain(self) -> TimeDomain:
-        """Which clock the timers that fire followed.
+        """Return the domain of the timers that fire.
 
         Raises:
             StateAccessError: No timers fire.
@@ -151,17 +150,17 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
         return self.domain
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._clock.watermark
 
     def output(self, tag: OutputTag, columns: Any) -> None:
         """Emit rows to a side output.
 
         Raises:
-            OutputError: They are no columns, or the tag is none.
+            OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         self._emit(tag, columns)

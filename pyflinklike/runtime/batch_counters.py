@@ -13,22 +13,22 @@ from pyflinklike.runtime.counters import OperatorMetrics
 __all__ = ["ColumnMetrics"]
 
 _MOST = 64
-"""So many arrays of rows are kept apart before they are made one."""
+"""The number of arrays of rows that are kept before they are merged into one."""
 
 
 @attrs.define
 class ColumnMetrics(OperatorMetrics):
-    """Counts a key once, however many of its records and timers come in however many calls."""
+    """Counts a key once for each key group, however many calls touch it."""
 
     _group: Any = attrs.field(default=None, init=False)
     _touched: list[Any] = attrs.field(factory=list, init=False)
 
     def touch_rows(self, group: Any, rows: Any) -> None:
-        """Have keys counted.
+        """Count keys, unless an earlier call of the same group did.
 
         Args:
             group: The columns of their key group.
-            rows: Of the keys, none twice.
+            rows: The rows of the keys, none twice.
         """
         if group is not self._group:
             self._end_group()
@@ -38,7 +38,7 @@ class ColumnMetrics(OperatorMetrics):
             self._touched = [np.unique(np.concatenate(self._touched))]
 
     def take(self) -> list[int]:
-        """The numbers; they are zero afterwards."""
+        """Return the numbers, and set them to zero."""
         self._end_group()
         return super().take()
 

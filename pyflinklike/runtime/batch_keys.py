@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of keys, of which there are no records: those of timers."""
+"""Key columns for timers, which have no records to take them from."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ __all__ = ["KeyColumns"]
 
 @attrs.frozen
 class KeyColumns:
-    """Makes the columns of keys again.
+    """Makes key columns of the keys in an index.
 
     Args:
-        key_type: Of the keys.
-        names: Of the columns; none where a host has no columns: then it is called `key`.
+        names: The names of the columns; empty for a host without columns: then one column `key`.
     """
 
     key_type: TypeInformation
     names: Sequence[str]
 
     def of(self, keys: Any) -> pa.RecordBatch:
-        """The key columns of an Arrow column of keys, as the index has them."""
+        """Return the key columns of keys, given as the Arrow column of the index."""
         names = list(self.names) or ["key"]
         return pa.RecordBatch.from_arrays(self._parts(keys, len(names)), names=names)
 
     def _parts(self, keys: Any, count: int) -> list[Any]:
-        if pa.types.is_binary(keys.type):  # they are encoded
+        if pa.types.is_binary(keys.type):  # the index holds encoded keys
             shown = [self.key_type.thaw_key(key) for key in self.key_type.from_arrow(keys)]
             parts = [shown] if count == 1 else list(zip(*shown))
             return [pa.array(part) for part in parts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a `KeyedBatchFunction` gives, as Arrow record batches, gathered until its host takes it."""
+"""Outputs of a `KeyedBatchFunction`: Arrow record batches, gathered until the host takes them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["ColumnOutputs"]
 
 @attrs.define
 class ColumnOutputs(Outputs):
-    """`Outputs` whose elements are record batches.  No key is kept of them."""
+    """`Outputs` whose elements are record batches, without keys."""
 
     def __len__(self) -> int:
         every = [*self.main, *(batch for _, batches in self.side.values() for batch in batches)]
         return sum(batch.num_rows for batch in every)
 
     def emit_columns(self, columns: Any, method: str) -> None:
-        """Take in what one call returned.
+        """Add the result of one call.
 
         Args:
-            columns: That.
-            method: Which was called, for messages.
+            columns: What the call returned; None for no output.
+            method: The name of the called method, for messages.
 
         Raises:
-            OutputError: It is no columns.
+            OutputError: The result is not columns.
         """
         batch = _batch_of(columns, method)
         if batch is not None and batch.num_rows:
@@ -41,10 +41,10 @@ class ColumnOutputs(Outputs):
             self.keys.append(None)
 
     def emit_side_columns(self, tag: OutputTag, columns: Any) -> None:
-        """Take in rows of a side output.
+        """Add rows of a side output.
 
         Raises:
-            OutputError: They are no columns, or the tag is none.
+            OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         if not isinstance(tag, OutputTag):
             msg = f"ctx.output takes an OutputTag first, got {shown(tag)}; write OutputTag({tag!r})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a key group as columns, and how a host reads them from an Arrow batch."""
+"""Records of a key group as columns, and the reader that makes them of an Arrow record batch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ __all__ = ["BatchKeys", "ColumnReader", "ColumnRecords"]
 
 
 class BatchKeys:
-    """The distinct keys of a batch; as many as records to whoever asks for its length.
+    """The distinct keys of a batch, whose length is the number of records.
 
     Args:
-        records: How many records there are.
-        column: The distinct keys, as an Arrow column of the key type's.
+        column: The distinct keys, as an Arrow column of the key type's Arrow type.
     """
 
     def __init__(self, records: int, column: Any) -> None:
@@ -37,12 +36,10 @@ class BatchKeys:
 
 
 class ColumnRecords(NamedTuple):
-    """What `Records` is for functions of one element at a time.
+    """The counterpart of `Records`, which functions of single elements get.
 
     Args:
-        keys: Of the records.
-        values: The records.
-        timestamps: Event times in ms, `MIN_WATERMARK` where there is none; None without event time.
+        timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
     """
 
     keys: BatchKeys
@@ -50,12 +47,7 @@ class ColumnRecords(NamedTuple):
     timestamps: Any
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records.
-
-        Args:
-            metrics: Of the operator.
-            watermark: Now, in ms.
-        """
+        """Count the records; those at or below the watermark, in ms, are late."""
         late, times = 0, self.timestamps
         if watermark > MIN_WATERMARK and times is not None:
             late = int(((times <= watermark) & (times > MIN_WATERMARK)).sum())
@@ -64,11 +56,10 @@ class ColumnRecords(NamedTuple):
 
 @attrs.frozen
 class ColumnReader:
-    """Reads the records of one operator as columns, where `RecordReader` makes rows.
+    """Reads the records of one operator as columns; `RecordReader` makes rows instead.
 
     Args:
-        keys: Reads the keys.
-        event_time: Name of the event-time column, or None.
+        event_time: The name of the event-time column, or None.
     """
 
     keys: KeyReader
@@ -76,18 +67,18 @@ class ColumnReader:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """Names of the columns that make the key."""
+        """The names of the columns that make the key."""
         return self.keys.columns
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> ColumnRecords:
-        """The records of a batch, in the order to process them.
+        """Read the records of a batch, in the order to process them.
 
-        With an event time they are ordered by it in ms, and by arrival if it is equal;
+        With an event time that is its order in ms, and the order of arrival where it is equal;
         records without a time come first.
 
         Args:
-            records: In the order in which they arrived.
-            in_order: Whether they are in their final order.
+            records: In the order of arrival.
+            in_order: Whether the records have their final order already.
         """
         times = None
         if self.event_time is not None:
@@ -95,6 +86,7 @@ class ColumnReader:
             is_ms = pa.types.is_integer(column.type)
             column = column.cast(pa.int64()) if is_ms else milliseconds(column)
             times = pc.fill_null(column, MIN_WATERMARK).to_numpy()
+            # A batch that is in order already needs no sort and no copy.
             if not in_order and (times[1:] < times[:-1]).any():
                 order = np.argsort(times, kind="stable")
                 records, times = records.take(pa.array(order)), times[order]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ctx.timer_service()` gives a `KeyedBatchFunction`."""
+"""The timer service of a `KeyedBatchFunction`: many timers by one call."""
 
 from __future__ import annotations
 
@@ -27,11 +27,8 @@ class KeyedColumnTimerService(ColumnTimerService):
     """Registers and deletes the timers of a batch's keys.
 
     Args:
-        clock: Of the operator.
-        event_timers: Fired by the watermark.
-        processing_timers: Fired by the processing time.
-        batch: The batch's keys.
-        refused: Domains whose timers cannot fire, with what a registration raises.
+        batch: Holds the rows of the batch's keys while a call runs.
+        refused: The error that a registration raises, for each domain whose timers cannot fire.
     """
 
     _clock: Clock
@@ -42,39 +39,39 @@ class KeyedColumnTimerService(ColumnTimerService):
 
     @property
     def queues(self) -> tuple[ColumnTimerQueue, ColumnTimerQueue]:
-        """Those of event time, and those of processing time."""
+        """The queue of event time, then that of processing time."""
         return self._event_timers, self._processing_timers
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._clock.watermark
 
     def register_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Have `on_timers` called when the watermark reaches these times."""
+        """Register timers that call `on_timers` when the watermark reaches these times."""
         self._register(self._event_timers, timestamps, where, codes)
 
     def register_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Have `on_timers` called when the processing time reaches these times."""
+        """Register timers that call `on_timers` when the processing time reaches these times."""
         self._register(self._processing_timers, timestamps, where, codes)
 
     def delete_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Forget event-time timers; nothing happens where there is none."""
+        """Delete event-time timers; do nothing where there is none."""
         self._change(self._event_timers.delete, timestamps, where, codes)
 
     def delete_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Forget processing-time timers; nothing happens where there is none."""
+        """Delete processing-time timers; do nothing where there is none."""
         self._change(self._processing_timers.delete, timestamps, where, codes)
 
     def _register(self, queue: ColumnTimerQueue, timestamps: Any, where: Any, codes: Any) -> None:

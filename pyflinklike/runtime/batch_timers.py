@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timers as columns: those of `pyflinklike.runtime.timer_queue`, many at a time, in the same table.
+"""Timers as columns: the table is that of a `TimerQueue`, but many timers fire in one call.
 
-The contract is that of timers one by one.  To a key nothing is different: its timers fire in
-ascending time, each is removed before the function is called for it, and what the function
-registers or deletes then counts for those that come after.  So timers fire in *waves*, each of
-which has the earliest due timer of every key that has one, by time.  As a rule a key has one timer
-that is due, and there is one wave.  Timers of different keys keep the order of their times within
-a wave only.
+A key sees no difference to timers that fire one by one.  Its timers fire in ascending time, each
+is removed before the function is called for it, and what the function registers or deletes in
+that call counts for the later ones.
+
+So timers fire in *waves*.  A wave has the earliest due timer of every key that has one, in the
+order of time.  Most keys have at most one due timer, so there is mostly one wave.  Timers of
+different keys keep the order of their times within a wave only.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class ColumnTimerQueue:
     """The timers of one domain in the current key group.
 
     Args:
-        domain: Of the timers.
-        backend: Keeps them.
+        domain: The clock that the timers follow.
+        backend: One with column tables.
     """
 
     def __init__(self, domain: TimeDomain, backend: Any) -> None:
@@ -43,15 +44,15 @@ class ColumnTimerQueue:
         self._firing: list[Any] | None = None
 
     def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
-        """Nothing: the table has all there is."""
+        """Do nothing: the table alone holds the timers, without an agenda."""
 
     def register(self, rows: Any, timestamps: Any) -> None:
-        """Add timers; nothing happens where one exists.
+        """Add timers; do nothing where one exists.
 
-        A queue that is quiesced adds none, and notes that.
+        A quiesced queue adds none, and remembers that it ignored some.
 
         Args:
-            rows: Of their keys.
+            rows: The rows of their keys.
             timestamps: NumPy array of int64 in ms.
         """
         if not len(rows):
@@ -69,21 +70,21 @@ class ColumnTimerQueue:
             self._firing.append(added)
 
     def delete(self, rows: Any, timestamps: Any) -> None:
-        """Remove timers; nothing happens where there is none."""
+        """Remove timers; do nothing where there is none."""
         if len(rows):
             self.table.remove(np.unique(self.table.places(rows, pa.array(timestamps))))
 
     def due(self, now: int) -> Generator[tuple[Any, Any], None, None]:
         """Remove the timers that are due, wave by wave.
 
-        Timers may be registered and deleted meanwhile.  Close the generator: timers that it
-        has not given yet stay due.
+        Between two waves the function may register and delete timers.  Close the generator:
+        timers that it has not yielded then stay due.
 
         Args:
             now: The time of the domain in ms.
 
         Yields:
-            The rows of keys, none twice, and the timestamps in ms, ascending.
+            The rows of keys, none twice, and the timestamps in ms, which ascend.
 
         Raises:
             UserFunctionError: The function registers timers without end.
@@ -102,6 +103,7 @@ class ColumnTimerQueue:
                 rows, times = table.entries.rows(wave), table.entries.user_keys(wave)
                 rounds = self._counted(rounds, before, (rows, times))
                 waves += 1
+                # At the end of the input every timer is due, so one that always registers again never ends.
                 if now == MAX_WATERMARK and waves > allowed:
                     _refuse_endless()
                 yield rows, times
@@ -109,7 +111,7 @@ class ColumnTimerQueue:
                 places, late = self._left(rest, late, now)
         finally:
             self._firing = None
-            table.columns.least = None
+            table.columns.least = None  # timers have gone: the earliest is unknown
 
     def _until(self, now: int) -> Any:
         places = self.table.all_rows()
@@ -120,7 +122,7 @@ class ColumnTimerQueue:
         return MOST_AT_THE_END + (int(np.bincount(rows).max()) if len(rows) else 0)
 
     def _first_of_each_key(self, places: Any) -> tuple[Any, Any]:
-        """The earliest timer of each key, by time; and the other timers."""
+        """Split timers into the earliest of each key, in the order of time, and the rest."""
         rows, times = self.table.entries.rows(places), self.table.entries.user_keys(places)
         order = np.lexsort((times, rows))
         is_first = np.ones(len(order), bool)
@@ -129,10 +131,7 @@ class ColumnTimerQueue:
         return places[wave[np.argsort(times[wave], kind="stable")]], places[order[~is_first]]
 
     def _left(self, rest: Any, late: Any, now: int) -> tuple[Any, Any]:
-        """What is due after a wave, and what is registered for now and waits for the next advance.
-
-        In Flink the processing time has gone on while timers fire.
-        """
+        """Return the timers due after a wave, and those that wait for the next advance."""
         assert self._firing is not None
         table = self.table
         if self._firing:
@@ -141,20 +140,21 @@ class ColumnTimerQueue:
             added = added[table.present(added)]
             times = table.entries.user_keys(added)
             if self.domain is TimeDomain.PROCESSING_TIME:
+                # A timer for "now" waits: in Flink the clock goes on while timers fire; here it stands still.
                 is_late = (times == now) & ~np.isin(added, rest)
                 late = np.union1d(late, added[is_late])
             rest = np.setdiff1d(np.union1d(rest, added[times <= now]), late)
         return rest[table.present(rest)], late
 
     def _counted(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
-        """Count the waves in which a key has a timer that is not later than the one before."""
+        """Count the waves in which some key has a timer no later than its timer of the last wave."""
         (rows, times), (former_rows, former) = wave, before
         _, here, there = np.intersect1d(rows, former_rows, assume_unique=True, return_indices=True)
         again = times[here] <= former[there]
         return next_round(rounds, int(times[here][again][0])) if again.any() else rounds
 
     def _earliest_known(self) -> float:
-        """Not later than the earliest timer in ms; infinity where there is none."""
+        """Return a time no later than the earliest timer's, in ms; infinity without timers."""
         columns = self.table.columns
         if not columns.count:
             return float("inf")
@@ -164,12 +164,12 @@ class ColumnTimerQueue:
         return columns.least
 
     def earliest(self) -> int | None:
-        """The time of the first timer in ms, or None."""
-        self.table.columns.least = None  # it may have been deleted
+        """Return the time of the earliest timer in ms, or None."""
+        self.table.columns.least = None  # the timer that it came from may have been deleted
         return None if self._earliest_known() == float("inf") else self.table.columns.least
 
     def count(self) -> int:
-        """How many timers the key group has."""
+        """Count the timers of the key group."""
         return self.table.count()
 
 

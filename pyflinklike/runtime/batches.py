@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of a host that processes elements one by one: what ends one, and what it does."""
+"""Batches of a host that processes single elements: what ends a batch, and what its end does."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ from pyflinklike.runtime.operator import KeyedProcessOperator
 __all__ = ["Batches"]
 
 _BATCH = 1_000
-"""How many elements may be processed one by one before a batch ends by itself."""
+"""The number of elements and timers after which a batch ends by itself."""
 
 
 class Batches:
-    """Ends batches for a backend that has to write and read the disk then, as on a stream.
-
-    Args:
-        operator: Of the host.
-    """
+    """Ends batches, so that a backend on disk writes and reads the disk as on a stream."""
 
     def __init__(self, operator: KeyedProcessOperator) -> None:
         self._operator = operator
         self._is_on_disk = operator.backend.is_persistent
         self._processed = 0
-        # No cost for an element where there is no disk.
+        # Without a disk an element must not pay for counting.
         self.process_one = self._process_counted if self._is_on_disk else operator.process_one
         """Process one element: `Caller.one_by_one`."""
 
@@ -35,25 +31,24 @@ class Batches:
             self.end()
 
     def moved(self, timers: int) -> None:
-        """A clock has moved: stores flush, and the batch goes on until it has grown as any other.
-
-        Tests move clocks all the time, and to write each move to the disk and open it again cost
-        them ten times what the move itself does.
+        """Flush the stores after a clock has moved; end the batch only if it has grown full.
 
         Args:
-            timers: How many fired.
+            timers: The number of timers that the move fired.
 
         Raises:
             HostError: The batch ended, and the backend cannot keep it.
         """
         self._processed += timers
+        # Tests move clocks all the time.  To write each move to the disk and open it again cost them
+        # ten times the move itself.
         if self._is_on_disk and self._processed >= _BATCH:
             self.end()
         else:
             self._operator.stores.flush()
 
     def end(self) -> None:
-        """End the batch: stores flush, and working state goes where the backend keeps it.
+        """End the batch: flush the stores, and move working state to where the backend keeps it.
 
         Raises:
             HostError: The backend cannot keep it.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of a function with a broadcast input.
 
-Its elements have no key: they are given to `process_broadcast`, apart from the records.  Flink
-calls the function for one once in each parallel instance; here, once in each task, by the first of its
-key groups (`journal` says how the others follow).
+Its elements have no key, so a host gives them to `process_broadcast`, apart from the records.
+Flink calls the function once for an element in each parallel instance.  Here the first key group
+of a task calls it, and the journal repeats its writes in the others.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class BroadcastCalls(FunctionCalls):
     """Calls a `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`.
 
     Args:
-        states: The broadcast states.
-        runtime_context: Has the states of keys.
-        has_keys: Whether records have keys.
+        runtime_context: Knows the states of keys, for `apply_to_keyed_state`.
     """
 
     states: BroadcastStates
@@ -42,15 +40,15 @@ class BroadcastCalls(FunctionCalls):
 
     def __attrs_post_init__(self) -> None:
         apply = self._apply if self._has_keys else None
-        # Frozen, and made once: the context calls back.
+        # Assigned here, since the context takes a method of this frozen object.
         object.__setattr__(self, "_side", BroadcastSideContext(self._clock, self.states, apply))
 
     def process_broadcast(self, index: int, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Process elements of the broadcast input in the current key group, in order.
 
         Args:
-            index: Of the key group.
-            elements: With their event times in ms.  Each key group of a task is given the same.
+            index: The number of the key group.
+            elements: Values with event times in ms.  Each key group of a task gets the same ones.
 
         Raises:
             UserFunctionError: The function raised; what it wrote before stays in
@@ -67,7 +65,7 @@ class BroadcastCalls(FunctionCalls):
             journal.end()
 
     def rest(self) -> None:
-        """The task is over: the next one's elements are others."""
+        """Forget the elements of the task that is over."""
         self.states.journal.forget()
 
     def _process_here(self, element: Processed) -> None:
@@ -84,11 +82,12 @@ class BroadcastCalls(FunctionCalls):
             self._current.key, clock.timestamp = NO_KEY, None
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
-        # A function without keys has no timers.
+        # A function without keys has no timers, and no method for them.
         return super()._timer_call() if self._has_keys else lambda *_: None
 
     def _apply(self, descriptor: StateDescriptor[Any], function: Callable[[Any, Any], Any]) -> None:
-        """Call a function for every key of the current key group that has a state."""
+        """Call a function for each key of the current key group that has the state."""
+        # Keys differ from group to group, so each key group must process this element itself.
         self.states.journal.keep_local()
         state = self._runtime_context.state_of(descriptor)
         current, thaw = self._current, self.key_type.thaw_key

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broadcast states of one operator, and what functions with a broadcast input are handed."""
+"""The broadcast states of one operator, and the contexts of functions with a broadcast input."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class BroadcastStates:
     """Makes each broadcast state of an operator once.
 
     Args:
-        descriptors: Those that `broadcast` named.
-        tables: Of the backend.
-        on_table: Called for each new table, to fill it with what was restored.
+        descriptors: All that `broadcast` was given.
+        tables: The backend, which makes a table for each.
+        on_table: Fills each new table with its restored entries.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class BroadcastStates:
         on_table: Callable[[TableSpec], None],
     ) -> None:
         self.journal = Journal()
-        """What elements of the broadcast input have stored in this task."""
+        """The writes that elements of the broadcast input have made in this task."""
         self._states: dict[str, _Made] = {}
         for each in descriptors:
             spec = broadcast_spec(each)
@@ -72,7 +72,7 @@ class BroadcastStates:
             )
 
     def to_read(self, descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-        """The state declared so, without the methods that change it.
+        """Return the declared state, without the methods that change it.
 
         Raises:
             DeclarationError: `broadcast` did not name it.
@@ -80,7 +80,7 @@ class BroadcastStates:
         return self._made(descriptor).read
 
     def to_write(self, descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """The state declared so, with the methods that change it.
+        """Return the declared state, with the methods that change it.
 
         Raises:
             DeclarationError: `broadcast` did not name it.
@@ -103,15 +103,7 @@ class BroadcastStates:
 
 
 class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
-    """A `CallContext` that also gives the broadcast states, to be read.
-
-    Args:
-        clock: Of the operator.
-        current: Has the current key, frozen.
-        key_type: Thaws it.
-        timers: Of the current key.
-        broadcast: The operator's broadcast states.
-    """
+    """A `CallContext` that also gives the broadcast states, to be read."""
 
     def __init__(
         self,
@@ -125,27 +117,22 @@ class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext
         self._broadcast = broadcast
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._clock.watermark
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """The broadcast state declared so, to be read."""
+        """Return the declared broadcast state, to be read."""
         return self._broadcast.to_read(state_descriptor)
 
 
 class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
-    """What a function without keys sees of the current call.
-
-    Args:
-        clock: Of the operator.
-        broadcast: Its broadcast states.
-    """
+    """The context of a call of a function without keys."""
 
     domain: TimeDomain | None = None
     fired_at: int | None = None
@@ -155,31 +142,29 @@ class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         self._broadcast = broadcast
 
     def timestamp(self) -> int | None:
-        """The time of the element in ms, or None."""
+        """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._clock.watermark
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """The broadcast state declared so, to be read."""
+        """Return the declared broadcast state, to be read."""
         return self._broadcast.to_read(state_descriptor)
 
 
 class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
-    """What `process_broadcast_element` sees of the current call.
+    """The context of a call of `process_broadcast_element`.
 
     Args:
-        clock: Of the operator.
-        broadcast: Its broadcast states.
-        apply: Does what `apply_to_keyed_state` shall; None where there are no keys.
+        apply: Carries out `apply_to_keyed_state`; None where there are no keys.
     """
 
     def __init__(self, clock: Clock, broadcast: BroadcastStates, apply: Apply | None) -> None:
@@ -188,27 +173,27 @@ class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
         self._apply = apply
 
     def timestamp(self) -> int | None:
-        """The time of the element in ms, or None."""
+        """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._clock.watermark
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> BroadcastState[K, V]:
-        """The broadcast state declared so, to be read and written."""
+        """Return the declared broadcast state, to be read and written."""
         return self._broadcast.to_write(state_descriptor)
 
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor[Any], function: Callable[[Any, Any], None]
     ) -> None:
-        """Call a function with every key of the current key group that has a state, and the state."""
+        """Call a function with each key of the current key group that has the state, and the state."""
         if self._apply is None:
             msg = (
                 "apply_to_keyed_state is for a KeyedBroadcastProcessFunction, got a call by a "

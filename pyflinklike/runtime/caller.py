@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of whatever calls the user's function.
+"""The protocol between an operator and the caller of the user's function.
 
-The operator and `serving` know only this: which methods a function has, and what a record's value
-is to it, is the caller's matter.  `runtime/callers.py` says which caller a function has.
+The operator knows nothing else of a function.  The caller alone knows which methods the function
+has, and what the value of a record is to it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ __all__ = ["Caller"]
 
 
 class Caller(Protocol):
-    """Calls one function; `FunctionCalls` is one."""
+    """Calls one function, as `FunctionCalls` does."""
 
     @property
     def function(self) -> Any:
-        """The user's."""
+        """The user's function."""
 
     @property
     def key_type(self) -> TypeInformation:
-        """Of the keys."""
+        """The type of the keys."""
 
     @property
     def outputs(self) -> Outputs:
-        """What the function yielded since it was taken."""
+        """The outputs that the host has not taken yet."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Have the function declare its states.
+        """Open the function, which declares its states.
 
         Raises:
             UserFunctionError: The function raised.
         """
 
     def close(self) -> None:
-        """Tell the function that it is over.
+        """Close the function.
 
         Raises:
             UserFunctionError: The function raised.
@@ -53,26 +53,26 @@ class Caller(Protocol):
 
         Args:
             keys: In their frozen form.
-            values: What the caller takes for a record's value: the element, or with two inputs
-                the number of its input and the element.
-            timestamps: In ms, None for an element that has none.
+            values: For each record the element, or with two inputs the pair of the number of the
+                input and the element.
+            timestamps: In ms, None for an element without event time.
 
         Raises:
             UserFunctionError: The function raised.
         """
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """What processes a single record of the current group, as `process` does many.
+        """Return a function that processes a single record of the current group.
 
         Returns:
-            A function of the key, the value and the timestamp, with the same errors.
+            A function of the key, the value and the timestamp, with the errors of `process`.
         """
 
     def fire(self, queue: Any, now: int) -> int:
-        """Fire the timers of a queue that are due; how many there were.
+        """Fire the due timers of a queue, and return their number.
 
         Args:
-            queue: `Timers` of the current group, of the kind that the function's are.
+            queue: `Timers` of the current group, in the form that the function's operator has.
             now: The time of its domain in ms.
 
         Raises:
@@ -80,4 +80,4 @@ class Caller(Protocol):
         """
 
     def name(self) -> str:
-        """The function's, for messages."""
+        """Return the name of the function for messages."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which caller a user's function has, and what it is given as `ctx`: by its class."""
+"""The class of a user's function decides which caller it has, and which contexts it gets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Parts = tuple[
     OperatorMetrics,
     Outputs,
 ]
-"""What every caller is made of, after the function."""
+"""The arguments of every caller after the function."""
 
 _TWO_INPUTS = (KeyedCoProcessFunction, CoProcessFunction, CoMapFunction, CoFlatMapFunction)
 _MAPS = (MapFunction, FlatMapFunction, FilterFunction)
@@ -61,15 +61,15 @@ def context_of(
     *,
     has_keys: bool,
 ) -> Any:
-    """What a function is given as `ctx` with an element or timer.
+    """Make the `ctx` that a function gets with each element or timer.
 
     Args:
-        function: The user's.
-        clock: Of the operator.
-        current: Has the current key, frozen.
-        key_type: Thaws it.
-        timers: Of the current key.
-        states: The broadcast states.
+        function: Its class decides which context fits.
+        clock: The operator's clock, set by its host.
+        current: Holds the current key in its frozen form.
+        key_type: Thaws the current key.
+        timers: The timer service of the current key.
+        states: The broadcast states, for a function with a broadcast input.
         has_keys: Whether elements have keys.
     """
     if isinstance(function, BroadcastProcessFunction):
@@ -88,12 +88,12 @@ def runtime_context_of(
     *,
     has_keys: bool,
 ) -> OperatorRuntimeContext:
-    """What a function is opened with.
+    """Make the context that a function is opened with.
 
     Args:
-        parts: What every such context is made of.
-        timers: Of both domains.
-        namespace_type: Of its namespaces, or None.
+        parts: The arguments of every such context.
+        timers: The timers of both domains, for a function with namespaces.
+        namespace_type: The type of the function's namespaces, or None.
         has_keys: Whether elements have keys.
     """
     if not has_keys:
@@ -106,13 +106,13 @@ def runtime_context_of(
 def caller_of(
     function: Any, parts: Parts, states: BroadcastStates, runtime: OperatorRuntimeContext
 ) -> FunctionCalls:
-    """The caller of a function.
+    """Make the caller of a function.
 
     Args:
-        function: The user's.
-        parts: What every caller is made of, after the function.
-        states: The broadcast states.
-        runtime: Has the states of keys.
+        function: Its class decides which caller fits.
+        parts: The arguments of every caller after the function.
+        states: The broadcast states, for a function with a broadcast input.
+        runtime: The context that the function is opened with.
     """
     if isinstance(function, BaseBroadcastProcessFunction):
         has_keys = not isinstance(function, BroadcastProcessFunction)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call of the user's function: for records, for timers, at the beginning and at the end.
+"""Calls of the user's function: for records, for timers, at the beginning and at the end.
 
-What it yields is gathered in `outputs`.  What it raises becomes an error that names
-the method, the key and the element or timer; our own errors keep their class.
+`outputs` gather what the function yields.  An error that it raises becomes one that names the
+method, the key and the element or timer; our own errors keep their class and get a note.
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
-which method takes a record (`_element_call`) and what messages call it (`_named`): they are asked
-once per batch, so the loop over records is one, and costs a function of one input nothing more.
+which method takes a record (`_element_call`) and how messages name it (`_named`).
 """
 
 from __future__ import annotations
@@ -37,17 +36,16 @@ __all__ = ["FunctionCalls"]
 
 @attrs.frozen
 class FunctionCalls:
-    """Calls a function of one input; a `pyflinklike.runtime.caller.Caller`.
+    """Calls a function of one input; a `Caller`.
 
     Args:
-        function: The user's.
-        key_type: Shows keys in messages.
-        current: Gets the current key.
-        clock: Gets the timestamp of the current element.
-        context: What the function is given as `ctx`.
-        before: Called before every record and timer; the list may grow.
-        metrics: Count the timers.
-        outputs: Gather what is yielded until it is taken.
+        key_type: Thaws keys for messages.
+        current: Holds the current key, which this class assigns.
+        clock: Holds the timestamp of the current element, which this class assigns.
+        context: The `ctx` of the function.
+        before: Functions to call before every record and timer; the list may grow.
+        metrics: Count the timers that fire.
+        outputs: Gather outputs until the host takes them.
     """
 
     function: Any
@@ -60,7 +58,7 @@ class FunctionCalls:
     outputs: Outputs
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Have the function declare its states.
+        """Open the function, which declares its states.
 
         Raises:
             UserFunctionError: The function raised.
@@ -76,7 +74,7 @@ class FunctionCalls:
             raise UserFunctionError(msg) from error
 
     def close(self) -> None:
-        """Tell the function that it is over.
+        """Close the function.
 
         Raises:
             UserFunctionError: The function raised.
@@ -97,13 +95,14 @@ class FunctionCalls:
         Args:
             keys: In their frozen form.
             values: The elements.
-            timestamps: In ms, None for an element that has none.
+            timestamps: In ms, None for an element without event time.
 
         Raises:
-            UserFunctionError: The function raised; what it wrote before stays in
-                the working state, which the host must then not commit.
+            UserFunctionError: The function raised; its writes stay in the working state, which
+                the host must then not commit.
         """
         current, clock, context, outputs = self._current, self._clock, self._context, self.outputs
+        # Asked once for a batch: one loop serves all kinds of functions, and costs none a call more.
         process_element, before = self._element_call(), self._before
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
@@ -117,7 +116,7 @@ class FunctionCalls:
                     continue
                 if results.__class__ is not GeneratorType:
                     check_results(results)
-                for result in results:  # as Outputs.emit, without a call per record
+                for result in results:  # `Outputs.emit` written out: a call per record less
                     kind = result.__class__
                     if kind is tuple and result and result[0].__class__ is OutputTag:
                         outputs.emit_side(result, current.key)
@@ -131,19 +130,21 @@ class FunctionCalls:
             current.key, clock.timestamp = NO_KEY, None
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """What processes a single record of the current group, as `process` does many.
+        """Return a function that processes a single record of the current group.
 
         Returns:
-            A function of the key, the value and the timestamp, for hosts that call it for every
-            record: so it asks for nothing that stays the same.
+            A function of the key, the value and the timestamp, with the errors of `process`.
         """
+        # Hosts call the returned function for every record, so it looks up nothing that stays the same.
         current, clock, context, before = self._current, self._clock, self._context, self._before
         emit = self.outputs.emit
         process_element: Callable[[Any, Any], Iterable[Any] | None] | None = None
 
         def process_one(key: Any, value: Any, timestamp: int | None) -> None:
             nonlocal process_element
-            if process_element is None:  # not before the function is open
+            if (
+                process_element is None
+            ):  # this function is made before `open`: ask at the first record
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
             try:
@@ -161,16 +162,16 @@ class FunctionCalls:
         return process_one
 
     def fire(self, queue: TimerQueue, now: int) -> int:
-        """Fire the timers of a queue that are due; how many there were.
+        """Fire the due timers of a queue, and return their number.
 
         Args:
-            queue: Of the current group.
+            queue: One of the two queues of the current group.
             now: The time of its domain in ms.
 
         Raises:
             UserFunctionError: The function raised.
         """
-        # The clock keeps no timestamp: a processing time must not stamp event-time TTL.
+        # The clock gets no timestamp here: a processing time must not stamp event-time TTL.
         current, context = self._current, self._context
         context.domain = queue.domain
         timestamp = None
@@ -191,38 +192,38 @@ class FunctionCalls:
             self._explain(error, "on_timer", timestamp)
             raise
         finally:
-            due.close()
+            due.close()  # if a call raised: timers not yet given stay due
             current.key = NO_KEY
             context.domain = context.fired_at = None
         self._metrics.timers_fired += fired
         return fired
 
     def name(self) -> str:
-        """The function's, for messages."""
+        """Return the name of the function for messages."""
         function = self.function
         if isinstance(function, NamespacedFunction):
             return function.called()
         return type(function).__qualname__
 
     def _element_call(self) -> Callable[[Any, Any], Iterable[Any] | None]:
-        """What is called with the value of a record and the context."""
+        """Return the function to call with the value of a record and the context."""
         call: Callable[[Any, Any], Iterable[Any] | None] = self.function.process_element
         return call
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
-        """What is called with the time of a timer and the context."""
+        """Return the function to call with the time of a timer and the context."""
         call: Callable[[int, Any], Iterable[Any] | None] = self.function.on_timer
         return call
 
     def _named(self, value: Any) -> tuple[str, Any]:
-        """The method that takes the value of a record, and the element that it is given."""
+        """Return the name of the method that takes a record, and the element that it gets."""
         return "process_element", value
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
-        """Name the call that raised: in a note of our own error, in one of its own for others.
+        """Name the call that raised: in a note of our own error, or in a new error.
 
         Raises:
-            UserFunctionError: It is not our own.
+            UserFunctionError: The error is not our own.
         """
         key = self._current.key
         whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
@@ -232,7 +233,7 @@ class FunctionCalls:
         if isinstance(self.function, NamespacedFunction):
             name, place = self.function.failed_call(error, method)
             hidden = self.function.hidden_state
-            # A timer of ours tells the user nothing: it is the window that fires.
+            # The user registered no timer: to the user it is the window that fires.
             if place:
                 about = place if method == "on_timer" else f"{about}, {place}"
         call = f"{name} failed for key {whose}, {about}, at time {self._context.timestamp()}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is given: its task, states and metrics in `open`, and `ctx` in every other call."""
+"""Contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ V = TypeVar("V")
 
 @attrs.frozen
 class TaskInfo:
-    """Which task an operator instance is.
+    """The task that an operator instance serves.
 
     Args:
-        name: Of the operator.
-        index: Of this parallel instance, from 0.
-        parallelism: How many instances run side by side.
-        max_parallelism: How many key groups there are.
-        attempt: How often this task was tried before.
-        job_parameters: For `get_job_parameter`.
-        key_columns: Names and types of the columns that make the key, where a host has such.
+        name: The name of the operator.
+        index: The number of this parallel instance, from 0.
+        parallelism: The number of instances that run side by side.
+        max_parallelism: The number of key groups.
+        attempt: The number of earlier attempts of this task.
+        job_parameters: The answers of `get_job_parameter`.
+        key_columns: Names and types of the columns that make the key; empty without columns.
     """
 
     name: str
@@ -64,11 +64,7 @@ class TaskInfo:
     key_columns: tuple[tuple[str, str], ...] = ()
 
     def identity(self, key_type: TypeInformation) -> OperatorIdentity:
-        """What ties the operator to its state.
-
-        Args:
-            key_type: Of its keys.
-        """
+        """Return the identity that ties the operator to its state."""
         return OperatorIdentity(
             self.name, self.max_parallelism, self.key_columns, key_type.signature
         )
@@ -78,12 +74,12 @@ class OperatorRuntimeContext(RuntimeContext):
     """Answers a function's questions, and makes each of its states once.
 
     Args:
-        task: Which task this is.
-        backend: Keeps the states.
-        clock: Tells TTL the time.
-        assembled: Gets the states, by name.
-        on_table: Called for each new table, to fill it with what was restored.
-        stores: What `get_store` opens.
+        task: The task that the function is told of.
+        backend: Makes the tables of states.
+        clock: Gives TTL the time.
+        assembled: Filled with the states by name.
+        on_table: Fills each new table with its restored entries.
+        stores: Opens the stores of `get_store`.
     """
 
     def __init__(
@@ -105,72 +101,74 @@ class OperatorRuntimeContext(RuntimeContext):
         self.assembled = assembled
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
-        """What TTL layers, and the stores if there are any, do before every record and timer."""
+        """The steps of TTL, and of stores if there are any, before every record and timer."""
         self.told: dict[str, int] = {}
-        """Fields of the task that the function has asked for, and that differ from task to task."""
+        """The fields that the function has asked for, of those that differ from task to task."""
 
     def resume(self, task: TaskInfo) -> None:
-        """Answer for another task of the same operator from now on."""
+        """Switch to another task of the same operator."""
         self._task = task
 
     def fits(self, task: TaskInfo) -> bool:
-        """Whether a task is what the function was told of its own one."""
+        """Return whether a task agrees with all that the function was told of its own."""
         return all(getattr(task, name) == value for name, value in self.told.items())
 
     def get_task_name(self) -> str:
-        """The name of the operator."""
+        """Return the name of the operator."""
         return self._task.name
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """How many instances run side by side."""
+        """Return the number of instances that run side by side."""
         return self._task.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """How many key groups there are."""
+        """Return the number of key groups."""
         return self._task.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """Which instance this is, from 0."""
+        """Return the number of this instance, from 0."""
+        # Noted, since a function that stays open for another task would go by a wrong number.
         self.told["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
-        """How often this task was tried before."""
+        """Return the number of earlier attempts of this task."""
+        # Noted as well: the second attempt of a task once took itself for the first.
         self.told["attempt"] = self._task.attempt
         return self._task.attempt
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A parameter of the job."""
+        """Return a parameter of the job, or the default."""
         return self._task.job_parameters.get(key, default_value)
 
     def get_metrics_group(self) -> MetricGroup:
-        """Where the function registers its metrics."""
+        """Return the group in which the function registers its metrics."""
         return self._metrics
 
     def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
-        """The value state declared so; the same one for the same declaration."""
+        """Return the declared value state: the same object for the same declaration."""
         return self._get(state_descriptor, ValueStateDescriptor)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """The list state declared so; the same one for the same declaration."""
+        """Return the declared list state: the same object for the same declaration."""
         return self._get(state_descriptor, ListStateDescriptor)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
-        """The map state declared so; the same one for the same declaration."""
+        """Return the declared map state: the same object for the same declaration."""
         return self._get(state_descriptor, MapStateDescriptor)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
-        """The reducing state declared so; the same one for the same declaration."""
+        """Return the declared reducing state: the same object for the same declaration."""
         return self._get(state_descriptor, ReducingStateDescriptor)
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
     ) -> AggregatingState[IN, OUT]:
-        """The aggregating state declared so; the same one for the same declaration."""
+        """Return the declared aggregating state: the same object for the same declaration."""
         return self._get(state_descriptor, AggregatingStateDescriptor)
 
     def get_store(self, store_descriptor: StoreDeclaration[S]) -> S:
-        """The store declared so; the same one for the same declaration."""
+        """Return the declared store: the same object for the same declaration."""
         name = getattr(store_descriptor, "name", None)
         # A store's other tables are called `<name>/...`.
         taken = [each for each in self.assembled if each.partition("/")[0] == name]
@@ -183,14 +181,14 @@ class OperatorRuntimeContext(RuntimeContext):
         return store
 
     def state_of(self, descriptor: StateDescriptor[S]) -> S:
-        """The state declared so, of any kind."""
+        """Return the declared state, of any kind."""
         return self._get(descriptor, StateDescriptor)
 
     def keys_of(self, name: str) -> list[Any]:
-        """The keys of the current key group that have a state, in their frozen form.
+        """Return the keys of the current key group that have a state, in their frozen form.
 
         Args:
-            name: Of a state that was obtained.
+            name: The name of a state that was obtained before.
         """
         spec = next(each for each in self._specs if each.name == name)
         return list(dict.fromkeys(key for key, _, _ in self._backend.table(spec).scan()))
@@ -212,7 +210,7 @@ class OperatorRuntimeContext(RuntimeContext):
         return self._made(descriptor, descriptor.spec())
 
     def _made(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
-        """A new state, over a table of that spec."""
+        """Make a new state over a table of this spec."""
         made = assemble(descriptor, self._backend, self._clock, spec)
         self.assembled[spec.name] = made
         if made.ttl is not None and made.ttl.sweeps_every_record:
@@ -223,13 +221,13 @@ class OperatorRuntimeContext(RuntimeContext):
 
 
 class CallContext(KeyedProcessFunction.OnTimerContext):
-    """What the function sees of the current call; one object serves all calls.
+    """The `ctx` of a function; one object serves all calls.
 
     Args:
-        clock: Of the operator.
-        current: Has the current key, frozen.
-        key_type: Thaws it.
-        timers: Of the current key.
+        clock: The operator's clock, set by its host.
+        current: Holds the current key in its frozen form.
+        key_type: Thaws the current key.
+        timers: The timer service of the current key.
     """
 
     def __init__(
@@ -240,12 +238,12 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
         self._key_type = key_type
         self._timers = timers
         self.domain: TimeDomain | None = None
-        """Of the timer that fires; None while an element is processed."""
+        """The domain of the timer that fires; None while an element is processed."""
         self.fired_at: int | None = None
-        """Its time in ms."""
+        """The time of the timer that fires, in ms."""
 
     def get_current_key(self) -> Any:
-        """The key of the element or timer."""
+        """Return the key of the element or timer."""
         key = self._current.key
         if key is NO_KEY:
             msg = "there is a current key only while process_element or on_timer runs, got none"
@@ -253,15 +251,15 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
         return self._key_type.thaw_key(key)
 
     def timestamp(self) -> int | None:
-        """The time of the element or timer in ms, or None."""
+        """Return the time of the element or timer in ms, or None."""
         return self._clock.timestamp if self.domain is None else self.fired_at
 
     def timer_service(self) -> TimerService:
-        """The clock and the timers of the current key."""
+        """Return the service with the clock and the timers of the current key."""
         return self._timers
 
     def time_domain(self) -> TimeDomain:
-        """Which clock the timer that fires followed."""
+        """Return the domain of the timer that fires."""
         if self.domain is None:
             msg = "a time domain belongs to a timer, got a call outside on_timer"
             raise StateAccessError(msg)

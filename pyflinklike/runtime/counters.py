@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator counts of itself, for its host to report.
+"""The numbers that an operator counts of itself, for its host to report.
 
-The numbers are sums since they were last taken, so that a host may add up those of
-all key groups and tasks of a micro-batch.  What the user's function counts is in
-`pyflinklike.api.metrics`.
+They are sums since the host last took them, so a host may add up the numbers of all key groups
+and tasks of a micro-batch.  The user's own metrics are not among them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["OperatorMetrics"]
 
 @attrs.define
 class OperatorMetrics:
-    """Sums over the key groups served since they were taken.
+    """Sums over the key groups served since the host took the numbers.
 
     Args:
         records: Records processed.
@@ -30,13 +29,13 @@ class OperatorMetrics:
         timers_fired: Timers fired, of both domains.
         expired_entries: Entries deleted because their TTL had passed.
         key_groups: Key groups served.
-        warm_loads: Of these, those whose working state could be used as it was.
-        caught_up_loads: Those whose working state was brought up to date.
-        cold_loads: Those rebuilt from their log.
+        warm_loads: Key groups whose working state could be used as it was.
+        caught_up_loads: Key groups whose working state was brought up to date.
+        cold_loads: Key groups rebuilt from their log.
         segment_bytes: Bytes written to the log.
-        compactions: Logs replaced by a snapshot, or by nothing where nothing was left.
-        live_entries: Entries stored in the key groups served, after the commit;
-            expired ones that are not cleaned up yet count.
+        compactions: Logs replaced by a snapshot, or by nothing if no entry was left.
+        live_entries: Entries stored in the key groups served, after the commit; expired entries
+            count until they are cleaned up.
         timers: Timers registered in the key groups served, after the commit.
         state_bytes: Bytes of the logs of the key groups served, after the commit.
     """
@@ -57,11 +56,11 @@ class OperatorMetrics:
     timers: int = 0
     state_bytes: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
-    """The keys that `keys` will count, too, when the numbers are taken."""
+    """The keys of this key group and others that `take` will add to `keys`."""
 
     @classmethod
     def names(cls) -> list[str]:
-        """The names of the numbers, in the order of `take`."""
+        """Return the names of the numbers, in the order of `take`."""
         return [field.name for field in attrs.fields(cls) if field.init]
 
     def add_records(
@@ -70,29 +69,25 @@ class OperatorMetrics:
         """Count the records of a key group.
 
         Args:
-            keys: Of the records.
-            timestamps: Of the records, in ascending order, those without one first.
-            watermark: Now, in ms.
+            keys: The key of each record, in its frozen form.
+            timestamps: Event times in ms, in ascending order after those of None.
+            watermark: The current watermark in ms.
         """
         self.records += len(keys)
         self.touched.update(keys)
         if watermark > MIN_WATERMARK and timestamps:
             timed = timestamps.count(None) if timestamps[0] is None else 0
             known: Sequence[int] = timestamps  # type: ignore[assignment]
+            # Times ascend, so the late records are the first of those with a time.
             self.late_records += bisect_right(known, watermark, timed) - timed
 
     def add_batch(self, records: int, late: int) -> None:
-        """Count records that came as columns; who processes them counts their keys.
-
-        Args:
-            records: How many.
-            late: How many of the records the watermark has reached.
-        """
+        """Count records that came as columns; the caller of the function counts their keys."""
         self.records += records
         self.late_records += late
 
     def take(self) -> list[int]:
-        """The numbers; they are zero afterwards."""
+        """Return the numbers, and set them to zero."""
         self.keys += len(self.touched)
         numbers = [getattr(self, name) for name in _NAMES]
         for name in _NAMES:

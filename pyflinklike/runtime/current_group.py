@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key group that an operator works on: how it becomes current, and what happens to it then.
+"""The key group that an operator works on: how it becomes current, and how its batch ends.
 
-There are two ways to make one current: `load` brings it up to the head of its log, and `enter`
-takes working state as it is.
+`load` makes a key group current and brings it up to the head of its log.  `enter` makes one
+current with working state as it is.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class CurrentGroup:
     """Points the tables and timers of an operator at one key group at a time.
 
     Args:
-        backend: Keeps the entries.
+        backend: Holds the entries of tables.
         log: Reads and writes the durable form.
-        assembled: The states by name; there may be more of them later.
-        queues: The timers of each domain.
-        allow_pickle: Whether a table may be declared that has to be unpickled.
+        assembled: The states by name; the mapping may grow.
+        queues: The timer queue of each domain.
+        allow_pickle: Whether a table of pickles may be declared.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CurrentGroup:
         allow_pickle: bool = True,
     ) -> None:
         self.backend = backend
-        # Not asked of each key group: it looks at every method of the protocol.
+        # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
         self._local = backend if isinstance(backend, LocalStateBackend) else None
         self._log = log
         self._assembled = assembled
@@ -55,35 +55,35 @@ class CurrentGroup:
         self._allow_pickle = allow_pickle
         self._state: WorkingState | None = None
         self.specs = [queue.table.spec for queue in self._queues]
-        """Of every table, those of the timers first."""
+        """The specs of all tables, those of timers first."""
 
     @property
     def state(self) -> WorkingState:
-        """The working state of the current key group; there must be one."""
+        """The working state of the current key group, which must exist."""
         assert self._state is not None
         return self._state
 
     def where(self, index: int) -> str:
-        """What messages call a key group."""
+        """Name a key group for messages."""
         return self._log.where(index)
 
     def position(self) -> dict[int, int]:
-        """The first segment that the working state lacks, by key group; empty if none is current."""
+        """Return the first segment that the working state lacks, by key group; empty without a group."""
         state = self._state
         return {} if state is None else {state.index: state.next_sequence}
 
     # The tables
 
     def declare(self, spec: TableSpec) -> None:
-        """Fill a new table with what was restored of it, now and whenever a key group is entered.
+        """Fill a new table with its restored entries, now and whenever a key group is entered.
 
         Args:
-            spec: Of a table that the backend has made.
+            spec: The spec of a table that the backend has made.
 
         Raises:
-            DeclarationError: Broadcast state has its name.
-            DeclarationValueError: It has to be unpickled, which is refused.
-            IncompatibleStateError: What was restored was written under another declaration.
+            DeclarationError: A broadcast state has the table's name.
+            DeclarationValueError: The table holds pickles, which are refused.
+            IncompatibleStateError: The restored entries were written under another declaration.
         """
         if any(each.is_replicated and each.name == spec.name for each in self.specs):
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
@@ -99,7 +99,7 @@ class CurrentGroup:
             self.backend.apply(changes)
 
     def _stamp_of(self, spec: TableSpec) -> int:
-        """For entries that were written before TTL was switched on, in ms."""
+        """Return the stamp in ms for entries that were written before TTL was switched on."""
         assembled = self._assembled.get(spec.name)
         return 0 if assembled is None or assembled.ttl is None else assembled.ttl.stamp()
 
@@ -111,35 +111,38 @@ class CurrentGroup:
         """Make a key group current, brought up to its head.
 
         Args:
-            storage: The host's, of that group.
-            head: Read from the storage.
+            storage: The host's storage of that group.
+            head: The head that the storage has; None without one.
             state: Working state that the caller has kept of the group, or the index of the
-                group for what the backend has kept of it.
+                group to use what the backend has kept.
 
         Returns:
-            The working state in use now, which may be another one.
+            The working state in use now, which may be another one than `state`.
 
         Raises:
             CorruptStateError: The log is damaged.
-            IncompatibleStateError: It is another operator's, or a table was written under another
-                declaration.
+            IncompatibleStateError: The log is another operator's, or a table was written under
+                another declaration.
         """
         index = state if isinstance(state, int) else state.index
         try:
             if isinstance(state, int):
+                # Out of the warm cache while it is worked on: if its batch fails, it is gone.
                 state = self.backend.take_warm(index) or WorkingState(index)
             state = self._log.load(storage, head, state)
             self.enter(state)
         except LocalStateError:
             if head is None:
                 raise
+            # Local files are damaged; the log holds the same state.
             state = self._log.rebuilt(storage, head, index)
             self.enter(state)
         self._rebuild_from(storage, head, index)
         return state
 
     def enter(self, state: WorkingState) -> None:
-        """Make a key group current, as its working state is."""
+        """Make a key group current, with its working state as it is."""
+        # The log of the former group cannot rebuild this one.
         self._rebuild_no_more()
         self._state = state
         self.backend.enter(state.index, state.tables)
@@ -152,14 +155,14 @@ class CurrentGroup:
                 assembled.ttl.entered()
 
     def add(self, snapshot: Segment, where: str) -> None:
-        """Have what a savepoint holds of the current key group in it, too.
+        """Add the entries of a savepoint to the current key group.
 
         Args:
-            snapshot: No entry of it is in the group.
-            where: Which savepoint, for messages.
+            snapshot: Entries of a savepoint, none of which the group has already.
+            where: Names the savepoint in messages.
 
         Raises:
-            CorruptStateError: It is damaged.
+            CorruptStateError: The savepoint is damaged.
             IncompatibleStateError: A state was written under another declaration.
         """
         state, specs = self.state, {each.name: each for each in self.specs}
@@ -169,11 +172,11 @@ class CurrentGroup:
             changes = self._log.restorer.added(state, section, spec, stamp)
             if changes is not None:
                 self.backend.apply(changes)
-        state.timers.clear()  # they are derived from a table that may have changed
+        state.timers.clear()  # agendas are derived from the timers' table, which may have changed
         self.enter(state)
 
     def leave(self) -> None:
-        """Have no key group current, and no table that holds on to one."""
+        """Leave the current key group, so that no table holds on to it."""
         self.enter(WorkingState(0))
         self._state = None
 
@@ -196,23 +199,23 @@ class CurrentGroup:
     # What happens to the current key group
 
     def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
-        """Log what changed; the head now, None where there is none: `KeyGroupLog.commit`."""
+        """Log the changes as `KeyGroupLog.commit` does, and return the new head, if any."""
         head = self._log.commit(storage, head, self.state, times)
-        self._rebuild_no_more()  # the log is another one now
+        self._rebuild_no_more()  # the log has changed: it must not be read by the former head
         return head
 
     def rewrite(self) -> None:
-        """Have the next commit write all of the key group, and drop what the log had before."""
+        """Make the next commit write the whole key group, in place of its former log."""
         self.state.rewrite = True
 
     def keep_warm(self) -> None:
-        """Let the backend keep the working state, once nothing of its batch can fail here."""
-        # What is damaged is not kept: the log has it.
+        """Let the backend keep the working state, once nothing of the batch can fail here."""
+        # Damaged local state is not kept, and the batch need not fail: the log has the same entries.
         with contextlib.suppress(LocalStateError):
             self.backend.keep_warm(self.state)
 
     def settle(self) -> None:
-        """End a batch for a host without a log, and go on with what the backend keeps of it.
+        """End a batch for a host without a log, and go on with what the backend has kept.
 
         Raises:
             HostError: The backend could not keep it.
@@ -225,7 +228,7 @@ class CurrentGroup:
         self.enter(self.backend.take_warm(state.index) or state)
 
     def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
-        """The key group as one segment; the working state is left as it is.
+        """Return the key group as one segment, without a change of the working state.
 
         Args:
             contents: The entries of the declared tables.

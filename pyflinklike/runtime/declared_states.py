@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function has declared, as plain data that JSON can hold."""
+"""The declarations of a function as plain data, which JSON can hold."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def declared_states(
     specs: Iterable[TableSpec],
     assembled: Mapping[str, Assembled],
 ) -> dict[str, dict[str, Any]]:
-    """Each state by name, broadcast ones included: kind, signatures of its types, TTL.
+    """Describe each state by name, broadcast states too: kind, signatures of types, TTL.
 
     Args:
-        specs: Of all tables; those of stores and of the runtime are left out.
-        assembled: The states, by name.
+        specs: The specs of all tables; those of stores and of the runtime are left out.
+        assembled: The states by name.
     """
     return {
         spec.name: declared_state(
@@ -33,12 +33,7 @@ def declared_states(
 
 
 def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
-    """What a record says of a state.
-
-    Args:
-        spec: Of its table.
-        ttl: None without one.
-    """
+    """Describe one state for the operator record, by its table's spec and its TTL, if any."""
     said: dict[str, Any] = {"kind": spec.kind}
     if spec.namespace_type is not None:
         said["namespace"] = spec.namespace_type.signature
@@ -55,7 +50,7 @@ def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any
 
 
 def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
-    """What a record says of a TTL."""
+    """Describe a TTL for the operator record."""
     return {
         "ms": ttl.ttl_ms,
         "update_type": ttl.get_update_type().name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How something joins an operator that the operator itself does not know, such as stores."""
+"""The protocol of what joins an operator without being known to it, such as stores."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ __all__ = ["Extension"]
 
 
 class Extension(Protocol):
-    """Adds tables of its own to an operator, and is told when its calls and batches begin and end.
+    """Adds its own tables to an operator, and follows the operator's calls and batches.
 
-    `StoreRegistry` is one.  `runtime/assembly.py` is where extensions and operator meet.
+    `StoreRegistry` is one.  `keyed_process_operator` brings extension and operator together.
     """
 
     def __contains__(self, name: object) -> bool:
-        """Whether a table of this name is its own."""
+        """Return whether a table of this name belongs to the extension."""
 
     def open(self, descriptor: Any) -> Any:
-        """What a descriptor declares; the same object for the same declaration.
+        """Return the declared object: the same one for the same declaration.
 
         Raises:
             DeclarationError: The descriptor is not one of this extension, or its name is taken.
-            IncompatibleStateError: What was restored under the name does not fit.
+            IncompatibleStateError: The state restored under the name does not fit.
         """
 
     def get(self, name: str) -> Any:
-        """What was opened under a name.
+        """Return the object that was opened under a name.
 
         Raises:
-            PyflinklikeError: Nothing was.
+            PyflinklikeError: Nothing was opened under it.
         """
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """What was opened, by name, as plain data for the record of the operator."""
+        """Describe each opened object by name, as plain data for the operator record."""
 
     def begin_call(self) -> None:
-        """A record or timer begins.  It is not called before something was opened."""
+        """Begin a record or timer; the operator calls this only after something was opened."""
 
     def flush(self) -> None:
-        """The micro-batch of the current key group ends; this may add outputs."""
+        """End the micro-batch of the current key group, which may add outputs."""
 
     def drop_expired(self) -> None:
-        """Delete what has expired in the current key group."""
+        """Delete expired entries of the current key group."""
 
     def close(self) -> None:
-        """The operator ends: nothing that was opened can be used any more."""
+        """Close all opened objects, which cannot be used after that."""

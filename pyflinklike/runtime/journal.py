@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What elements of a broadcast input did, so that it need not be computed again.
+"""The journal of a broadcast input: the writes of each element, to be repeated.
 
-Every key group has its own copy of broadcast state, and all copies are equal.  So a function
-processes an element in the first key group of a task only; what it stored there is stored again in
-the task's other key groups, which end as equal as they began.  Only an element that looked at the
-state of keys is processed in each key group, for each has other keys.
+Every key group has its own copy of broadcast state, and all copies are equal.  So the function
+processes an element only in the first key group of a task, and the journal repeats its writes in
+the others, which keeps the copies equal.  An element that looked at the state of keys is processed
+in each key group, for each has other keys.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Processed:
 
     Args:
         value: The element.
-        timestamp: Its time in ms, or None.
-        changes: What was stored, in order: calls that store it in the key group that is current.
-        is_local: Whether it looked at the state of the key group's keys.
+        timestamp: The event time in ms, or None.
+        changes: The writes, in order: each is a call that writes into the current key group.
+        is_local: Whether the element looked at the state of the key group's keys.
     """
 
     value: Any
@@ -45,37 +45,37 @@ class Journal:
         self._written: Processed | None = None
 
     def next_of(self, index: int) -> Processed | None:
-        """What became of the next element of a key group, or None where it is the first to get it.
+        """Return the next element of a key group, or None if no group of the task has had it.
 
         Args:
-            index: Of the key group.
+            index: The number of the key group.
         """
         at = self._taken.get(index, 0)
         self._taken[index] = at + 1
         return self._elements[at] if at < len(self._elements) else None
 
     def begin(self, value: Any, timestamp: int | None) -> Processed:
-        """An element is processed for the first time in the task: what it does is written down."""
+        """Begin an element that is new to the task: its writes are recorded until `end`."""
         self._written = Processed(value, timestamp)
         self._elements.append(self._written)
         return self._written
 
     def end(self) -> None:
-        """It was processed: what is done now is done again, and written down already."""
+        """End the element: writes from now on repeat recorded ones."""
         self._written = None
 
     def write(self, change: Callable[[], None]) -> None:
-        """Something was stored for the element that is processed now."""
+        """Record a write of the current element."""
         if self._written is not None:
             self._written.changes.append(change)
 
     def keep_local(self) -> None:
-        """The element that is processed now looks at the state of keys."""
+        """Mark the current element as one that each key group must process itself."""
         if self._written is not None:
             self._written.is_local = True
 
     def forget(self) -> None:
-        """The task is over."""
+        """Forget the elements of the task that is over."""
         self._elements.clear()
         self._taken.clear()
         self._written = None
@@ -83,13 +83,13 @@ class Journal:
 
 @attrs.frozen
 class JournaledTable:
-    """A table of the backend, whose changes are written down: all of a `Table` that a map uses.
+    """A table whose writes go to the journal, too; it has what a map uses of `Table`.
 
-    Entries are immutable, so they are later what they were.
+    Entries are immutable, so a repeated write stores what the first one stored.
 
     Args:
-        table: It changes whichever key group is current.
-        journal: Gets the changes.
+        table: Writes into whichever key group is current, also when a write is repeated.
+        journal: Records the writes.
     """
 
     _table: Table
@@ -97,27 +97,27 @@ class JournaledTable:
 
     @property
     def spec(self) -> TableSpec:
-        """Of the table."""
+        """The spec of the table."""
         return self._table.spec
 
     def get(self, user_key: Hashable) -> Entry:
-        """The entry, or `MISSING`."""
+        """Return the entry, or `MISSING`."""
         return self._table.get(user_key)
 
     def items(self) -> Iterable[tuple[Any, Entry]]:
-        """The user keys and entries there are now."""
+        """Return the user keys with their entries."""
         return self._table.items()
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Return whether there is no entry."""
         return self._table.is_empty()
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
-        """Store an entry, replacing the one there was."""
+        """Store an entry, in place of an earlier one."""
         self._change(lambda: self._table.put(user_key, entry))
 
     def delete(self, user_key: Hashable) -> None:
-        """Remove an entry; nothing happens where there is none."""
+        """Remove an entry; do nothing where there is none."""
         self._change(lambda: self._table.delete(user_key))
 
     def clear(self) -> None:
@@ -126,6 +126,7 @@ class JournaledTable:
 
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
         """Store many entries at once."""
+        # The items may be an iterator, which could not be read again when the write is repeated.
         entries = list(items)
         self._change(lambda: self._table.multi_put(entries))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
 
-They have state per key, and neither timers nor the time of an element.
+Such functions have state per key, but neither timers nor the time of an element.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Results = Iterable[Any] | None
 
 @attrs.frozen
 class MapCalls(FunctionCalls):
-    """Calls a function that is given elements alone."""
+    """Calls a function that gets elements without a context."""
 
     def name(self) -> str:
-        """The function's, for messages; of a callable its own."""
+        """Return the name of the function for messages; a wrapped callable shows its own name."""
         given = getattr(self.function, "func", self.function)
         return getattr(given, "__qualname__", type(given).__qualname__)
 
@@ -39,7 +39,7 @@ class MapCalls(FunctionCalls):
         return _flat_mapped(function.flat_map)
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
-        # None of them registers timers; those that were restored are nobody's.
+        # These functions register no timers, so ignore restored ones.
         return _nothing
 
     def _named(self, value: Any) -> tuple[str, Any]:

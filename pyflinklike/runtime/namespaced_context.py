@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is opened with whose states may belong to a key and a namespace."""
+"""The context of a function whose states may belong to a key and a namespace."""
 
 from __future__ import annotations
 
@@ -28,14 +28,8 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
     """An `OperatorRuntimeContext` that also has states of namespaces.
 
     Args:
-        task: As of `OperatorRuntimeContext`, like those that follow.
-        backend: Keeps the states.
-        clock: Tells TTL the time.
-        assembled: Gets the states, by name.
-        on_table: Called for each new table.
-        stores: What `get_store` opens.
-        namespace_type: Of the namespaces.
-        timers: Of the current key and namespace.
+        namespace_type: The type of the namespaces.
+        timers: The timer service of the current key and namespace.
     """
 
     def __init__(
@@ -63,7 +57,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         kind: str | None = None,
         settings: Sequence[Setting] = (),
     ) -> S:
-        """The state of the current key and the current namespace."""
+        """Return a state of the current key and the current namespace."""
         made = self.assembled.get(name)
         if made is not None:
             return made.checked(state_descriptor)
@@ -78,7 +72,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         return self._made(state_descriptor, spec)
 
     def reserve(self, state_descriptor: StateDescriptor[Any]) -> None:
-        """Keep a state of the key to the program."""
+        """Reserve a state's name for the program, so that the user's function cannot declare it."""
         self._reserved[state_descriptor.name] = state_descriptor
 
     def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor[Any]]) -> S:
@@ -90,5 +84,5 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         return super()._get(descriptor, wanted)
 
     def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
-        """Move what the current key has in some namespaces of a state into another one."""
+        """Move the entries of the current key from some namespaces of a state into another one."""
         merge_namespaces(self.assembled[name], self.current, target, sources)

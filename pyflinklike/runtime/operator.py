@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime of a keyed function.  This file knows no host, and not the function's methods.
+"""The operator of a keyed function.  It knows no host, and none of the function's methods.
 
-Rule 1: everything that decides *what happens* (the current key, when timers
-fire) lives here and in the callers (`caller`); hosts translate and nothing more.
+Rule 1: everything that decides *what happens* (the current key, when timers fire) lives in the
+operator and its callers; hosts only translate.
 Rule 2: nothing here reads a clock, opens a socket or imports Spark.
 
-A host has `runtime.assembly` make one operator per task, opens it, and then, for each key group
-(`runtime.serving` does all of it):
+A host makes one operator for a task by `keyed_process_operator`, and opens it.  Then for each key
+group come these steps (`serve` takes them all):
 
     load      point the operator at the group's working state
     process   records, in order
     advance   the watermark or the processing time, which fires timers
     commit    log what changed
 
-What the function yields is gathered until the host takes it.
+The outputs are gathered until the host takes them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class KeyedProcessOperator:
     """Runs one function over the key groups of one task; `keyed_process_operator` makes it.
 
     Args:
-        clock: Its host assigns to it.
+        clock: Holds both times, which the host moves.
         group: Makes key groups current.
-        timers: Of both domains.
-        calls: Call the function.
-        stores: Join the operator.
-        cleanup: Of the states.
-        runtime_context: What the function is opened with.
-        metrics: What is counted.
+        timers: Holds the timer queues of both domains.
+        calls: Calls the function.
+        stores: The extension that flushes and closes with the operator.
+        cleanup: Deletes expired entries.
+        runtime_context: The context that the function is opened with.
+        metrics: The numbers for the host.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class KeyedProcessOperator:
         self.function = calls.function
         self.key_type = calls.key_type
         self.outputs = calls.outputs
-        """What was yielded since it was taken."""
+        """The outputs that the host has not taken yet."""
         is_timed = isinstance(calls.outputs, TimedOutputs)
         self.process = self._process_each if is_timed else calls.process
         """Process records of the current group: `Caller.process`."""
         self.process_one = calls.one_by_one()
-        """Process one: `Caller.one_by_one`."""
+        """Process one record: `Caller.one_by_one`."""
 
     def _process_each(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
     ) -> None:
-        """Process records one by one, as outputs with times need it."""
+        """Process records one by one, since each output needs the time of its record."""
         process_one = self.process_one
         for key, value, timestamp in zip(keys, values, timestamps):
             process_one(key, value, timestamp)
 
     def process_broadcast(self, elements: Iterable[tuple[Any, int | None]]) -> None:
-        """Process elements of the broadcast input, which every key group of a task is given.
+        """Process elements of the broadcast input; every key group of a task gets the same.
 
         Args:
             elements: In order, with their event times in ms.
@@ -115,14 +115,14 @@ class KeyedProcessOperator:
 
     @property
     def broadcast_states(self) -> BroadcastStates:
-        """Those of the broadcast input."""
+        """The broadcast states of the operator."""
         assert self._broadcast is not None, "a function that has a broadcast input"
         return self._broadcast.states
 
     # The function
 
     def open(self) -> None:
-        """Open the function; it declares its states.
+        """Open the function, which declares its states.
 
         Raises:
             UserFunctionError: The function raised.
@@ -134,7 +134,7 @@ class KeyedProcessOperator:
             raise
 
     def close(self) -> None:
-        """Close the function and let go of the state.
+        """Close the function, and release the state.
 
         Raises:
             UserFunctionError: The function raised.
@@ -154,7 +154,7 @@ class KeyedProcessOperator:
             self.close()
 
     def rest(self) -> None:
-        """The task is over and the function stays open: let go of all that belongs to the task.
+        """Release what belongs to the task; the function stays open for the next one.
 
         Raises:
             HostError: The working state could not be put aside.
@@ -164,7 +164,7 @@ class KeyedProcessOperator:
         self.backend.release()
 
     def end_task(self) -> None:
-        """The next elements of a broadcast input are others than those of the other key groups."""
+        """Forget the broadcast elements of this task: the next task gets other ones."""
         if self._broadcast is not None:
             self._broadcast.rest()
 
@@ -172,30 +172,30 @@ class KeyedProcessOperator:
         """Begin another task with the function that is open.
 
         Args:
-            task: Which task this is now.
-            owner: Whose working state it works on.
+            task: The task to serve now.
+            owner: The name under which the backend keeps working state, as at assembly.
         """
         self.runtime_context.resume(task)
         self.backend.owner = owner
         self._user_metrics.begin()
 
     def serves(self, task: TaskInfo) -> bool:
-        """Whether the open function can serve a task: what it has asked of its own must be so."""
+        """Return whether the open function can serve a task: its earlier answers must hold there."""
         return self.runtime_context.fits(task)
 
     def told(self) -> tuple[tuple[str, int], ...]:
-        """What the open function has asked of its task."""
+        """Return the fields of the task that the open function has asked for, with their values."""
         return tuple(sorted(self.runtime_context.told.items()))
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """The states and stores that the function has declared, by name, as plain data."""
+        """Describe the declared states and stores by name, as plain data."""
         states = declared_states(self.group.specs, self.runtime_context.assembled)
         return {**states, **self.stores.declared()}
 
     # Key groups
 
     def where(self, index: int) -> str:
-        """What messages call a key group."""
+        """Name a key group for messages."""
         return self.group.where(index)
 
     def load(
@@ -205,7 +205,7 @@ class KeyedProcessOperator:
         return self.group.load(storage, head, state)
 
     def enter(self, state: WorkingState) -> None:
-        """Make a key group current, as its working state is."""
+        """Make a key group current, with its working state as it is."""
         self.group.enter(state)
 
     def commit(
@@ -214,15 +214,17 @@ class KeyedProcessOperator:
         head: Head | None,
         times: HeadTimes = NO_TIMES,
     ) -> Head | None:
-        """Log what changed in the current group; the head now, None where there is none.
-
-        It ends the group's micro-batch: stores flush, which may add to the outputs.
+        """End the micro-batch of the current group: log the changes, and return the new head.
 
         Args:
-            storage: The host's, of that group.
-            head: Read from the storage.
-            times: To be noted in the head.
+            storage: The host's storage of that group.
+            head: The head that the storage has; None without one.
+            times: The times to note in the head.
+
+        Returns:
+            None if nothing is stored for the group.
         """
+        # Before the log, since stores write what they have cached; this may add outputs, too.
         self.stores.flush()
         head = self.group.commit(storage, head, times)
         timers = self.event_timers.count() + self.processing_timers.count()
@@ -232,18 +234,18 @@ class KeyedProcessOperator:
         return head
 
     def keep_warm(self) -> None:
-        """Let the backend keep the current group, once nothing of its batch can fail here."""
+        """Let the backend keep the current group, once nothing of the batch can fail here."""
         self.group.keep_warm()
 
     def snapshot(self) -> bytes:
-        """The current group as one segment; the working state is left as it is."""
+        """Return the current group as one segment, without a change of the working state."""
         return self.group.snapshot(map(self.cleanup.without_expired, self.backend.contents()))
 
     def take_metrics(self) -> tuple[list[int], list[Increment]]:
-        """What was counted since the last take: the operator's own numbers, and the user's.
+        """Return the numbers since the last call: the operator's own, and the user's metrics.
 
         Raises:
-            UserFunctionError: A gauge of the user's raised.
+            UserFunctionError: A gauge of the user raised.
         """
         self.metrics.expired_entries = self.cleanup.take_expired()
         return self.metrics.take(), self._user_metrics.take()
@@ -251,27 +253,27 @@ class KeyedProcessOperator:
     # Time
 
     def advance_watermark(self, watermark: int) -> None:
-        """Set the watermark in ms and fire the event timers that are due."""
+        """Set the watermark in ms, and fire due event timers."""
         self.clock.watermark = watermark
         self._calls.fire(self.event_timers, watermark)
 
     def advance_processing_time(self, processing_time: int) -> None:
-        """Set the processing time in ms and fire the processing timers that are due."""
+        """Set the processing time in ms, and fire due processing timers."""
         self.clock.processing_time = processing_time
         self._calls.fire(self.processing_timers, processing_time)
 
     def fire_due_timers(self) -> None:
-        """Have both clocks arrive where they stand: fire what is due, event timers first."""
+        """Fire the timers that are due at the present times, event timers first."""
         self._calls.fire(self.event_timers, self.clock.watermark)
         self._calls.fire(self.processing_timers, self.clock.processing_time)
 
     def end_batch(self) -> None:
         """End the current group's input in batch mode: every timer fires, whatever its time.
 
-        As Flink's `BatchExecutionInternalTimeService`: the watermark goes to `MAX_WATERMARK`, which
-        fires event timers; then processing timers fire, and the processing time stands still.
-        Processing timers that `on_timer` registers are ignored with a warning.  Event timers that it
-        registers fire, as at the end of a stream; Flink's batches ignore them, too.
+        As in Flink's `BatchExecutionInternalTimeService` the watermark goes to `MAX_WATERMARK`,
+        which fires event timers; then processing timers fire, while the processing time stands
+        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event timers
+        that it registers fire, as at the end of a stream; Flink's batches ignore them, too.
 
         Raises:
             UserFunctionError: The function raised.
@@ -281,10 +283,10 @@ class KeyedProcessOperator:
         try:
             self.advance_watermark(MAX_WATERMARK)
             self._calls.fire(queue, MAX_WATERMARK)
-            self._calls.fire(self.event_timers, MAX_WATERMARK)  # of these processing timers
+            self._calls.fire(self.event_timers, MAX_WATERMARK)  # registered by processing timers
         finally:
             queue.is_quiesced = False
-        if queue.has_ignored:  # said without a number, so that it is said once in a process
+        if queue.has_ignored:  # without a number in its text Python shows the warning only once
             warnings.warn(
                 f"{self._calls.name()}: a processing-time timer that is registered while timers fire "
                 "at the end of a batch is ignored, as in Flink, got such timers; where "
@@ -294,7 +296,7 @@ class KeyedProcessOperator:
             )
 
     def end_stream(self) -> None:
-        """Warn where the current group keeps processing timers although a stream has ended.
+        """Warn if the current group has processing timers left when a stream has ended.
 
         As in Flink's streaming mode, they never fire.
         """
@@ -308,17 +310,17 @@ class KeyedProcessOperator:
             )
 
     def earliest_timer(self, queue: Timers) -> int | None:
-        """The time of the first timer of the current group in ms, or None."""
+        """Return the time of the earliest timer of the current group in ms, or None."""
         try:
             return queue.earliest()
         finally:
             self.current.key = NO_KEY
 
     def frozen_key(self, key: Any) -> Any:
-        """A key in the form that tables keep.
+        """Freeze a key to the form that tables keep.
 
         Raises:
-            StateValueError: It is None or cannot be a key.
+            StateValueError: The value is None or cannot be a key.
         """
         if key is None:
             msg = (

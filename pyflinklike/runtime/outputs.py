@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function yields, gathered until its host takes it.
+"""Outputs of a function, gathered until its host takes them.
 
-`yield value` is a main output, `yield tag, value` a side output.  A function may
-as well return an iterable of outputs, or None for none.
+`yield value` is a main output, `yield tag, value` a side output.  A function may also return an
+iterable of outputs, or None for none.
 
-What is yielded before the watermark passes on is kept apart from what is yielded after it, for
-an operator that follows has to see the watermark in between.
+Outputs from before the watermark passes on are kept apart from later ones, since the next
+operator must see the watermark between them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from pyflinklike.types.copies import as_given
 __all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
-"""Classes of rows that a function may fill anew and give again."""
+"""Classes of rows that a function may fill anew and yield again."""
 
 
 def _held(output: Any) -> Any:
-    """An output as it is kept until it is taken: a row as it is now, with the values it has now."""
+    """Copy a row that the function may change later; return any other output as it is."""
     return output.copy() if output.__class__ in CHANGEABLE else output
 
 
 @attrs.define
 class Outputs:
-    """Outputs in the order they were yielded.
+    """Outputs in the order in which the function yielded them.
 
     Args:
         main: The main outputs.
-        keys: The (frozen) key each of them was yielded under.
-        side: The same two lists, keys first, of each side output, by tag id.
+        keys: For each main output the key under which it was yielded, frozen.
+        side: For each tag id the same two lists of a side output, keys first.
     """
 
     main: list[Any] = attrs.field(factory=list)
@@ -49,7 +49,7 @@ class Outputs:
     _before: Outputs | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     def take(self) -> Outputs:
-        """What was gathered so far; there is nothing here afterwards."""
+        """Return all outputs, and empty this."""
         before, after = self.take_apart()
         if not before:
             return after
@@ -60,27 +60,27 @@ class Outputs:
         return self._made(before.main + after.main, before.keys + after.keys, before.side)
 
     def watermark_passes(self) -> None:
-        """What was gathered so far came before the watermark, what will be comes after it."""
+        """Separate the outputs so far, from before the watermark, from those to come."""
         if self.main or self.side:
             self._before = self.take()
 
     def take_apart(self) -> tuple[Outputs, Outputs]:
-        """What was gathered before the watermark passed and after it; nothing is left here."""
+        """Return the outputs before the watermark and those after it, and empty this."""
         before, after = self._before, self._made(self.main, self.keys, self.side)
         self._before = None
         self.main, self.keys, self.side = [], [], {}
         return before or self._made(), after
 
     def _made(self, *parts: Any) -> Outputs:
-        """Outputs that count what they hold as these do."""
+        """Make outputs of the same class, whose length counts in the same way."""
         return type(self)(*parts)
 
     def move_to(self, main: list[Any], side: dict[str, list[Any]]) -> list[Any]:
-        """Add what was gathered to lists that the host keeps; which main outputs it was.
+        """Move all outputs to the host's lists, and return the moved main outputs.
 
         Args:
-            main: Gets the main outputs.
-            side: Gets the side outputs, by tag id.
+            main: Extended by the main outputs.
+            side: Extended by the side outputs, by tag id.
         """
         moved = self.main
         main += moved
@@ -95,10 +95,10 @@ class Outputs:
         return len(self.main) + sum(len(values) for _, values in self.side.values())
 
     def emit(self, results: Iterable[Any], key: Any) -> None:
-        """Take in all that one call gave.
+        """Add the results of one call.
 
         Raises:
-            OutputError: It is no iterable of outputs.
+            OutputError: The results are no iterable of outputs.
         """
         if results.__class__ is not GeneratorType:
             check_results(results)
@@ -110,10 +110,10 @@ class Outputs:
                 self.keys.append(key)
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
-        """Take in a tuple that begins with an `OutputTag`.
+        """Add a side output, given as a tuple that begins with an `OutputTag`.
 
         Raises:
-            OutputError: It is not a pair.
+            OutputError: The tuple is not a pair.
         """
         if len(result) != 2:
             msg = (
@@ -127,14 +127,14 @@ class Outputs:
 
 
 class TimedOutputs(Outputs):
-    """Outputs with their times: each is a pair, also in side outputs; keys are not kept.
+    """Outputs as pairs with their times, also in side outputs, but without keys.
 
-    An output has the time of the element or timer that it was given for, unless it is a
-    `TimedResult` itself.  Records are to be processed one by one (`Caller.one_by_one`).  Outputs are
-    kept as they are when they are given: a function may change one and give it again.
+    An output has the time of the element or timer that yielded it, unless it is a `TimedResult`
+    itself.  So the host must process records one by one (`Caller.one_by_one`).  Outputs are copied
+    at once, since a function may change one and yield it again.
 
     Args:
-        time: Tells the time of the current element or timer in ms; None where it has none.
+        time: Returns the time of the current element or timer in ms, or None.
     """
 
     def __init__(self, time: Callable[[], int | None]) -> None:
@@ -145,7 +145,7 @@ class TimedOutputs(Outputs):
         return Outputs(*parts)
 
     def emit(self, results: Iterable[Any], key: Any) -> None:
-        """Take in all that one call gave, as `Outputs` does."""
+        """Add the results of one call, as `Outputs` does."""
         if results.__class__ is not GeneratorType:
             check_results(results)
         main = self.main
@@ -158,7 +158,7 @@ class TimedOutputs(Outputs):
                 main.append((as_given(result), self._time()))
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
-        """Take in a tuple that begins with an `OutputTag`, as `Outputs` does."""
+        """Add a side output, as `Outputs` does."""
         super().emit_side(result, key)
         _, values = self.side[result[0].tag_id]
         values[-1] = (as_given(values[-1]), self._time())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where and why a user's function raised: the line of the user's code, and what it got wrong.
+"""The line of the user's code that raised, and a hint at its mistake, as text for messages.
 
-A Spark worker may show no line of the user's: it drops the cause of what it is told, and keeps
-the text.  So the text of a `UserFunctionError` says what its traceback would.
+Spark drops the cause of an error in a worker and keeps only its text.  So the text of a
+`UserFunctionError` names the line that its traceback would show.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _NO_VALUE: Final = (
 
 
 def where_raised(error: BaseException) -> str:
-    """` (<file>:<line>, in <function>)` of the user's frame that raised, or nothing if none did.
+    """Return ` (<file>:<line>, in <function>)` of the user's frame that raised, or an empty text.
 
-    That is the innermost frame of the user's own code: what raises in a library was called there.
+    It is the innermost frame of the user's own code, also when a library called from there raised.
     """
     found = _raising(error)
     if found is None:
@@ -60,12 +60,12 @@ def where_raised(error: BaseException) -> str:
 
 
 def hint(error: Exception, *, has_timestamp: bool) -> str:
-    """What the user's code got wrong about the runtime, where that can be seen; or nothing.
+    """Return a hint at a misuse of the runtime, or an empty text if none can be seen.
 
-    That is where it met a None that the runtime gives, or an attribute that it does not have.
+    It knows two mistakes: a None of the runtime used as a value, and a missing attribute.
 
     Args:
-        error: What the user's code raised.
+        error: The error that the user's code raised.
         has_timestamp: Whether the current element or timer has a time.
     """
     if isinstance(error, AttributeError):
@@ -82,7 +82,7 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
 
 
 def _misused(error: AttributeError) -> str:
-    """Where an attribute is to be found that an object of ours does not have; or nothing."""
+    """Return where to find an attribute that an object of ours lacks, or an empty text."""
     thing, name = error.obj, error.name or ""
     if name in OPERATOR_STATE_METHODS and isinstance(thing, _CONTEXTS):
         return f"; {OPERATOR_STATE_REMEDY}"
@@ -98,18 +98,18 @@ def _misused(error: AttributeError) -> str:
 
 
 def _raising(error: BaseException) -> tuple[FrameType, int] | None:
-    """The innermost frame of the user's, and its line."""
+    """Find the innermost frame of the user's code, and its line."""
     frames = [each for each in traceback.walk_tb(error.__traceback__) if not is_ours(each[0])]
     if not frames:
         return None
-    # The user's function may itself be installed beside other libraries.
+    # The user's package may be installed beside libraries: frames of its name count as the user's.
     package = _package(frames[0][0])
     users = [each for each in frames if _package(each[0]) == package or not _is_library(each[0])]
     return users[-1]
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame runs code of this package."""
+    """Return whether a frame runs code of this package."""
     return frame.f_code.co_filename.startswith(_OURS)
 
 

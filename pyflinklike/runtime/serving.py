@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a key group, written once for all hosts.
+"""The life of a key group in a micro-batch, written once for all hosts.
 
-On a stream it is served micro-batch by micro-batch: load, fire what is due, process the records,
-fire what they made due, sweep, commit (`serve`).  A bounded input has one life and no log: the
-group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
+On a stream each micro-batch takes the same steps (`serve`): load, fire due timers, process the
+records, fire the timers that these made due, sweep, commit.  A bounded input is one batch without
+a log: the group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
 
-Behind another operator a micro-batch has records of two phases.  What that operator emitted while
-the watermark moved comes before the watermark (`EarlyRecords`), as in Flink, where a watermark
-passes on when the timers that it made due have fired; what it emitted for records comes after.
+Behind another operator a micro-batch has records of two phases.  Outputs of that operator's timers
+come before the watermark (`EarlyRecords`), as in Flink, where a watermark passes on after the timers
+that it made due have fired.  Outputs for records come after it.
 
-The host sets the operator's clock before, and afterwards takes the outputs.  Once nothing of the
-batch can fail any more it lets the backend keep the working state: `operator.keep_warm`.
+The host sets the operator's clock before these steps, and takes the outputs after them.  Once
+nothing of the batch can fail, the host calls `operator.keep_warm`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Records(NamedTuple):
     Args:
         keys: In their frozen form.
         values: The elements.
-        timestamps: Event times in ms, ascending; those of None, where there is none, first.
+        timestamps: Event times in ms, ascending after those of None.
     """
 
     keys: Sequence[Hashable]
@@ -57,17 +57,12 @@ class Records(NamedTuple):
     timestamps: Sequence[int | None]
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records.
-
-        Args:
-            metrics: Of the operator.
-            watermark: Now, in ms.
-        """
+        """Count the records; those at or below the watermark, in ms, are late."""
         metrics.add_records(self.keys, self.timestamps, watermark)
 
 
 class UnsortedRecords(Records):
-    """Records whose event times are in no order."""
+    """Records whose event times are in no particular order."""
 
     __slots__ = ()
 
@@ -78,12 +73,12 @@ class UnsortedRecords(Records):
 
 
 class RecordsAfterBroadcast(Records):
-    """Records, and elements of a broadcast input that come before them.
+    """Records of a key group behind elements of a broadcast input.
 
     Args:
-        records: Of the key group.
+        records: The records, which may be `UnsortedRecords`.
         broadcast: The elements with their event times in ms, in order; every key group of the
-            task is given the same.
+            task gets the same.
     """
 
     records: Records
@@ -92,13 +87,13 @@ class RecordsAfterBroadcast(Records):
     def __new__(
         cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
     ) -> RecordsAfterBroadcast:
-        """Records behind elements of a broadcast input."""
+        """Make records behind elements of a broadcast input."""
         made = super().__new__(cls, *records)
         made.records, made.broadcast = records, broadcast
         return made
 
     def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
-        """Count the records that come behind, in their order."""
+        """Count the records, as their own class does."""
         self.records.count_into(metrics, watermark)
 
 
@@ -110,7 +105,7 @@ class EarlyRecords(NamedTuple):
 
     Args:
         records: In the order to process them.
-        watermark: That of the micro-batch before, in ms, under which they are processed.
+        watermark: The watermark of the micro-batch before, in ms, which holds for these records.
     """
 
     records: Records
@@ -124,8 +119,8 @@ class Served(NamedTuple):
     """A micro-batch that was committed.
 
     Args:
-        former: The head before, or None where there was none.
-        head: The head now.
+        former: The head before, or None.
+        head: The head now, or None.
     """
 
     former: Head | None
@@ -145,18 +140,18 @@ def serve(
     """Serve one key group with one micro-batch.
 
     Args:
-        operator: It is open, and its clock is set.
-        storage: Of the key group.
-        state: Working state that the caller has kept, or the index of the key group for what
+        operator: It must be open, with its clock set.
+        storage: The host's storage of the key group.
+        state: Working state that the caller has kept, or the index of the key group to use what
             the backend has kept.
-        records: Of the micro-batch.
-        early: Records of the micro-batch that come before its watermark.
-        waking: How the host calls the key group without records.
-        served_at: Time of the micro-batch in ms, if the host wants that noted.
+        records: The records that come after the watermark; all if no operator comes before.
+        early: The records that come before the watermark.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
 
     Raises:
         UserFunctionError: The function raised; nothing is committed.
-        CorruptStateError, IncompatibleStateError: The log cannot be read as this operator's.
+        CorruptStateError, IncompatibleStateError: The log is damaged, or another operator's.
     """
     index = state if isinstance(state, int) else state.index
     head = storage.read_head(operator.where(index))
@@ -174,22 +169,22 @@ def begin(
     waking: Waking = NEVER,
     served_at: int | None = None,
 ) -> Served | None:
-    """Add what a savepoint holds of a key group, in the first micro-batch of a stream.
+    """Add a snapshot of a savepoint to a key group, in the first micro-batch of a stream.
 
-    A savepoint may hold a key group in several snapshots, of which no entry is in two; each is
-    added by a call of its own, whose commit writes what it has added.
+    A savepoint may hold a key group in several snapshots, but no entry twice.  Each snapshot takes
+    one call, which commits the added entries.
 
     Args:
-        operator: It is open, and its clock is set.
-        storage: Of the key group.
-        index: Of the key group.
-        snapshot: One of them.
-        waking: How the host calls the key group without records.
-        served_at: Time of the micro-batch in ms, if the host wants that noted.
+        operator: It must be open, with its clock set.
+        storage: The host's storage of the key group.
+        index: The number of the key group.
+        snapshot: One snapshot of the key group.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
 
     Returns:
-        None where nothing was done: the log is of another micro-batch, so it is newer than any
-        savepoint.
+        None if the log is of another micro-batch: then it is newer than the savepoint, and
+        nothing was done.
 
     Raises:
         IncompatibleStateError: A state was written under another declaration.
@@ -206,22 +201,22 @@ def begin(
 def call(
     operator: KeyedProcessOperator, records: Records, early: EarlyRecords = NONE_EARLY
 ) -> None:
-    """Fire what is due, process the records, and fire what they made due.
-
-    So the times of a micro-batch arrive before its records, and again after them if it has any.
-    Early records are processed before both, under the watermark before.
+    """Fire due timers, process the records, and fire the timers that these made due.
 
     Raises:
         UserFunctionError: The function raised.
     """
+    # Under the watermark of the micro-batch before: at this one's watermark they would be late.
     if early.records.keys or isinstance(early.records, RecordsAfterBroadcast):
         clock = operator.clock
         watermark, clock.watermark = clock.watermark, early.watermark
         _process(operator, early.records)
         clock.watermark = watermark
+    # The watermark passes on after the timers that it made due: their outputs are before it.
     operator.fire_due_timers()
     operator.outputs.watermark_passes()
     _process(operator, records)
+    # A timer never fires inside its registration, so those of the records that are due fire now.
     if records.keys:
         operator.fire_due_timers()
 
@@ -242,16 +237,17 @@ def commit(
     waking: Waking = NEVER,
     served_at: int | None = None,
 ) -> Served:
-    """Delete what has expired if it is time to, and log what changed in the current key group.
+    """Delete expired entries if it is time to, and log the changes of the current key group.
 
     Args:
-        operator: Whose current key group.
-        storage: Of the key group.
-        head: Read from the storage.
-        waking: How the host calls the key group without records.
-        served_at: Time of the micro-batch in ms, if the host wants that noted.
+        operator: Its current key group is committed.
+        storage: The host's storage of the key group.
+        head: The head that the storage has; None without one.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
     """
     sweep_at = None
+    # Before the commit, so that the deletions are in its segment.
     if waking.domain is not None:
         sweep_at = operator.cleanup.sweep(waking.domain, head.sweep_at if head else None)
     wake_at = waking.wake_at(operator, sweep_at)
@@ -259,12 +255,12 @@ def commit(
 
 
 def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: int) -> None:
-    """Begin a key group of a bounded input: without state, before any event.
+    """Begin a key group of a bounded input: without state, at `MIN_WATERMARK`.
 
     Args:
-        operator: It is open.
-        index: Of the key group.
-        processing_time: For all of the key group, in ms.
+        operator: It must be open.
+        index: The number of the key group.
+        processing_time: The time in ms for all records of the key group.
     """
     operator.clock.watermark = MIN_WATERMARK
     operator.clock.processing_time = processing_time
@@ -272,7 +268,7 @@ def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: i
 
 
 def end_bounded(operator: KeyedProcessOperator) -> None:
-    """End it: every event timer fires, then every processing timer, as in Flink's batch mode.
+    """End a bounded input: fire all event timers, then all processing timers, as in Flink.
 
     Raises:
         UserFunctionError: The function raised.

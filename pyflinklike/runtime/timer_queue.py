@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timers: which ones there are, and which one is due next.
+"""Timers: the queue of one time domain, and the order in which its timers fire.
 
-A timer is the pair of a key and a timestamp in one time domain; where the operator divides the
-state of keys by namespaces, of key and namespace, which it then comes back with.  That pair is
-an entry of a table like any other (the user key is the timestamp), so timers
-are snapshotted, logged and restored by the machinery that states use.  An `Agenda`
-beside the table has the same pairs by time and answers "what is due first".  It is
-derived from the table, and made anew when a key group is loaded.
+A timer is the pair of a key and a timestamp in one time domain.  Where an operator divides the
+state of keys by namespaces, a timer belongs to a key and a namespace, and both are current when it
+fires.  The timer is an entry of a table, with the timestamp as the user key, so timers are
+snapshotted, logged and restored like states.  An `Agenda` beside the table holds the same pairs by
+time and answers which timer is due first.  It is derived from the table, and made anew when a key
+group is loaded.
 
 The contract is Flink's `InternalTimerServiceImpl`:
 
-* registering a timer twice fires it once; the two domains are separate;
-* a timer is removed before `on_timer` runs, so that the same time can be registered
-  again inside it;
-* timers fire in ascending time, those of equal time in no promised order;
-* a timer in the past is accepted and fires at the next advance, never inside
-  its registration; one that `on_timer` registers fires in the same advance if it is due;
+* a timer that is registered twice fires once; the two domains are separate;
+* a timer is removed before `on_timer` runs, which can register the same time again;
+* timers fire in ascending time, and those of equal time in no promised order;
+* a timer in the past is accepted and fires at the next advance, never inside its registration; one
+  that `on_timer` registers fires in the same advance if it is due;
 * but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
   Flink the clock goes on meanwhile, and ours stands still;
-* at the end of a batch every timer of both domains fires (`KeyedProcessOperator.end_batch`), and
-  the queue of processing time is quiesced: it ignores what is registered meanwhile, as Flink's
-  `BatchExecutionInternalTimeService`, for a timer that registers the next one would never end.
+* at the end of a batch every timer of both domains fires, and the queue of processing time is
+  quiesced: it ignores registrations, as Flink's `BatchExecutionInternalTimeService` does, since a
+  timer that registers the next one would never end.
 
-In Flink a timer that keeps registering itself for its own time fires forever; here that is
-refused after a hundred thousand rounds.
+In Flink a timer that keeps registering itself for its own time fires forever; here it is refused
+after a hundred thousand rounds.
 """
 
 from __future__ import annotations
@@ -47,48 +46,48 @@ from pyflinklike.types import TypeInformation
 __all__ = ["MOST_AT_THE_END", "TimerQueue", "Timers", "next_round"]
 
 MOST_AT_THE_END = 1_000_000
-"""How many timers a key may register when time ends, before that is refused."""
+"""The number of timers that a key may register at the end of the input; more are refused."""
 _MOST_ROUNDS = 100_000
 _MIN_TIMESTAMP, _MAX_TIMESTAMP = -(2**63), 2**63 - 1
 
 
 class Timers(Protocol):
-    """The timers of one domain in the current key group, in whatever form they are kept."""
+    """The timers of one domain in the current key group, as rows or as columns."""
 
     is_quiesced: bool
     """Whether registrations are ignored."""
     has_ignored: bool
-    """Whether one was, since this was set to False."""
+    """Whether a registration was ignored since the owner set this to False."""
 
     @property
     def domain(self) -> TimeDomain:
-        """Of the timers."""
+        """The clock that the timers follow."""
 
     @property
     def table(self) -> Any:
-        """Keeps them."""
+        """The table of the timers."""
 
     def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
-        """Turn to another key group.
+        """Switch to another key group.
 
         Args:
-            agendas: Kept with the working state of the group; empty after a load.
+            agendas: A part of the group's working state; empty after a load.
         """
 
     def earliest(self) -> int | None:
-        """The time of the first timer in ms, or None."""
+        """Return the time of the earliest timer in ms, or None."""
 
     def count(self) -> int:
-        """How many timers the key group has."""
+        """Count the timers of the key group."""
 
 
 class TimerQueue:
     """The timers of one domain in the current key group.
 
     Args:
-        domain: Of the timers.
-        backend: Keeps them.
-        namespace_type: Of the namespaces, where timers have one beside their key.
+        domain: The clock that the timers follow.
+        backend: Makes the table of the timers.
+        namespace_type: The type of the namespaces, or None if timers belong to keys alone.
     """
 
     def __init__(
@@ -104,10 +103,10 @@ class TimerQueue:
         self._turn_to(Agenda())
 
     def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
-        """Turn to another key group.
+        """Switch to another key group.
 
         Args:
-            agendas: Kept with the working state of the group; empty after a load.
+            agendas: A part of the group's working state; empty after a load.
         """
         agenda = agendas.get(self.domain)
         if agenda is None:
@@ -120,9 +119,9 @@ class TimerQueue:
         self._times = agenda.times
 
     def register(self, timestamp: int) -> None:
-        """Add a timer for the current key; nothing happens where it exists.
+        """Add a timer for the current key; do nothing if it exists.
 
-        A queue that is quiesced adds none, and notes that.
+        A quiesced queue adds none, and remembers that it ignored one.
 
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
@@ -130,6 +129,7 @@ class TimerQueue:
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             timestamp = _checked(timestamp)
         key = self._current.key
+        # The agenda is asked instead of the table, since it holds the same timers in plain dicts.
         keys = self._keys_at.get(timestamp)
         if keys is not None and key in keys:
             return
@@ -144,11 +144,11 @@ class TimerQueue:
         self._put(timestamp, None)
 
     def has(self, timestamp: int) -> bool:
-        """Whether the current key has a timer then, in ms."""
+        """Return whether the current key has a timer at a timestamp in ms."""
         return self._current.key in self._keys_at.get(timestamp, ())
 
     def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; nothing happens where there is none.
+        """Remove a timer of the current key; do nothing where there is none.
 
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
@@ -164,16 +164,16 @@ class TimerQueue:
                 self._agenda.drop_idle_times()
 
     def due(self, now: int) -> Generator[int, None, None]:
-        """Remove the timers that are due, one by one, and make the key of each current.
+        """Remove due timers one by one, and make the key of each current.
 
-        Timers may be registered and deleted meanwhile.  Close the generator: timers that it
-        has not given yet stay due.
+        Between two timers the function may register and delete others.  Close the generator:
+        timers that it has not yielded then stay due.
 
         Args:
             now: The time of the domain in ms.
 
         Yields:
-            The timestamps in ms, ascending except for what is registered meanwhile.
+            The timestamps in ms, ascending except for timers that are registered meanwhile.
 
         Raises:
             UserFunctionError: The function registers timers without end.
@@ -185,13 +185,14 @@ class TimerQueue:
         return self._ending(due) if now == _MAX_TIMESTAMP else due
 
     def _in_order(self, now: int, late: set[Hashable]) -> Generator[int, None, None]:
-        """The timers up to now, but none for now of the keys that are late."""
+        """Yield the timers up to now, except those for now of late keys."""
         times, keys_at, current, delete = self._times, self._keys_at, self._current, self._delete
         timestamp, rounds = _MIN_TIMESTAMP - 1, 0
         keys: dict[Hashable, None] = {}
         try:
             while times and times[0] <= now:
                 if times[0] <= timestamp:
+                    # Only late keys are left for now, and they wait for the next advance.
                     if late and timestamp == now == times[0]:
                         break
                     rounds = next_round(rounds, timestamp)
@@ -203,18 +204,20 @@ class TimerQueue:
                     current.key, _ = keys.popitem()
                     delete(timestamp)
                     yield timestamp
+                    # `on_timer` registered an earlier time: that one is next.
                     if times and times[0] < timestamp:
                         break
                 if keys:
                     self._put_back(timestamp, keys)
                     keys = {}
         finally:
+            # A call raised, or the generator was closed: timers not yet given stay due.
             self._put_back(timestamp, keys)
 
     def _noting_late(
         self, due: Generator[int, None, None], now: int, late: set[Hashable]
     ) -> Generator[int, None, None]:
-        """Note who registers a timer for now while timers fire: in Flink the clock has gone on."""
+        """Collect the keys whose `on_timer` registers a timer for now, which has to wait."""
         keys_at, current = self._keys_at, self._current
         with closing(due):
             for timestamp in due:
@@ -227,7 +230,7 @@ class TimerQueue:
     def _punctual(
         self, now: int, keys: dict[Hashable, None], late: set[Hashable]
     ) -> dict[Hashable, None]:
-        """The keys of timers for now that are not late; the late ones wait for the next advance."""
+        """Return the keys that are not late, and put the timers of the late ones back."""
         self._put_back(now, {key: None for key in keys if key in late})
         return {key: None for key in keys if key not in late}
 
@@ -241,7 +244,7 @@ class TimerQueue:
             heappush(self._times, timestamp)
 
     def _ending(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
-        """Refuse timers without end when time ends: a periodic one is due whatever its time."""
+        """Refuse timers without end when time ends, since then each new one is due at once."""
         left = Counter(chain.from_iterable(self._keys_at.values()))
         with closing(due):
             for timestamp in due:
@@ -258,22 +261,22 @@ class TimerQueue:
                 yield timestamp
 
     def earliest(self) -> int | None:
-        """The time of the first timer in ms, or None."""
+        """Return the time of the earliest timer in ms, or None."""
         times, keys_at = self._times, self._keys_at
         while times and times[0] not in keys_at:
             heappop(times)
         return times[0] if times else None
 
     def count(self) -> int:
-        """How many timers the key group has."""
+        """Count the timers of the key group."""
         return self.table.count()
 
 
 def next_round(rounds: int, timestamp: int) -> int:
-    """Count a timer that fires although one of its time or later has fired.
+    """Count a timer that fires although one of its time or a later one has fired already.
 
     Raises:
-        UserFunctionError: There are too many.
+        UserFunctionError: There were too many rounds in this advance.
     """
     if rounds == _MOST_ROUNDS:
         msg = (

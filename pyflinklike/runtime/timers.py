@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ctx.timer_service()` gives; `runtime.timer_queue` says when a timer fires."""
+"""The service that `ctx.timer_service()` returns: the clock to read and both queues to fill."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["KeyedTimerService", "TimerQueues"]
 
 
 class TimerQueues(Protocol):
-    """What has the timers of both domains."""
+    """An object with the timers of both domains."""
 
     @property
     def queues(self) -> tuple[Timers, Timers]:
-        """Those of event time, and those of processing time."""
+        """The queue of event time, then that of processing time."""
 
 
 class KeyedTimerService(NamespacedTimerService):
-    """What `ctx.timer_service()` gives: the clock to read and both queues to fill.
+    """The timer service of the current key.
 
     Args:
-        clock: Of the operator.
-        event_timers: Fired by the watermark.
-        processing_timers: Fired by the processing time.
-        refused: Domains whose timers the host cannot fire, with what a registration raises.
+        clock: The operator's clock, which stands still during a call.
+        event_timers: The queue of event time.
+        processing_timers: The queue of processing time.
+        refused: The error that a registration raises, for each domain whose timers cannot fire.
     """
 
     def __init__(
@@ -41,47 +41,47 @@ class KeyedTimerService(NamespacedTimerService):
     ) -> None:
         self._clock = clock
         self.queues = event_timers, processing_timers
-        """Those of event time, and those of processing time."""
+        """The queue of event time, then that of processing time."""
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registering(event_timers, refused)
-        # A call less for each timer: functions register one per record, windows one per pane.
+        # This saves a call for each timer: functions register one per record, windows one per pane.
         self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
         self._register_processing = _registering(processing_timers, refused)
 
     def current_processing_time(self) -> int:
-        """The processing time in ms; it stands still during a call."""
+        """Return the processing time in ms; it stands still during a call."""
         return self._clock.processing_time
 
     def current_watermark(self) -> int:
-        """The watermark in ms; `MIN_WATERMARK` before the first one."""
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
         return self._clock.watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called for this key when the watermark reaches `timestamp` ms."""
+        """Register a timer that calls `on_timer` when the watermark reaches `timestamp` ms."""
         self._register_event(timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called for this key when the processing time reaches `timestamp` ms."""
+        """Register a timer that calls `on_timer` when the processing time reaches `timestamp` ms."""
         self._register_processing(timestamp)
 
     def has_event_time_timer(self, timestamp: int) -> bool:
-        """Whether this key, in its namespace if there are any, has a timer at `timestamp` ms."""
+        """Return whether this key, in its namespace if any, has a timer at `timestamp` ms."""
         return self._event_timers.has(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget an event-time timer of this key; nothing happens where there is none."""
+        """Delete an event-time timer of this key; do nothing where there is none."""
         self._event_timers.delete(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget a processing-time timer of this key; nothing happens where there is none."""
+        """Delete a processing-time timer of this key; do nothing where there is none."""
         self._processing_timers.delete(timestamp)
 
 
 def _registering(
     queue: TimerQueue, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Callable[[int], None]:
-    """What registers a timer in a queue, or refuses to."""
+    """Return the function that registers a timer in a queue, or refuses it."""
     refusal = refused.get(queue.domain)
     if refusal is None:
         return queue.register

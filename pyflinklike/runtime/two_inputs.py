@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of a function of two inputs.
 
-The value of a record is a pair: the number of its input, 1 or 2, and the element.  All else is
-as for one input: there is one state and one set of timers, whichever input a record is of.
+The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
+share the states and timers of a key.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TwoInputCalls(FunctionCalls):
         return process
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
-        # The other two cannot register timers; those that were restored are nobody's.
+        # Co-map and co-flat-map functions register no timers, so ignore restored ones.
         call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _nothing)
         return call
 
     def _named(self, value: tuple[int, Any]) -> tuple[str, Any]:
-        # Where not even one record could be read there is none.
+        # There is no value if the first record could not even be read.
         number, element = value or (1, None)
         return self._method(number), element
 
@@ -72,7 +72,7 @@ def _flat_mapped(
 ) -> Callable[[Any, Any], Results]:
     def process(record: tuple[int, Any], _: Any) -> Results:
         number, element = record
-        # As PyFlink: what is false, such as an empty list, is no output.
+        # As in PyFlink a false result, such as an empty list, is no output.
         return (first if number == 1 else second)(element) or None
 
     return process

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is given whose elements have no keys: in `open`, and with each element."""
+"""Contexts of a function whose elements have no keys: in `open`, and with each element."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ NO_TIMERS: Mapping[TimeDomain, PyflinklikeError] = {
     )
     for domain in TimeDomain
 }
-"""What registering a timer raises."""
+"""The error that a registration of a timer raises."""
 
 
 class UnkeyedCallContext(ProcessFunction.Context):
-    """What a `ProcessFunction` or `CoProcessFunction` sees of the current call; one serves all.
+    """The `ctx` of a `ProcessFunction` or `CoProcessFunction`; one object serves all calls.
 
     Args:
-        clock: Of the operator.
-        timers: The clock to read; whoever registers one is refused.
+        clock: The operator's clock, set by its host.
+        timers: Shows the clock, and refuses every registration.
     """
 
     domain: TimeDomain | None = None
@@ -45,11 +45,11 @@ class UnkeyedCallContext(ProcessFunction.Context):
         self._timers = timers
 
     def timestamp(self) -> int | None:
-        """The time of the element in ms, or None."""
+        """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
     def timer_service(self) -> TimerService:
-        """The clock."""
+        """Return the service that shows the clock."""
         return self._timers
 
 
@@ -57,10 +57,10 @@ class UnkeyedOperatorContext(OperatorRuntimeContext):
     """An `OperatorRuntimeContext` without states and stores, all of which belong to keys."""
 
     def get_store(self, store_descriptor: Any) -> NoReturn:
-        """Refuse it.
+        """Refuse every store.
 
         Raises:
-            DeclarationError: There are no keys.
+            DeclarationError: Always: the function's elements have no keys.
         """
         raise _no_keys("store", store_descriptor)
 

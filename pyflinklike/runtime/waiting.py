@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits for an `AsyncFunction`, for the elements of a batch at a time.
+"""Calls of an `AsyncFunction`, whose results are awaited for a bundle of elements at a time.
 
-A host gives the elements that have come since the last watermark, and gets their outputs: results
-may overtake each other, but never a watermark.
+A host hands over the elements since the last watermark, and gets their outputs.  So results may
+overtake each other, but never a watermark.
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ Timed = tuple[Any, "int | None"]
 
 @attrs.define
 class Waiting:
-    """Waits in an event loop of its own, which lives until it is closed.
-
-    Where the caller's thread runs another loop, as the kernel of a notebook does, this one runs in
-    a thread beside it: two cannot run in one.
+    """Waits in an event loop of its own, until it is closed.
 
     Args:
-        function: The user's; it is open.
-        timeout: How long an element may take with all attempts, in ms; 0 is for ever.
-        capacity: How many may wait at a time.
+        function: The user's function, which must be open.
+        timeout: The most time in ms for an element with all its attempts; 0 is no limit.
+        capacity: The most elements to wait for at a time.
         is_ordered: Whether outputs come in the order of their elements.
-        retry: Says what is tried again.
+        retry: Decides which results and errors are tried again.
     """
 
     function: AsyncFunction
@@ -48,13 +45,13 @@ class Waiting:
     _loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, init=False)
 
     def results(self, elements: Sequence[Timed]) -> list[Timed]:
-        """The outputs of some elements, with the times of these.
+        """Wait for the outputs of elements; each output has the time of its element.
 
         Args:
-            elements: With their times.
+            elements: The elements with their event times in ms.
 
         Raises:
-            UserFunctionError: The function raised, or took too long.
+            UserFunctionError: The function raised, or took too long for an element.
         """
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -63,6 +60,7 @@ class Waiting:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._loop.run_until_complete(results)
+        # A thread runs one loop at most, and a notebook's kernel already runs one in this thread.
         return _run_beside(self._loop, results)
 
     def close(self) -> None:
@@ -92,7 +90,7 @@ class Waiting:
         return [each for some in (in_order if self.is_ordered else finished) for each in some]
 
     async def _outputs(self, value: Any) -> list[Any]:
-        """The outputs of an element, in time or not."""
+        """Return the outputs of an element; after the timeout those of `function.timeout`."""
         attempts = asyncio.ensure_future(self._attempts(value))
         try:
             done, _ = await asyncio.wait({attempts}, timeout=self.timeout / 1000 or None)
@@ -110,7 +108,7 @@ class Waiting:
         return list(outputs)
 
     async def _attempts(self, value: Any) -> Any:
-        """What the function gives, as often as it is to be tried again."""
+        """Call the function, again as often as the retry strategy wants, and return the last result."""
         predicate, number = self.retry.get_retry_predicate(), 1
         of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
         while True:
@@ -134,7 +132,7 @@ class Waiting:
 
 
 def _run_beside(loop: asyncio.AbstractEventLoop, task: asyncio.Task[list[Timed]]) -> list[Timed]:
-    """Run a loop in another thread until a task is done; an interrupt of this one ends it."""
+    """Run a loop in another thread until a task is done; an interrupt here cancels the task."""
     with ThreadPoolExecutor(1, "pyflinklike-async") as thread:
         running = thread.submit(loop.run_until_complete, task)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a host calls a key group that has no records."""
+"""Calls of a key group without records: by whose time a host makes them, and when it must."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["NEVER", "Waking"]
 
 
 def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
-    """A host that calls a key group only when it has records."""
+    """Return no time, for a host that calls a key group only when it has records."""
 
 
 @attrs.frozen
 class Waking:
-    """How a host calls a key group that has no records.
+    """The way in which a host calls a key group without records.
 
     Args:
-        domain: By which time it can, or None where it cannot.
-        wake_at: When it must, in ms, or None: given the operator and when expired entries are
-            looked for next.
+        domain: The domain whose time makes the host call; None if it cannot.
+        wake_at: Returns when the host must call, in ms, or None; its arguments are the operator
+            and the time of the next sweep for expired entries.
     """
 
     domain: TimeDomain | None = None
@@ -32,4 +32,4 @@ class Waking:
 
 
 NEVER = Waking()
-"""It does not."""
+"""The host never calls a key group without records."""

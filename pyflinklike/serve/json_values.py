@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's values as JSON's."""
+"""Values of Python as values of JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["json_value"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EXACT = 2**53
-"""Larger ints lose digits where JSON's numbers are floats, as in a browser."""
+"""The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
 
 
 def _iso(instant: Instant) -> str:
-    """ISO 8601 with all digits; as it is printed where that has too few for the year."""
+    """Return an instant in ISO 8601 with all digits; as `str` if its year has too many digits."""
     try:
         seconds = _EPOCH + dt.timedelta(seconds=instant.seconds)
     except OverflowError:
@@ -30,10 +30,10 @@ def _iso(instant: Instant) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """What `json.dumps` writes of a value.
+    """Return a value in a form that `json.dumps` writes.
 
-    Rows and named tuples are objects; a map is one if its keys are texts, else a list of pairs.  Bytes
-    are hex after 0x, times ISO 8601; what JSON has no number for is a text.
+    Rows and named tuples become objects.  A map becomes an object if its keys are texts, else a list
+    of pairs.  Bytes become hex after 0x, times ISO 8601, and numbers that JSON lacks a text.
     """
     if value is None or isinstance(value, (str, bool)):
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys out of a query string: JSON, by the types of the key columns or of a store's keys."""
+"""Keys in a query string: JSON, read by the types of the key columns or of a store's keys."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ __all__ = ["json_key_of", "namespace_of", "state_key_of", "store_key_of"]
 
 
 def state_key_of(text: str, info: StateInfo) -> Any:
-    """A key of the stream.
+    """Read a key of the stream.
 
     Args:
-        text: JSON; of several key columns an array.  A single text may lack its quotes.
-        info: Of a state that belongs to keys.
+        text: JSON, an array if there are several key columns.  A single text may lack its quotes.
+        info: The description of a state that belongs to keys.
 
     Raises:
-        StateValueError: It is none.
+        StateValueError: The text is no such key.
     """
     assert info.key_type is not None
     return user_key_of(text, info.key_columns, info.key_type)
 
 
 def store_key_of(text: str, info: StateInfo) -> Any:
-    """A key of a store; of tuples an array, of bytes hex after 0x, of dates ISO 8601.
+    """Read a key of a store: a tuple is an array, bytes are hex after 0x, dates ISO 8601.
 
     Raises:
-        StateValueError: It is none.
+        StateValueError: The text is no such key.
     """
     assert info.user_key_type is not None
     declared = type_of(info.user_key_type)
     given = json_of(text)
     if declared == Types.STRING() and not isinstance(given, str):
-        given = text  # the digits of a name, say
+        given = text  # for example a name of digits, which JSON reads as a number
     try:
         return _typed(given, declared)
     except (ValueError, TypeError, ArithmeticError) as error:
@@ -52,19 +52,19 @@ def store_key_of(text: str, info: StateInfo) -> Any:
 
 
 def json_key_of(text: str) -> Any:
-    """A key whose type is not known: JSON, an array of which is a tuple, or else the text itself.
+    """Read a key of unknown type: JSON, with tuples for arrays, or else the text itself.
 
     Raises:
-        StateValueError: A number has more digits than a float, so that it would be another key.
+        StateValueError: A number has more digits than a float, so it would become another key.
     """
     return _untyped(json_of(text), text)
 
 
 def namespace_of(text: str, info: StateInfo) -> Any:
-    """A namespace, such as a window; None where the state has none.
+    """Read a namespace, such as a window; return None for a state without namespaces.
 
     Raises:
-        StateValueError: It is none.
+        StateValueError: The namespace is missing.
     """
     if info.namespace_type is None:
         return None

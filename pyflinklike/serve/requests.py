@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request says: its path and parameters, and whether its sender may ask at all.
+"""Requests: their path and parameters, and the guard that decides whether a sender may ask.
 
-WSGI gives bytes as Latin-1.  They are UTF-8 or refused, so that no name is mistaken for another.
+WSGI hands over bytes as Latin-1 text.  Bytes that are not UTF-8 are refused, so that no name is
+mistaken for another.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from pyflinklike.shown import shown
 __all__ = ["BOUNDS", "Guard", "count_of", "path_of", "query_of", "whole"]
 
 BOUNDS = ("at_least_batch", "max_age", "timeout")
-"""Parameters that every answer of state takes."""
+"""The parameters of every request that reads state."""
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _HOST = re.compile(r"(\[[0-9a-f:.%]+\]|[^:\[\]]+)(:[0-9]*)?")
 
 
 def path_of(environ: Mapping[str, Any]) -> list[str]:
-    """The parts of the path.
+    """Return the parts of the path.
 
     Raises:
-        StateValueError: It is not UTF-8.
+        StateValueError: The path is not UTF-8.
     """
     return _decoded(_bytes(environ.get("PATH_INFO", "")), "the path").strip("/").split("/")
 
 
 def query_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters by name.
+    """Return the parameters by name.
 
     Raises:
-        StateValueError: They are not UTF-8, or one is given twice.
+        StateValueError: The query string is not UTF-8, or has a parameter twice.
     """
     found: dict[str, str] = {}
     for part in _bytes(environ.get("QUERY_STRING", "")).split(b"&"):
@@ -58,10 +59,10 @@ def query_of(environ: Mapping[str, Any]) -> dict[str, str]:
 
 
 def whole(query: Mapping[str, str], name: str, most: int | None = None) -> int | None:
-    """A parameter that is a whole number; None if it is not given.
+    """Return a parameter that is a whole number; None if it is missing.
 
     Raises:
-        StateValueError: It is none, or too large.
+        StateValueError: The value is no whole number, or too large.
     """
     if name not in query:
         return None
@@ -77,7 +78,7 @@ def _bytes(given: Any) -> bytes:
     text = str(given)
     try:
         return text.encode("latin-1")
-    except UnicodeEncodeError:  # of a server that decodes by itself
+    except UnicodeEncodeError:  # the server has decoded the bytes, against WSGI
         return text.encode("utf-8", "surrogatepass")
 
 
@@ -91,11 +92,11 @@ def _decoded(given: bytes, what: str) -> str:
 
 @attrs.frozen
 class Guard:
-    """Says whether a request is answered.
+    """Decides whether a request is answered.
 
     Args:
-        hosts: Names of `Host` that are answered, with a port or for all; None for any.
-        token: What `Authorization: Bearer` must give; None for nothing.
+        hosts: Accepted names of `Host`, each with a port or for every port; None for any.
+        token: The required token of `Authorization: Bearer`; None for none.
     """
 
     hosts: frozenset[str] | None
@@ -103,10 +104,10 @@ class Guard:
 
     @classmethod
     def of(cls, hosts: Iterable[str] | None, token: str | None) -> Guard:
-        """The guard of arguments, which are checked.
+        """Check the arguments of `app`, and make a guard of them.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One does not do.
+            DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
         """
         if token is not None and not isinstance(token, str):
             msg = f"token takes a text, got {type(token).__name__}; give one"
@@ -124,11 +125,9 @@ class Guard:
         return cls(known, None if token is None else token.encode())
 
     def knows_host(self, environ: Mapping[str, Any]) -> bool:
-        """Whether it is asked under a name of its own.
-
-        A web page can have its own name lead to this machine, and a browser then lets it read the
-        answers (DNS rebinding): what it cannot change is the `Host` of its requests.
-        """
+        """Return whether a request comes under an accepted name."""
+        # A web page can make its own name lead to this machine, and the browser then lets it read
+        # the answers (DNS rebinding).  The page cannot change the `Host` of its requests.
         if self.hosts is None:
             return True
         given = str(environ.get("HTTP_HOST", "")).lower()
@@ -136,7 +135,7 @@ class Guard:
         return found is not None and (given in self.hosts or found[1].rstrip(".") in self.hosts)
 
     def knows_token(self, environ: Mapping[str, Any]) -> bool:
-        """Whether it may read; compared in constant time."""
+        """Return whether a request has the token; the comparison takes constant time."""
         if self.token is None:
             return True
         kind, _, given = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
@@ -145,10 +144,10 @@ class Guard:
 
 
 def count_of(given: Any, what: str) -> int:
-    """A number of an argument of `app`.
+    """Return an argument of `app` that is a count.
 
     Raises:
-        DeclarationValueError: It is not at least 1.
+        DeclarationValueError: The argument is no int of 1 or more.
     """
     if not is_int(given) or given < 1:
         msg = f"{what} takes an int from 1 on, got {shown(given)}; give one"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading verbs of stores as requests: what each takes, by name in the query string."""
+"""The reading methods (verbs) of stores as requests: their arguments as named parameters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _RANGE = ("from", "to")
 
 @attrs.frozen
 class Verb:
-    """A verb of a store.
+    """A reading method of a store.
 
     Args:
-        name: The store's method.
-        keys: Its first arguments, which are keys, by the names they have in a request.
-        times: Those that follow, which are times, in ms or as ISO 8601.
-        required: Those of them that must be given.
-        many: Whether it gives a cursor, which can be read backwards.
+        name: The name of the method.
+        keys: The parameters of its first arguments, which are keys.
+        times: The parameters of its further arguments, which are times in ms or ISO 8601.
+        required: The parameters that a request must have.
+        many: Whether the method returns a cursor, which can be read backwards.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Verb:
     many: bool = True
 
     def arguments(self, query: Mapping[str, str], info: StateInfo) -> list[Any]:
-        """The arguments of a request.
+        """Return the method's arguments of a request.
 
         Raises:
-            StateValueError: One is missing, or none of its type.
+            StateValueError: A parameter is missing, or its value does not fit the type.
         """
         for name in self.required:
             if name not in query:
@@ -88,5 +88,5 @@ _VERBS: dict[str, dict[str, Verb]] = {
 
 
 def verbs_of(info: StateInfo) -> Mapping[str, Verb]:
-    """The verbs of a store's kind, by name."""
+    """Return the reading methods of a store's kind, by name."""
     return _VERBS[info.kind]
