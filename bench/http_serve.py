@@ -22,7 +22,7 @@ from statistics import quantiles
 from typing import Any
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.cli.serving import _server
+from pyflinklike.cli.serve_command import _server
 from pyflinklike.replica import open_state
 from pyflinklike.serve import app
 from pyflinklike.testing import KeyedProcessHarness

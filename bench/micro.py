@@ -28,14 +28,14 @@ from sides.floor import expected, in_process
 from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import serve
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import serve
+from pyflinklike.spark.wire.record_readers import RecordReader
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS: dict[str, Callable[[], StateBackend]] = {
     "heap": HashMapStateBackend,

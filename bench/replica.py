@@ -31,7 +31,7 @@ from state_as_data import Clock, run, session, write_input
 
 from pyflinklike.replica import QueryableState
 from pyflinklike.spark import open_state, read_state
-from pyflinklike.spark.reading.sources import change_feed
+from pyflinklike.spark.read.checkpoint import change_feed
 
 _GROUPS = 100
 _CHANGED = 10_000

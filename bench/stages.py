@@ -24,10 +24,10 @@ from sides import ours
 from spark_run import ddl, session, stop
 from workloads import WORKLOADS
 
-from pyflinklike.spark import operators
-from pyflinklike.spark.hosts.packed import packed
-from pyflinklike.spark.hosts.streaming import transformed
-from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.api import query as operators
+from pyflinklike.spark.host.python_stage import packed
+from pyflinklike.spark.host.streaming_host import transformed
+from pyflinklike.spark.plan.operator_plan import Plan
 
 _W1 = WORKLOADS["W1"]
 Cut = Callable[[DataFrame], DataFrame]

@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.log.checkpoint_logs import checked_log
-from pyflinklike.replay.described import described
-from pyflinklike.replay.group import StateReader
-from pyflinklike.replay.rows import StateRows
+from pyflinklike.engine.inspection.group_reader import StateReader
+from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.checkpoint_logs import checked_log
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark import (
     key_by,
@@ -45,8 +45,8 @@ from pyflinklike.spark import (
     read_state_changes,
     take_savepoint,
 )
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states
-from pyflinklike.spark.wire.balanced_ids import group_ids
+from pyflinklike.spark.read.checkpoint import CheckpointState, checkpoint_states
+from pyflinklike.spark.wire.key_groups import group_ids
 
 _BATCHES = 10
 _SHARE = 10

@@ -45,15 +45,15 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.log.storage import Head
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.spark import key_by
-from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.wire.key_groups import ROLL_CALL
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _LOAD = 250_000
 _DELETE = -1

@@ -11,7 +11,7 @@ streams the first 14 days of 2013 and writes under /tmp/late-flights
 
 Run it again with 28: it goes on with day 15, and an aircraft that was late twice
 by then needs one late flight more.  The function is in
-`pyflinklike/demo/late_aircraft.py`; `python -m pyflinklike.demo` shows more.
+`pyflinklike/demo/flights.py`; `python -m pyflinklike.demo` shows more.
 
 It needs Java 17 and `pip install 'pyflinklike[demo]'`.
 """

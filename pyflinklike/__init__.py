@@ -1,37 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
-from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.api.co_process import (
+from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
+from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.engine.api.metric_group import MetricGroup
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
+    KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    KeyedProcessFunction,
 )
-from pyflinklike.api.column_timers import ColumnTimerService
-from pyflinklike.api.context import RuntimeContext, TimerService
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.api.metrics import MetricGroup
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.legacy import (
-    CustomStateBackend,
-    FsStateBackend,
-    MemoryStateBackend,
-    RocksDBStateBackend,
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import (
+    EmbeddedRocksDBStateBackend,
+    PredefinedOptions,
 )
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
-from pyflinklike.doors import pin
-from pyflinklike.functions import (
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
+from pyflinklike.engine.doors import pin
+from pyflinklike.engine.functions import (
     AggregateFunction,
     Function,
     ReduceFunction,
     ReduceFunctionWrapper,
 )
-from pyflinklike.state import (
+from pyflinklike.engine.legacy_backends import (
+    CustomStateBackend,
+    FsStateBackend,
+    MemoryStateBackend,
+    RocksDBStateBackend,
+)
+from pyflinklike.engine.state import (
     AggregatingState,
     AppendingState,
     ListState,
@@ -41,8 +44,8 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
-from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -50,9 +53,9 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.types import Instant, Pickled, TypeInformation, Types
-from pyflinklike.types.row import Row, restore_row
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.types import Instant, Pickled, TypeInformation, Types
+from pyflinklike.engine.types.row import Row, restore_row
 
 __all__ = [
     "MAX_WATERMARK",

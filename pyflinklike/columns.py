@@ -4,11 +4,14 @@
 It needs NumPy: `pip install 'pyflinklike[columns]'`; the extra `spark` has it, too.
 """
 
-from pyflinklike.columns.batch import KeyedBatch
-from pyflinklike.columns.groups import Groups
-from pyflinklike.columns.map_state import ColumnMapEntries, ColumnMapItems, ColumnMapState
-from pyflinklike.columns.state import ColumnState
-from pyflinklike.doors import pin
+from pyflinklike.engine.columnar.column_state import (
+    ColumnMapEntries,
+    ColumnMapItems,
+    ColumnMapState,
+    ColumnState,
+)
+from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
+from pyflinklike.engine.doors import pin
 
 __all__ = [
     "ColumnMapEntries",

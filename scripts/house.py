@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the package's layout looks like, read from its source: python scripts/house.py [path ...].
 
-    rooms     its folders; a module of the root is a room of its own
+    rooms     its folders; a module of the root, or of a wing's, is a room of its own
     floors    rooms, and modules, on the longest chain of imports
     arrows    pairs of rooms, or modules, of which one imports the other
     circles   rooms, and modules, that import each other
@@ -35,6 +35,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SMALL_MODULE = 40
 _LONG_MODULE = 600
 _LONG_FUNCTION = 25
+_WINGS = ("engine",)
 # Names of modules that are nouns all the same.
 _NOUNS = {
     "bounds",
@@ -191,6 +192,9 @@ class Package:
         for module, imported in self.modules.items():
             names = [self.room_of(each) for each in (module, *imported)]
             room, *others = [each.partition(".")[0] if outermost else each for each in names]
+            if self.files[module].name == "__init__.py":
+                # A door imports from the rooms behind it.
+                others = [each for each in others if not each.startswith(f"{room}.")]
             found[room] |= set(others) - {room}
         return dict(found)
 

@@ -114,7 +114,7 @@ def spark(
     from pyspark.sql import SparkSession
 
     from pyflinklike.errors import HostError
-    from pyflinklike.spark.setup.java import check_java
+    from pyflinklike.spark.plan.requirements import check_java
 
     try:
         check_java()

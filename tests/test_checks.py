@@ -11,7 +11,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from pyflinklike.checks import is_int, is_int64, is_number
+from pyflinklike.engine.checks import is_int, is_int64, is_number
 
 
 class Level(IntEnum):

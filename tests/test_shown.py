@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row
-from pyflinklike.shown import shown, shown_error, shown_message
+from pyflinklike.engine.shown import shown, shown_error, shown_message
 
 Pair = namedtuple("Pair", "left right")
 

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Debezium record to its event.
+"""The records of a change stream as events that an upsert applies.
+
+Debezium's operations, and their events:
+
+    c u r   the row is now `after`
+    d       the row is gone, `after` is None
+    t       the table was emptied: handled as `truncate` says
+    m       a message in PostgreSQL's log: nothing to apply
+    (null)  a tombstone, by which Kafka's compaction drops the key: another delete
+
+`pyflinklike.spark.decode_debezium` takes the records of a DataFrame through the same decoder.
+
+One Debezium record to its event.
 
 Rules:
 
@@ -12,6 +24,8 @@ Rules:
 4. A column that the database did not log is taken from `before`.  If `before` does not have it
    either, it is missing from `after` and named in `unavailable`, and the upsert takes it from the
    row that it has stored.
+
+The key of a change event: the record's own, or columns of its row.
 """
 
 from __future__ import annotations
@@ -22,27 +36,95 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.cdc.envelope import Envelope, parse_envelope, parse_fields, parse_key, parse_row
-from pyflinklike.cdc.event import CREATE, MESSAGE, READ, REMOVE, TRUNCATE, UPDATE, CdcEvent
-from pyflinklike.cdc.keys import key_of
-from pyflinklike.cdc.source_order import (
+from pyflinklike.cdc.change_event import (
+    CREATE,
     LOWEST,
+    MESSAGE,
+    READ,
+    REMOVE,
+    TRUNCATE,
+    UPDATE,
+    CdcEvent,
     is_position,
     is_snapshot,
     offset_order,
     source_order,
 )
-from pyflinklike.cdc.unavailable import Placeholder, placeholder_of
-from pyflinklike.checks import is_int
+from pyflinklike.cdc.envelope import (
+    DEFAULT_PLACEHOLDER,
+    Envelope,
+    Placeholder,
+    parse_envelope,
+    parse_fields,
+    parse_key,
+    parse_row,
+    placeholder_of,
+)
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
+    KeyDecodeError,
+    NullKeyError,
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.shown import shown, shown_error
 
-__all__ = ["DebeziumDecoder"]
+__all__ = ["DebeziumDecoder", "decode_debezium", "key_of"]
+
+
+def decode_debezium(
+    record: Mapping[str, Any],
+    *,
+    key: str | Sequence[str] | None = None,
+    order: str | Callable[[Mapping[str, Any]], Any] = "source",
+    truncate: str = "error",
+    unavailable: str = "keep",
+    on_error: str = "raise",
+    placeholder: str = DEFAULT_PLACEHOLDER,
+) -> CdcEvent | None:
+    """Decode a record of a Debezium topic.
+
+    Args:
+        record: A mapping with `key` and `value` (JSON text or bytes, None where there is none), and
+            with `partition` and `offset`, which only `order="offset"` needs.
+        key: The key's column, or columns.  None takes those of the record's own key.
+        order: The order of the events of a key: by the position in the database's log ("source"),
+            by Kafka's partition and offset ("offset"), or by a function of the record with its
+            `key` and `value` parsed and the fields of the envelope beside them.
+        truncate: The meaning of a truncation: an "error", nothing ("ignore"), or an event with the
+            op `t` and no key ("apply"), which the caller takes out before keying by it.
+        unavailable: The treatment of a column whose value neither `after` nor `before` has: it is
+            named in the event's `unavailable` ("keep"), it is None ("null"), or it is an "error".
+        on_error: "raise", "inline" (an event whose `error` says why) or "drop".
+        placeholder: The connector's `unavailable.value.placeholder`.
+
+    Returns:
+        The event, or None where there is nothing to apply.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        KeyDecodeError, NullKeyError, ValueDecodeError: The record cannot be decoded, with
+            `on_error="raise"`.
+    """
+    decoder = DebeziumDecoder.of(
+        key=key,
+        order=order,
+        truncate=truncate,
+        unavailable=unavailable,
+        on_error=on_error,
+        placeholder=placeholder,
+    )
+    if not isinstance(record, Mapping):
+        msg = (
+            "decode_debezium takes a mapping with key, value, partition and offset, "
+            f"got {shown(record)}; give a Row as row.asDict(), and a DataFrame to "
+            "pyflinklike.spark.decode_debezium"
+        )
+        raise DeclarationTypeError(msg)
+    return decoder.record(record)
+
 
 _ON_ERROR: Final = ("raise", "inline", "drop")
 _ROWS: Final = frozenset({CREATE, UPDATE, READ})
@@ -255,3 +337,74 @@ def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "")
     if value not in choices:
         msg = f"{name} must be one of {list(choices)}{more}, got {shown(value)}"
         raise DeclarationValueError(msg)
+
+
+def key_of(
+    own: Any,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    *,
+    columns: tuple[str, ...] | None,
+    own_columns: tuple[str, ...] | None = None,
+) -> Any:
+    """Return the value of a key that has one column, a tuple for several.
+
+    Args:
+        own: The record's own key, parsed: an object of columns, or another JSON value.
+        before: The row before, or None.
+        after: The row after, or None.
+        columns: The columns of the key; None for those of the record's own key.
+        own_columns: The columns that the record's own key must have; None for any.
+
+    Raises:
+        KeyDecodeError: A column is missing, or the key differs before and after the change.
+        NullKeyError: There is no key.
+    """
+    if columns is None:
+        values = list(own.values()) if isinstance(own, dict) else own
+        columns = tuple(own) if isinstance(own, dict) else ()
+        if isinstance(own, dict) and own_columns not in (None, columns):
+            msg = (
+                f"the key of a record must have the columns {list(own_columns or ())}, "
+                f"got {shown(list(columns))}; name them with key="
+            )
+            raise KeyDecodeError(msg)
+    elif len(columns) == 1 and own is not None and not isinstance(own, dict):
+        values = own  # a plain key, as ExtractField leaves it
+    else:
+        values = _values(columns, own if isinstance(own, dict) else {}, after, before)
+    if columns and before and after:
+        _check_unchanged(columns, before, after)
+    if isinstance(values, list):
+        values = values[0] if len(values) == 1 else tuple(values)
+    if values is None or (isinstance(values, tuple) and all(each is None for each in values)):
+        msg = f"a record must have a key, got {shown(own)}; name the key's columns with key="
+        raise NullKeyError(msg)
+    return values
+
+
+def _values(columns: tuple[str, ...], *rows: Mapping[str, Any] | None) -> list[Any]:
+    """Return the columns, each from the first row that has it."""
+    found = []
+    for column in columns:
+        row = next((row for row in rows if row and column in row), None)
+        if row is None:
+            known = sorted({name for row in rows for name in row or ()})
+            msg = f"the key column {column!r} must be in the record's key or its row, got {shown(known)}"
+            raise KeyDecodeError(msg)
+        found.append(row[column])
+    return found
+
+
+def _check_unchanged(
+    columns: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> None:
+    known = all(column in row for column in columns for row in (before, after))
+    old, new = ([row.get(column) for column in columns] for row in (before, after))
+    if known and old != new:
+        msg = (
+            f"an update must keep its key, got {shown(old)} before and {shown(new)} after for {list(columns)}; "
+            "make these columns the key of the connector's records (message.key.columns), so "
+            "that it writes a delete and a create"
+        )
+        raise KeyDecodeError(msg)

@@ -14,13 +14,12 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike.cdc.event import CREATE, READ, REMOVE, TRUNCATE, UPDATE
-from pyflinklike.cdc.source_order import coordinates
-from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
+from pyflinklike.cdc.change_event import CREATE, READ, REMOVE, TRUNCATE, UPDATE, coordinates
+from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.types import row as row_kind
+from pyflinklike.engine.types.row import field_of, names_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown, shown_message
-from pyflinklike.types import row_kind
-from pyflinklike.types.fields import field_of, names_of
 
 __all__ = ["to_debezium"]
 

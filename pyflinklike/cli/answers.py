@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import attrs
 import pyarrow as pa
 
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import StateInfo, StateInfos
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
+from pyflinklike.engine.log.operator_record import OperatorRecord
 
 __all__ = ["Asked", "Source", "Timers", "order_of"]
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint after one micro-batch, whose answers come from Spark."""
+"""A checkpoint after one micro-batch, whose answers come from Spark.
+
+DataFrames for commands: answered with our errors, sorted, compared and written.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import attrs
 import pyarrow as pa
@@ -14,22 +18,28 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.cli.asking import Asked, Timers
-from pyflinklike.cli.frames import answered, compared, first_rows, write_frame
-from pyflinklike.errors import DeclarationValueError, StateValueError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import StateInfo, StateInfos, described
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.summaries import SummaryReader
+from pyflinklike.cli.answers import Asked, Timers, order_of
+from pyflinklike.cli.cells import cells_of, lines_of
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_differences import entry_columns
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described
+from pyflinklike.engine.inspection.state_summaries import SummaryReader
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
 from pyflinklike.savepoints.manifest import folder_of
-from pyflinklike.spark import take_savepoint
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, query_id_of
-from pyflinklike.spark.reading.jobs import frame_of_groups
-from pyflinklike.spark.reading.sources import operators_of
-from pyflinklike.spark.reading.states import entries_of, has_clock, registered_of, sized
+from pyflinklike.spark import diff_state, error_of, take_savepoint
+from pyflinklike.spark.read.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    operators_of,
+    query_id_of,
+)
+from pyflinklike.spark.read.group_job import Batches, frame_of_groups, mapped
+from pyflinklike.spark.read.state_frames import entries_of, has_clock, registered_of, sized
+from pyflinklike.spark.wire.own_columns import quoted
 
-__all__ = ["CheckpointSource"]
+__all__ = ["CheckpointSource", "answered", "compared", "first_rows", "write_frame"]
 
 
 @attrs.frozen
@@ -246,3 +256,101 @@ def _unlogged() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.disabled = False
+
+
+T = TypeVar("T")
+
+
+def write_frame(frame: DataFrame, folder: str, kind: str) -> None:
+    """Write rows in Spark's tasks.
+
+    Args:
+        frame: The rows to write.
+        folder: Path or address of the folder to make.
+        kind: One of `FORMATS`.
+    """
+    if kind == "parquet":
+        answered(lambda: frame.write.parquet(folder))
+    elif kind == "csv":
+        cells = mapped(frame, _cells, ", ".join(f"{quoted(n)} string" for n in frame.columns))
+        answered(lambda: cells.write.option("header", value=True).csv(folder))
+    else:
+        lines = mapped(frame, _lines, "value string")
+        answered(lambda: lines.write.text(folder))
+
+
+def _cells(batches: Batches) -> Iterator[pa.RecordBatch]:
+    return map(cells_of, batches)
+
+
+def _lines(batches: Batches) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array(lines_of(batch), pa.string())], ["value"])
+
+
+def first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int | None) -> pa.Table:
+    """Return the first rows, sorted.
+
+    Args:
+        frame: The rows to sort.
+        first: The columns that come before all others in the order.
+        keys: The names of the key columns.
+        limit: The most rows; None for all.
+    """
+    types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
+    order = [*first, *(quoted(each) for each in order_of(types, keys) if each not in first)]
+    ordered = frame.orderBy(*order) if order else frame
+    return answered((ordered if limit is None else ordered.limit(limit)).toArrow)
+
+
+def _arrow_kind(field: Any) -> Any:
+    """Return an Arrow type that tells `order_of` whether the column is nested."""
+    nested = field.dataType.typeName() in ("struct", "array", "map")
+    return pa.list_(pa.null()) if nested else pa.null()
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """Ask Spark, and return its answer.
+
+    Raises:
+        PyflinklikeError: A task of ours raised it.
+        HostError: Spark refused.
+    """
+    try:
+        return ask()
+    except Exception as error:
+        ours = error_of(error)
+        if ours is not None:
+            raise ours from error
+        if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j"):
+            first = next(iter(str(error).splitlines()), repr(error))
+            msg = f"Spark must be able to read the checkpoint, got {first[:500]}"
+            raise HostError(f"{msg}; --traceback shows all") from error
+        raise
+
+
+def compared(
+    before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
+) -> tuple[dict[str, int], pa.Table]:
+    """Compare two states: return the number of differences by change, and the first of them.
+
+    Args:
+        before: Entries of a state; None for none.
+        after: Entries likewise; only one of the two may be None.
+        keys: The names of the key columns.
+        limit: The most entries to return; None for all.
+    """
+    one = before if before is not None else after
+    assert one is not None
+    nothing = one.limit(0)
+    on = entry_columns(one.columns, keys)
+    # Cached, since both the count and the rows read it.
+    found = diff_state(
+        nothing if before is None else before, nothing if after is None else after, on=on
+    ).cache()
+    try:
+        counted = answered(found.groupBy("change").count().orderBy("change").toArrow).to_pylist()
+        rows = first_rows(found, [], keys, limit)
+    finally:
+        found.unpersist()
+    return {row["change"]: row["count"] for row in counted}, rows

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of all commands: their common options, and the printing of rows."""
+"""The base of all commands: their common options, and the printing of rows.
+
+The output of commands: JSON lines, or tables, which are drawn on a terminal and plain in a pipe.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, TypeVar
@@ -14,21 +18,21 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from pyflinklike.cli.asking import Source
-from pyflinklike.cli.printing import Printer
-from pyflinklike.cli.shapes import rows_of
-from pyflinklike.cli.sources import opened
+from pyflinklike.cli.answer_choice import opened
+from pyflinklike.cli.answers import Source
+from pyflinklike.cli.cells import as_json, as_text, rows_of
 
-__all__ = ["Look", "command", "print_rows", "program"]
+__all__ = ["Look", "Printer", "command", "print_rows", "program"]
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 _MODULES = {
     **dict.fromkeys(("list", "show", "get", "timers"), "commands"),
-    **dict.fromkeys(("check", "diff", "export", "report"), "further"),
-    "explain": "explaining",
-    "serve": "serving",
+    **dict.fromkeys(("check", "diff", "export", "report"), "commands"),
+    "explain": "explain_command",
+    "serve": "serve_command",
 }
 """The module of each command, imported when the command is called: some import much."""
 
@@ -128,3 +132,67 @@ def print_rows(look: Look, source: Source, table: Any, limit: int, **facts: obje
     look.printer.rows(rows_of(kept), kept.column_names, batch_id=source.batch_id, **facts)
     if more:
         look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
+
+
+@attrs.frozen
+class Printer:
+    """Prints rows.
+
+    Args:
+        is_json: Whether as JSON lines.
+    """
+
+    is_json: bool
+
+    def note(self, text: str) -> None:
+        """Print a line beside the rows, but none among JSON lines."""
+        if not self.is_json:
+            click.echo(click.style(text, dim=True))
+
+    def warn(self, text: str) -> None:
+        """Print a line about the answer on standard error."""
+        click.echo(text, err=True)
+
+    def rows(
+        self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], **facts: object
+    ) -> None:
+        """Print rows.
+
+        Args:
+            rows: The rows, each with all columns.
+            columns: The names of the columns, which a table without rows shows as well.
+            facts: Further fields of every line of JSON.
+        """
+        if self.is_json:
+            for row in rows:
+                shown = as_json(row)
+                # A key column may have the name of a fact.
+                told = {f"_{name}" if name in shown else name: facts[name] for name in facts}
+                click.echo(json.dumps({**told, **shown}, ensure_ascii=False))
+            return
+        texts = [[as_text(row[name]) for name in columns] for row in rows]
+        if sys.stdout.isatty():
+            _drawn(columns, texts)
+        else:
+            _plain(columns, texts)
+
+
+def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold cyan", row_styles=["", "dim"])
+    for name in columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in texts:
+        table.add_row(*map(Text, row))  # as Text, since values may look like rich's markup
+    Console().print(table)
+
+
+def _plain(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+    lines = [list(columns), *texts]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths))
+        click.echo("  ".join(cells).rstrip())

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from pyflinklike.checks import install
+from pyflinklike.engine.checks import install
 from pyflinklike.errors import PyflinklikeError
 
 __all__ = ["main"]
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         msg = f"the command line needs click and rich, got no module {error.name!r}"
         sys.stderr.write(f"error: {msg}; {install('cli')} installs both\n")
         return _COULD_NOT
-    from pyflinklike.cli.looking import program
+    from pyflinklike.cli.command import program
 
     try:
         code: int | None = program.main(given, prog_name="pyflinklike", standalone_mode=False)

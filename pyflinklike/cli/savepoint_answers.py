@@ -11,17 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyflinklike.cli.asking import Asked, Timers, order_of
-from pyflinklike.cli.files import write_dataset
-from pyflinklike.cli.shapes import iso
+from pyflinklike.cli.answers import Asked, Timers, order_of
+from pyflinklike.cli.cells import iso, write_dataset
+from pyflinklike.engine.inspection.column_values import (
+    BatchClock,
+    are_alive,
+    expires_at,
+    timestamps,
+)
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_differences import (
+    differences,
+    differing_schema,
+    entry_columns,
+)
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
+from pyflinklike.engine.inspection.stored_table import codes_of
+from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, StateValueError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
-from pyflinklike.replay.codes import codes_of
-from pyflinklike.replay.described import StateInfo, StateInfos
-from pyflinklike.replay.differences import differences, differing_schema, entry_columns
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.values import timestamps
 from pyflinklike.savepoints import SavepointDirectory, open_savepoint
 from pyflinklike.savepoints.manifest import folder_of
 

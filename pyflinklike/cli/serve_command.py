@@ -12,11 +12,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import click
 
-from pyflinklike.cli.looking import Look, command
-from pyflinklike.cli.sources import is_savepoint, operator_of
+from pyflinklike.cli.answer_choice import is_savepoint, operator_of
+from pyflinklike.cli.command import Look, command
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.replica.opening import open_state
-from pyflinklike.replica.queryable import QueryableState
+from pyflinklike.replica.queryable_state import QueryableState, open_state
 from pyflinklike.serve.application import app
 
 _HOST = "127.0.0.1"
@@ -69,7 +68,7 @@ def _replica(look: Look) -> Iterator[QueryableState]:
         with open_state(look.path, operator=look.operator, allow_scan=True) as state:
             yield state
         return
-    from pyflinklike.cli.sessions import session
+    from pyflinklike.cli.answer_choice import session
 
     with session(look.master, quiet=not look.traceback) as spark:
         from pyflinklike.spark import open_state as open_followed

@@ -7,23 +7,23 @@
 from importlib import import_module
 from typing import Any
 
-from pyflinklike.clock import Duration, Time
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
-from pyflinklike.common.missing import refusing
+from pyflinklike.common.missing_names import refusing
 from pyflinklike.common.types import Row, RowKind, Types, restore_row
-from pyflinklike.doors import pin
-from pyflinklike.graph.file_sink import Encoder
-from pyflinklike.graph.running import JobStatus
-from pyflinklike.graph.serialization import (
+from pyflinklike.engine.clock import Duration, Time
+from pyflinklike.engine.doors import pin
+from pyflinklike.engine.graph.files import Encoder
+from pyflinklike.engine.graph.job_run import JobStatus
+from pyflinklike.engine.graph.serialization import (
     ByteArraySchema,
     DeserializationSchema,
     SerializationSchema,
     SimpleStringSchema,
 )
-from pyflinklike.graph.watermarks import TimestampAssigner, WatermarkStrategy
-from pyflinklike.types import Instant, TypeInformation
+from pyflinklike.engine.graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.engine.types import Instant, TypeInformation
 
 __all__ = [
     "ByteArraySchema",

@@ -7,8 +7,8 @@ import ast
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.shown import shown
 
 __all__ = ["Configuration"]
 

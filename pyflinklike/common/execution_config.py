@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pyflinklike.checks import is_int
-from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.shown import shown
 
 __all__ = ["ExecutionConfig"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under the path that PyFlink has for it."""
 
-from pyflinklike.graph.running import JobStatus
+from pyflinklike.engine.graph.job_run import JobStatus
 
 __all__ = ["JobStatus"]

@@ -9,10 +9,10 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.clock import wall_clock
+from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.graph.job_run import JobRun, JobStatus
+from pyflinklike.engine.type_vars import T
 from pyflinklike.errors import HostError
-from pyflinklike.graph.running import JobRun, JobStatus
-from pyflinklike.type_vars import T
 
 __all__ = ["CompletableFuture", "JobClient", "JobExecutionResult", "JobID"]
 

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from pyflinklike.common.configuration import Configuration
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.shown import shown
 
 __all__ = ["Option", "boolean", "duration", "enumerated", "integer", "named", "refuse_wrong"]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes bytes of elements, and elements of bytes, under the path that PyFlink has for it."""
 
-from pyflinklike.graph.file_sink import Encoder
-from pyflinklike.graph.serialization import (
+from pyflinklike.engine.graph.files import Encoder
+from pyflinklike.engine.graph.serialization import (
     ByteArraySchema,
     DeserializationSchema,
     RowFieldExtractorSchema,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lengths and points of time, under the path that PyFlink has for them."""
 
-from pyflinklike.clock import Duration, Time
-from pyflinklike.types import Instant
+from pyflinklike.engine.clock import Duration, Time
+from pyflinklike.engine.types import Instant
 
 __all__ = ["Duration", "Instant", "Time"]

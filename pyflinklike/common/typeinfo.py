@@ -6,16 +6,16 @@
 
 from pyflinklike.common.types import AssignableRowTypeInfo as RowTypeInfo
 from pyflinklike.common.types import Types
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.nested import (
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from pyflinklike.types.pickled import PickledByteArrayTypeInfo
-from pyflinklike.types.rows import TupleTypeInfo
+from pyflinklike.engine.types.pickled_type import PickledByteArrayTypeInfo
+from pyflinklike.engine.types.row_types import TupleTypeInfo
 
 __all__ = [
     "BasicArrayTypeInfo",

@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.shown import shown
-from pyflinklike.types import TypeInformation
-from pyflinklike.types import Types as _Types
-from pyflinklike.types.copies import copy_by
-from pyflinklike.types.rows import RowTypeInfo
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types import Types as _Types
+from pyflinklike.engine.types.copies import copy_by
+from pyflinklike.engine.types.row_types import RowTypeInfo
 
 __all__ = ["AssignableRowTypeInfo", "Row", "RowKind", "Types", "restore_row"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watermarks, under the path that PyFlink has for them."""
 
-from pyflinklike.graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.engine.graph.watermarks import TimestampAssigner, WatermarkStrategy
 
 __all__ = ["TimestampAssigner", "WatermarkStrategy"]

@@ -1,25 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyFlink's DataStream API, under the names of `pyflink.datastream`."""
 
-from pyflinklike.api.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.api.co_process import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-)
-from pyflinklike.api.context import RuntimeContext, TimerService
-from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction, ProcessFunction
-from pyflinklike.api.selectors import KeySelector, Partitioner
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.legacy import CustomStateBackend
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
-from pyflinklike.clock import TimeDomain
-from pyflinklike.common.missing import refusing
+from pyflinklike.common.missing_names import refusing
 from pyflinklike.datastream.async_data_stream import AsyncDataStream
 from pyflinklike.datastream.checkpoint_config import (
     CheckpointConfig,
@@ -37,9 +19,41 @@ from pyflinklike.datastream.data_stream import (
     WindowedStream,
 )
 from pyflinklike.datastream.stream_execution_environment import StreamExecutionEnvironment
-from pyflinklike.doors import pin
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.graph.job import RuntimeExecutionMode
+from pyflinklike.engine.api.async_function import (
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
+from pyflinklike.engine.api.contexts import RuntimeContext, TimerService
+from pyflinklike.engine.api.element_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+)
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import (
+    EmbeddedRocksDBStateBackend,
+    PredefinedOptions,
+)
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.doors import pin
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.graph.job import RuntimeExecutionMode
+from pyflinklike.engine.legacy_backends import CustomStateBackend
 from pyflinklike.windows import (
     CountWindow,
     GlobalWindow,

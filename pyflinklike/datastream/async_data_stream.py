@@ -6,15 +6,15 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pyflinklike.api.async_function import AsyncFunction, AsyncRetryStrategy
-from pyflinklike.checks import is_int
-from pyflinklike.clock import DurationLike, to_milliseconds
 from pyflinklike.datastream.data_stream import DataStream
-from pyflinklike.datastream.declared import OutputType, output_type_of
+from pyflinklike.datastream.stream_node import OutputType, output_type_of
+from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.nodes import AsyncWait
+from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.graph.captured import captured
-from pyflinklike.graph.nodes import AsyncWait
-from pyflinklike.shown import instance_of, shown
 
 __all__ = ["AsyncDataStream"]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pyflinklike.checks import is_int
-from pyflinklike.clock import Duration, DurationLike, to_milliseconds
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import Duration, DurationLike, to_milliseconds
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
 

@@ -7,23 +7,24 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.api.co_process import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-)
-from pyflinklike.api.selectors import KeySelector
-from pyflinklike.datastream.declared import (
+from pyflinklike.datastream.stream_node import (
     Outlets,
     OutputType,
     checked_function,
     output_type_of,
 )
-from pyflinklike.graph.nodes import Node, TwoInputs, WithBroadcast
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.api.element_functions import KeySelector
+from pyflinklike.engine.api.process_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
+from pyflinklike.engine.graph.nodes import Node, TwoInputs, WithBroadcast
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import TypeInformation
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
 

@@ -3,28 +3,17 @@
 
 Both kinds of streams make each other, so they are in one module.  What they give for windows and
 for functions of two streams has modules of its own.
+
+Which instance of the next operator gets an element, with PyFlink's names.
+
+The folds of a keyed stream, with PyFlink's names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from pyflinklike.api.map_functions import (
-    FilterFunction,
-    FlatMapFunction,
-    MapFunction,
-    as_filter_function,
-    as_flat_map_function,
-    as_map_function,
-)
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction, ProcessFunction
-from pyflinklike.api.selectors import (
-    KeySelector,
-    NullByteKeySelector,
-    as_key_selector,
-)
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
     BroadcastConnectedStream,
@@ -32,23 +21,37 @@ from pyflinklike.datastream.connected_streams import (
     Connectable,
     ConnectedStreams,
 )
-from pyflinklike.datastream.declared import (
+from pyflinklike.datastream.stream_node import (
     CloseableIterator,
     DataStreamSink,
+    ObjectKeyTypeInfo,
+    Outlets,
     OutputType,
     checked_function,
     output_type_of,
 )
-from pyflinklike.datastream.distribution import Distributed
-from pyflinklike.datastream.folded import Folded
-from pyflinklike.datastream.keys import ObjectKeyTypeInfo
 from pyflinklike.datastream.windowed_stream import WindowedStream
-from pyflinklike.errors import DeclarationError, DeclarationTypeError
-from pyflinklike.graph.captured import captured
-from pyflinklike.graph.nodes import (
+from pyflinklike.engine.api.element_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    NullByteKeySelector,
+    Partitioner,
+    as_filter_function,
+    as_flat_map_function,
+    as_key_selector,
+    as_map_function,
+)
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
+from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
+from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
     Filter,
     FlatMap,
+    Fold,
     KeyBy,
     Keyed,
     Map,
@@ -59,14 +62,17 @@ from pyflinklike.graph.nodes import (
     SideOutput,
     Union,
 )
-from pyflinklike.graph.sinks import Sink
-from pyflinklike.graph.watermarks import WatermarkStrategy
-from pyflinklike.shown import shown
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.rows import TupleTypeInfo
-from pyflinklike.windows.assigner import WindowAssigner
-from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.windowed import Windowed, count_window
+from pyflinklike.engine.graph.sinks import Sink
+from pyflinklike.engine.graph.watermarks import WatermarkStrategy
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.row_types import TupleTypeInfo
+from pyflinklike.errors import DeclarationError, DeclarationTypeError
+from pyflinklike.folds.fold import Max, MaxBy, Min, MinBy, Sum
+from pyflinklike.windows.assigners import WindowAssigner
+from pyflinklike.windows.window_operator import WindowOperator
+from pyflinklike.windows.window_options import Windowed, count_window
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -75,6 +81,8 @@ __all__ = [
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "Distributed",
+    "Folded",
     "KeyedStream",
     "WindowedStream",
 ]
@@ -86,6 +94,72 @@ class _Kinds(NamedTuple):
     map: type[Node]
     flat_map: type[Node]
     filter: type[Node]
+
+
+S = TypeVar("S", bound=Outlets)
+
+
+class Distributed(Connectable[S]):
+    """A stream whose elements can be sent to other instances."""
+
+    def shuffle(self: D) -> D:
+        """Elements go to instances by chance."""
+        return self._partition(Partitioning.SHUFFLE)
+
+    def rebalance(self: D) -> D:
+        """Elements go to instances in turn."""
+        return self._partition(Partitioning.REBALANCE)
+
+    def rescale(self: D) -> D:
+        """Elements go to some of the instances in turn."""
+        return self._partition(Partitioning.RESCALE)
+
+    def forward(self: D) -> D:
+        """Elements stay with their instance."""
+        return self._partition(Partitioning.FORWARD)
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor[Any, Any]) -> Any:
+        """A stream that every instance of the next operator gets whole.
+
+        Args:
+            broadcast_state_descriptors: The states that its elements change; with them it is a
+                `BroadcastStream`, for `connect`.
+
+        Raises:
+            DeclarationTypeError: One is no `MapStateDescriptor`.
+        """
+        if not broadcast_state_descriptors:
+            return self._partition(Partitioning.BROADCAST)
+        for each in broadcast_state_descriptors:
+            if not isinstance(each, MapStateDescriptor):
+                msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
+                raise DeclarationTypeError(msg)
+        return BroadcastStream(self, broadcast_state_descriptors)
+
+    def partition_custom(
+        self: D,
+        partitioner: Partitioner | Callable[[Any, int], int],
+        key_selector: KeySelector | Callable[[Any], Any],
+    ) -> D:
+        """Elements go to the instance that a function tells.
+
+        Args:
+            partitioner: Is given a key and the number of instances.
+            key_selector: Tells the key.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        given = getattr(partitioner, "partition", partitioner)
+        if not callable(given) or isinstance(partitioner, type):
+            msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
+            raise DeclarationTypeError(msg)
+        selector = captured(as_key_selector(key_selector))
+        how = {"partitioner": captured(given), "selector": selector.get_key}
+        return self._partition(Partitioning.CUSTOM, **how)
+
+    def _partition(self: D, how: Partitioning, **fields: Any) -> D:
+        raise NotImplementedError
 
 
 class DataStream(Distributed["DataStream"]):
@@ -328,6 +402,41 @@ class DataStream(Distributed["DataStream"]):
         return DataStream(self._program, node.id)
 
 
+class Folded(Outlets, Generic[S]):
+    """What a stream with keys can fold; a fold is a stream of kind `S`."""
+
+    def _with(self, kind: type[Node], name: str, function: Any, output_type: TypeInformation) -> S:
+        raise NotImplementedError
+
+    def reduce(self, func: ReduceFunction[Any] | Callable[[Any, Any], Any]) -> S:
+        """The fold of the elements of each key: so far for each element, in batch mode once.
+
+        Raises:
+            DeclarationTypeError: It is no reduce function.
+        """
+        return self._with(Fold, "Reduce", captured(as_reduce_function(func)), self.get_type())
+
+    def sum(self, position_to_sum: int | str = 0) -> S:
+        """The sum of a field; the other fields are those of the key's first element."""
+        return self._with(Fold, "Sum", Sum(position_to_sum), self.get_type())
+
+    def min(self, position_to_min: int | str = 0) -> S:
+        """The least value of a field; the other fields are those of the key's first element."""
+        return self._with(Fold, "Min", Min(position_to_min), self.get_type())
+
+    def max(self, position_to_max: int | str = 0) -> S:
+        """The greatest value of a field; the other fields are those of the key's first element."""
+        return self._with(Fold, "Max", Max(position_to_max), self.get_type())
+
+    def min_by(self, position_to_min_by: int | str = 0) -> S:
+        """The element with the least value of a field, the earliest of them."""
+        return self._with(Fold, "MinBy", MinBy(position_to_min_by), self.get_type())
+
+    def max_by(self, position_to_max_by: int | str = 0) -> S:
+        """The element with the greatest value of a field, the earliest of them."""
+        return self._with(Fold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
+
+
 class KeyedStream(DataStream, Folded["DataStream"]):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
 
@@ -431,3 +540,6 @@ class KeyedStream(DataStream, Folded["DataStream"]):
             "it or behind it"
         )
         raise DeclarationError(msg)
+
+
+D = TypeVar("D", bound="Distributed[Any]")

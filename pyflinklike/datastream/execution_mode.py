@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under the path that PyFlink has for it."""
 
-from pyflinklike.graph.job import RuntimeExecutionMode
+from pyflinklike.engine.graph.job import RuntimeExecutionMode
 
 __all__ = ["RuntimeExecutionMode"]

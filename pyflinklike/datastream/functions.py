@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users subclass, under the path that PyFlink has for it."""
 
-from pyflinklike.api.async_function import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from pyflinklike.api.broadcast import (
+from pyflinklike.common.missing_names import refusing
+from pyflinklike.engine.api.async_function import (
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
+from pyflinklike.engine.api.contexts import KeyedStateStore, RuntimeContext
+from pyflinklike.engine.api.element_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    NullByteKeySelector,
+    Partitioner,
+)
+from pyflinklike.engine.api.process_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from pyflinklike.api.co_process import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
 )
-from pyflinklike.api.context import KeyedStateStore, RuntimeContext
-from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.api.process import KeyedProcessFunction, ProcessFunction
-from pyflinklike.api.selectors import KeySelector, NullByteKeySelector, Partitioner
-from pyflinklike.common.missing import refusing
-from pyflinklike.functions import AggregateFunction, Function, ReduceFunction
-from pyflinklike.windows.functions import (
+from pyflinklike.engine.functions import AggregateFunction, Function, ReduceFunction
+from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Side outputs, under the path that PyFlink has for them."""
 
-from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import OutputTag
 
 __all__ = ["OutputTag"]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program has declared so far: the graph, the sinks of the next job, and the settings."""
+"""What a program has declared so far: the graph, the sinks of the next job, and the settings.
+
+Elements of jobs as rows of DataFrames.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,31 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
-from pyflinklike.checks import install
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.options import enumerated, named, refuse_wrong
-from pyflinklike.common.types import named_rows
+from pyflinklike.common.types import Row, RowKind, named_rows
 from pyflinklike.datastream.checkpoint_config import DIRECTORY, INTERVAL, RETENTION
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
-from pyflinklike.datastream.frames import plain
-from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
-from pyflinklike.graph.builder import GraphBuilder
-from pyflinklike.graph.job import Job, JobGraph, JobSettings, RuntimeExecutionMode
-from pyflinklike.graph.nodes import FromSource, Node
-from pyflinklike.graph.running import Host, JobRun
-from pyflinklike.local import start
-from pyflinklike.shown import shown
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.checks import install
+from pyflinklike.engine.graph.job import (
+    GraphBuilder,
+    Job,
+    JobGraph,
+    JobSettings,
+    RuntimeExecutionMode,
+)
+from pyflinklike.engine.graph.job_run import Host, JobRun
+from pyflinklike.engine.graph.nodes import FromSource, Node
+from pyflinklike.engine.local import start
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError, OutputError
 
-__all__ = ["Program"]
+__all__ = ["Program", "plain"]
+
 
 N = TypeVar("N", bound=Node)
 
@@ -138,7 +146,7 @@ class Program:
             HostError: PySpark is not installed, or does not run the job.
         """
         _need_spark("to_data_frame")
-        from pyflinklike.spark.jobs.bridges import data_frame
+        from pyflinklike.spark.jobs.job_frame import data_frame
 
         graph = self.builder.graph([sink])
         _refuse_shared_uids(graph)
@@ -149,7 +157,7 @@ class Program:
     def frame_source(self, df: Any, event_time: str | None) -> Any:
         """The source of a DataFrame's rows: `spark.jobs.frames.data_frame_source`."""
         _need_spark("from_data_frame")
-        from pyflinklike.spark.jobs.frames import data_frame_source
+        from pyflinklike.spark.jobs.data_frame_source import data_frame_source
 
         return data_frame_source(df, event_time, named_rows)
 
@@ -241,7 +249,7 @@ def _spark_host() -> Host:
         HostError: PySpark is not installed.
     """
     _need_spark("execution.target: spark")
-    from pyflinklike.spark.jobs.runs import start as start_on_spark
+    from pyflinklike.spark.jobs.job_runs import start as start_on_spark
 
     return start_on_spark
 
@@ -295,3 +303,28 @@ def _tell_of_local() -> None:
 
 def _listed(text: str) -> Sequence[str]:
     return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+
+
+def plain(value: Any) -> Any:
+    """An element as what makes a row of a DataFrame: its rows as mappings or tuples.
+
+    Raises:
+        OutputError: It is a change: a DataFrame has rows only.
+    """
+    if isinstance(value, Row):
+        if value.get_row_kind() is not RowKind.INSERT:
+            msg = (
+                f"to_data_frame takes rows of kind +I, got {value.get_row_kind()} of {shown(value)}; "
+                "map the row to one that says its kind in a column"
+            )
+            raise OutputError(msg)
+        parts = [plain(each) for each in value]
+        names = value.field_names()
+        return tuple(parts) if names is None else dict(zip(names, parts))
+    if type(value) is list:
+        return [plain(each) for each in value]
+    if type(value) is dict:
+        return {key: plain(each) for key, each in value.items()}
+    if type(value) is tuple:
+        return tuple([plain(each) for each in value])
+    return value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State, under the path that PyFlink has for it."""
 
-from pyflinklike.state import (
+from pyflinklike.engine.state import (
     AggregatingState,
     AppendingState,
     ListState,
@@ -11,8 +11,8 @@ from pyflinklike.state import (
     State,
     ValueState,
 )
-from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -20,7 +20,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
 
 __all__ = [
     "AggregatingState",

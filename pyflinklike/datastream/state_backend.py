@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """State backends, under the path that PyFlink has for them."""
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.legacy import (
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import (
+    EmbeddedRocksDBStateBackend,
+    PredefinedOptions,
+)
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.legacy_backends import (
     CustomStateBackend,
     FsStateBackend,
     MemoryStateBackend,
     RocksDBStateBackend,
 )
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend, PredefinedOptions
 
 __all__ = [
     "CustomStateBackend",

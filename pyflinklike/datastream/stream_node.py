@@ -1,34 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What streams of all kinds have in common: a node of the graph, its settings, and ways out."""
+"""What streams of all kinds have in common: a node of the graph, its settings, and ways out.
+
+The type of keys whose type a program does not declare: any object that pickles, None included.
+"""
 
 from __future__ import annotations
 
+import pickle
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
-from pyflinklike.checks import is_int
+import attrs
+
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.datastream.program import Program
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.job_run import JobRun
+from pyflinklike.engine.graph.nodes import Node, ToSink
+from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import T
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.pickled_type import Pickled, PickledByteArrayTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.graph.captured import captured
-from pyflinklike.graph.nodes import Node, ToSink
-from pyflinklike.graph.running import JobRun
-from pyflinklike.graph.sinks import CollectSink, PrintSink, Sink
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.type_vars import T
-from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
     "CloseableIterator",
     "DataStreamSink",
     "Declared",
+    "ObjectKeyTypeInfo",
     "Outlets",
     "OutputType",
     "checked_function",
     "output_type_of",
 ]
+
 
 OutputType = TypeInformation | list[TypeInformation] | None
 
@@ -302,3 +311,15 @@ def output_type_of(output_type: OutputType) -> TypeInformation:
         msg = f"output_type must be None, list or TypeInformation, got {shown(given)}; {remedy}"
         raise DeclarationTypeError(msg)
     return given
+
+
+_NONE: Final = Pickled(pickle.dumps(None, protocol=5))
+
+
+@attrs.frozen(repr=False)
+class ObjectKeyTypeInfo(PickledByteArrayTypeInfo):
+    """Keys that are equal if their pickles are: 1, 1.0 and True are three keys, and None is one."""
+
+    def freeze_key(self, value: Any) -> Any:
+        """A str, int or bytes itself, the pickle of anything else."""
+        return _NONE if value is None else super().freeze_key(value)

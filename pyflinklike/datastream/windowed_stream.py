@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.datastream.declared import Outlets, OutputType, output_type_of
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.types import TypeInformation
-from pyflinklike.windows.checks import warn_of_short
-from pyflinklike.windows.evictor import Evictor
-from pyflinklike.windows.functions import (
+from pyflinklike.datastream.stream_node import Outlets, OutputType, output_type_of
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.checks import warn_of_short
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.windows.evictors import Evictor
+from pyflinklike.windows.triggers import Trigger
+from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.trigger import Trigger
-from pyflinklike.windows.windowed import Windowed
+from pyflinklike.windows.window_operator import WindowOperator
+from pyflinklike.windows.window_options import Windowed
 
 __all__ = ["WindowedStream"]
 

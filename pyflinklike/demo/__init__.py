@@ -4,8 +4,15 @@
 Only the standard library, attrs and pyarrow are imported here; the runs need PySpark.
 """
 
-from pyflinklike.demo.flights import FLIGHT_TYPE, flown, read_days, write_days
-from pyflinklike.demo.late_aircraft import ALERT_TYPE, SILENT, LateAircraft
+from pyflinklike.demo.flights import (
+    ALERT_TYPE,
+    FLIGHT_TYPE,
+    SILENT,
+    LateAircraft,
+    flown,
+    read_days,
+    write_days,
+)
 
 __all__ = [
     "ALERT_TYPE",

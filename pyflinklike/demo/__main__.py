@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike import HashMapStateBackend
-from pyflinklike.checks import install
-from pyflinklike.demo import report
+from pyflinklike.demo import findings
 from pyflinklike.demo.flights import read_days, write_days
+from pyflinklike.engine.checks import install
 from pyflinklike.errors import PyflinklikeError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace) -> int:
     try:
-        from pyflinklike.spark.setup.java import check_java
+        from pyflinklike.spark.plan.requirements import check_java
     except ImportError as missing:
         msg = f"the demo needs PySpark ({missing}); run: {install('demo')}"
         raise ModuleNotFoundError(msg, name=missing.name) from missing
@@ -84,9 +84,9 @@ def run(
     from pyflinklike.demo.runs import find_on_batch, find_on_stream
 
     flights, checkpoint = _written(days, directory / "flights"), directory / "checkpoint"
-    source = report.Input.of(days)
+    source = findings.Input.of(days)
     print(f"streaming {source.days} days, {days_per_batch} to a micro-batch", flush=True)
-    with report.progress_display(source.days) as update:
+    with findings.progress_display(source.days) as update:
 
         def on_progress(progress: Any, found: Any) -> None:
             done = min(source.days, (progress.batchId + 1) * days_per_batch)
@@ -97,14 +97,14 @@ def run(
     print("processing the same files as a batch", flush=True)
     find_on_batch(spark, min(flights.iterdir()))  # so that the next one finds Spark warm
     batch = find_on_batch(spark, flights)
-    known = report.known_by(batch.silences, source.end)
+    known = findings.known_by(batch.silences, source.end)
     equal = _same(stream.alerts, batch.alerts) and _same(stream.silences, known)
-    report.print_findings(source, stream.alerts, stream.silences)
+    findings.print_findings(source, stream.alerts, stream.silences)
     if aircraft is not None:
-        report.print_aircraft(aircraft, stream.alerts, stream.silences)
-    report.print_run(source, stream, batch.seconds, days_per_batch)
-    report.print_comparison(equal, len(batch.silences) - len(known))
-    report.print_state(checkpoint, repr(HashMapStateBackend()))
+        findings.print_aircraft(aircraft, stream.alerts, stream.silences)
+    findings.print_run(source, stream, batch.seconds, days_per_batch)
+    findings.print_comparison(equal, len(batch.silences) - len(known))
+    findings.print_state(checkpoint, repr(HashMapStateBackend()))
     return equal
 
 

@@ -17,7 +17,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.demo.late_aircraft import (
+from pyflinklike.demo.flights import (
     FLIGHTS_RUNNING,
     LATE_MINUTES,
     SILENT_AFTER,

@@ -11,8 +11,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.demo.flights import FLIGHT_TYPE, flown
-from pyflinklike.demo.late_aircraft import ALERT_TYPE, SILENT, LateAircraft
+from pyflinklike.demo.flights import ALERT_TYPE, FLIGHT_TYPE, SILENT, LateAircraft, flown
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
 
 __all__ = ["Findings", "MicroBatch", "find_on_batch", "find_on_stream"]

@@ -20,9 +20,9 @@ from typing import Union
 
 import attrs
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
 
 __all__ = [
     "MAX_WATERMARK",

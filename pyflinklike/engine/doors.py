@@ -23,6 +23,7 @@ __all__ = ["DOORS", "pin"]
 DOORS: Final = frozenset(
     {
         "pyflinklike",
+        "pyflinklike.backends",
         "pyflinklike.cdc",
         "pyflinklike.columns",
         "pyflinklike.common",

@@ -9,9 +9,9 @@ from typing import Any, Generic
 
 import attrs
 
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import ACC, IN, OUT, T
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.type_vars import ACC, IN, OUT, T
 
 __all__ = [
     "AggregateFunction",

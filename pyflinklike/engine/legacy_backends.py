@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.log.working_state import KeyedStateBackend
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.shown import shown
-from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
 

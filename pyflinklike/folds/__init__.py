@@ -8,9 +8,8 @@ On a DataFrame they are methods of `pyflinklike.spark.KeyedStream`.  `Sum`, `Min
 and `MaxBy` are reduce functions like any other, also for a `ReducingStateDescriptor`.
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.folds.function import Fold
-from pyflinklike.folds.reducers import Max, MaxBy, Min, MinBy, Sum
+from pyflinklike.engine.doors import pin
+from pyflinklike.folds.fold import Fold, Max, MaxBy, Min, MinBy, Sum
 
 __all__ = ["Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
 

@@ -7,16 +7,15 @@ pairs = a.between(timedelta(seconds=-5), timedelta(seconds=5)).process(Pairing()
 IntervalJoin(Pairing(), JoinBounds(-5_000, 5_000))                        # in the harness
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.joins.functions import (
+from pyflinklike.engine.doors import pin
+from pyflinklike.joins.interval_joiner import IntervalJoin, JoinBounds
+from pyflinklike.joins.join_functions import (
     CoGroupFunction,
     FlatJoinFunction,
     JoinFunction,
     ProcessJoinFunction,
 )
-from pyflinklike.joins.grouping import CoGrouping, JoinedGroups
-from pyflinklike.joins.interval import IntervalJoin, JoinBounds
-from pyflinklike.joins.tagged import TaggedTypeInfo
+from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, TaggedTypeInfo
 
 __all__ = [
     "CoGroupFunction",

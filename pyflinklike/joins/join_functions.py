@@ -2,17 +2,27 @@
 """The functions that users subclass to join two keyed streams.
 
 Flink has these functions in Java only.  Their names are Java's, in the spelling of PyFlink.
+
+The check of the results that functions of joins return.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from types import GeneratorType
 from typing import Any
 
-from pyflinklike.functions import Function
+from pyflinklike.engine.api.process_functions import check_results
+from pyflinklike.engine.functions import Function
 
-__all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFunction"]
+__all__ = [
+    "CoGroupFunction",
+    "FlatJoinFunction",
+    "JoinFunction",
+    "ProcessJoinFunction",
+    "outputs_in",
+]
 
 
 class ProcessJoinFunction(Function, ABC):
@@ -100,3 +110,21 @@ class CoGroupFunction(Function, ABC):
             second: The elements of the second stream in order of arrival.  It may be empty, unless
                 `first` is.
         """
+
+
+def outputs_in(results: Iterable[Any] | None, function: object, method: str) -> Iterable[Any]:
+    """Return the outputs of a call; None means no output.
+
+    Args:
+        results: The result of the call.
+        function: The user's function, for messages.
+        method: The name of the method that was called, for messages.
+
+    Raises:
+        OutputError: The result is a single output, not an iterable of outputs.
+    """
+    if results is None:
+        return ()
+    if results.__class__ is not GeneratorType:
+        check_results(results, f"calls of {type(function).__qualname__}.{method}")
+    return results

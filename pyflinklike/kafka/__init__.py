@@ -7,13 +7,13 @@
 Options and columns are those of Spark's own Kafka connector.
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.kafka.package import require_packages
+from pyflinklike.engine.doors import pin
+from pyflinklike.kafka.packages import require_packages
 
 require_packages()
 
+from pyflinklike.kafka.data_source import KafkaDataSource, register  # noqa: E402
 from pyflinklike.kafka.repeats import drop_repeats  # noqa: E402 - only where there are the packages
-from pyflinklike.kafka.source import KafkaDataSource, register  # noqa: E402
 
 __all__ = ["KafkaDataSource", "drop_repeats", "register"]
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writers of batches and streams: tasks write, and nothing is left for the driver to commit.
+"""The data source from which Spark makes readers and writers.
+
+The reader of a batch: from the offsets of `startingOffsets` to those of `endingOffsets`.
+
+The writers of batches and streams: tasks write, and nothing is left for the driver to commit.
 
 Each record is written at least once.  The records of a task that failed, and of a micro-batch whose
 driver was killed before Spark noted its end, come again; `recordIds` and `drop_repeats` are for
@@ -14,22 +18,170 @@ from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import datasource
+from pyspark.sql import SparkSession, datasource
 from pyspark.sql.datasource import (
+    DataSource,
     DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    InputPartition,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from pyflinklike.errors import DeclarationValueError
+from pyflinklike.kafka.cluster import Cluster, resolved
 from pyflinklike.kafka.delivery import deliver
-from pyflinklike.kafka.messages import Message, check_columns, of_batches, of_rows
-from pyflinklike.kafka.options import WriterOptions
-from pyflinklike.kafka.record_ids import RecordIds
+from pyflinklike.kafka.fetch import fetch
+from pyflinklike.kafka.messages import (
+    Message,
+    RecordIds,
+    check_columns,
+    of_batches,
+    of_rows,
+    spark_columns,
+)
+from pyflinklike.kafka.offsets import OffsetRange, split
+from pyflinklike.kafka.options import ReaderOptions, WriterOptions, reader_options, writer_options
+from pyflinklike.kafka.stream_reader import stream_reader
+from pyflinklike.spark.plan.session import prepare_workers
 
-__all__ = ["Written", "batch_writer", "stream_writer"]
+__all__ = [
+    "FORMAT",
+    "KafkaBatchReader",
+    "KafkaDataSource",
+    "Written",
+    "batch_writer",
+    "register",
+    "stream_writer",
+]
+
+
+FORMAT = "pyflinklike_kafka"
+"""The argument of `format(...)`."""
+
+
+class KafkaDataSource(DataSource):
+    """Kafka's topics as DataFrames, streaming and batch, read and written; no jar is needed.
+
+    Options and columns are those of Spark's own connector; `register` makes it known to a session.
+    The reference lists the differences.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the argument of `format(...)`: "pyflinklike_kafka"."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of a reader: those of Spark's own Kafka connector.
+
+        With `includeHeaders` there are also headers.
+        """
+        headers = self.options.get("includeHeaders", "false").lower() == "true"
+        return spark_columns(headers=headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make the reader of a batch.
+
+        Raises:
+            DeclarationValueError: An option is wrong, or the columns were declared by the program.
+        """
+        options = reader_options(self.options, streaming=False)
+        self._refuse_other(schema)
+        return KafkaBatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Make the reader of a stream.
+
+        Raises:
+            DeclarationValueError: An option is wrong, or the columns were declared by the program.
+            HostError: `maxOffsetsPerTrigger` is set and PySpark is older than 4.2.
+        """
+        options = reader_options(self.options, streaming=True)
+        self._refuse_other(schema)
+        return stream_reader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Make the writer of a batch; records are only ever added to a topic.
+
+        Raises:
+            DeclarationValueError: An option or a column is wrong, or the mode is "overwrite".
+        """
+        return batch_writer(writer_options(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        """Make the writer of a stream; every output mode adds to the topic, as Spark's connector.
+
+        Raises:
+            DeclarationValueError: An option or a column is wrong.
+        """
+        return stream_writer(writer_options(self.options), schema)
+
+    def _refuse_other(self, schema: StructType) -> None:
+        if schema != self.schema():
+            msg = (
+                f"the columns of a topic are always the same, got schema({schema.simpleString()!r}); "
+                "leave .schema() out, and cast or parse key and value afterwards"
+            )
+            raise DeclarationValueError(msg)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("pyflinklike_kafka")` known to a session.
+
+    Args:
+        spark: The session, also one of Spark Connect.
+    """
+    prepare_workers(spark)  # which read it, and one on the driver plans
+    spark.dataSource.register(KafkaDataSource)
+
+
+class KafkaBatchReader(DataSourceReader):
+    """Reads the records that the topics have when the query is planned.
+
+    Args:
+        options: The options of the reader.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return a range of offsets for each task.
+
+        Raises:
+            DeclarationValueError: A partition would end before it starts.
+            BrokerError: A broker does not answer.
+        """
+        cluster = Cluster(self._options)
+        there = cluster.topics().partitions
+        start = resolved(self._options.starting, there, cluster, "startingOffsets")
+        end = resolved(self._options.ending, there, cluster, "endingOffsets")
+        for (topic, number), offset in start.items():
+            last = end[topic, number]
+            if last < offset:
+                msg = f"endingOffsets must not lie before startingOffsets, got {offset} to {last} for {topic}/{number}"
+                raise DeclarationValueError(msg)
+        ranges = [
+            OffsetRange(*each, offset, end[each])
+            for each, offset in start.items()
+            if offset < end[each]
+        ]
+        return list(split(ranges, self._options.min_partitions))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the records of a range; this runs in a task.
+
+        Raises:
+            DataLossError: Records are gone, and `failOnDataLoss` is set.
+            BrokerError: The records cannot be read.
+        """
+        if isinstance(partition, OffsetRange):  # Spark plans one task where there are no ranges
+            yield from fetch(partition, self._options)
+
 
 _LOG: Final = logging.getLogger("pyflinklike.kafka")
 

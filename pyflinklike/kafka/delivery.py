@@ -9,9 +9,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from pyflinklike.errors import DeliveryError
-from pyflinklike.kafka.client_settings import made, without_consumer_settings
 from pyflinklike.kafka.messages import Message
-from pyflinklike.kafka.secrets import hide_secrets
+from pyflinklike.kafka.options import hide_secrets, made, without_consumer_settings
 
 __all__ = ["Delivery", "deliver"]
 

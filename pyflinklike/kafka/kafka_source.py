@@ -4,42 +4,55 @@
 A source that ends is read in splits, one for each partition of a topic; their offsets are fixed
 when the job begins.  A source that does not end is a stream of Spark, with its offsets in Spark's
 checkpoint.
+
+Where a `KafkaSource` starts and stops: PyFlink's `KafkaOffsetsInitializer`.
+
+Records of a topic as elements of a job.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from itertools import chain
 from typing import Any, NoReturn
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.graph.captured import captured
-from pyflinklike.graph.serialization import DeserializationSchema, check_schema
-from pyflinklike.kafka.cluster import Cluster
-from pyflinklike.kafka.fetching import fetch
-from pyflinklike.kafka.jobs.decoding import elements_of
-from pyflinklike.kafka.jobs.properties import as_options, checked_property
-from pyflinklike.kafka.jobs.starting import (
-    KafkaOffsetsInitializer,
-    KafkaTopicPartition,
-    checked_initializer,
-    offsets_within,
+from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.serialization import DeserializationSchema, check_schema
+from pyflinklike.engine.shown import instance_of, shown, shown_error
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    PyflinklikeError,
+    UserFunctionError,
 )
-from pyflinklike.kafka.offsets import Offsets
-from pyflinklike.kafka.options import ReaderOptions, reader_options
-from pyflinklike.kafka.ranges import OffsetRange
-from pyflinklike.kafka.source import FORMAT, register
-from pyflinklike.shown import shown
-from pyflinklike.spark.jobs.frames import Elements, FrameSource
-from pyflinklike.types import TypeInformation
+from pyflinklike.kafka.cluster import Cluster
+from pyflinklike.kafka.data_source import FORMAT, register
+from pyflinklike.kafka.fetch import fetch
+from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
+from pyflinklike.kafka.options import ReaderOptions, as_options, checked_property, reader_options
+from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
 
-__all__ = ["KafkaSource", "KafkaSourceBuilder"]
+__all__ = [
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "checked_initializer",
+    "elements_of",
+    "offsets_within",
+]
 
 
 @attrs.frozen(eq=False)
@@ -344,3 +357,281 @@ class KafkaSourceBuilder:
             raise DeclarationValueError(msg)
         self._subscription = option, text, what
         return self
+
+
+@attrs.frozen
+class KafkaTopicPartition:
+    """A partition of a topic, as PyFlink's.
+
+    Args:
+        topic: The name of the topic.
+        partition: The number of the partition, from 0.
+
+    Raises:
+        DeclarationTypeError: The name is no text, or the number is no int from 0 on.
+    """
+
+    topic: str
+    partition: int = attrs.field()
+
+    @partition.validator
+    def _check(self, _: attrs.Attribute[int], partition: Any) -> None:
+        is_number = is_int64(partition) and partition >= 0
+        if not isinstance(self.topic, str) or not is_number:
+            msg = (
+                f"a partition is the name of a topic and a number from 0 on, got {shown(self.topic)} "
+                f"and {shown(partition)}; give for example ('clicks', 0)"
+            )
+            raise DeclarationTypeError(msg)
+
+
+class KafkaOffsetResetStrategy(Enum):
+    """Where a partition starts that has no offset otherwise, as PyFlink's."""
+
+    LATEST = 0
+    EARLIEST = 1
+    NONE = 2
+
+
+class _Kind(Enum):
+    """The ways to find offsets."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    COMMITTED = "committed"
+    TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"
+
+
+@attrs.frozen
+class KafkaOffsetsInitializer:
+    """Offsets of all partitions, found when a job begins; a job that goes on has its own.
+
+    Its static methods make it, as PyFlink's.
+    """
+
+    _kind: _Kind
+    _otherwise: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
+    _time: int = 0
+    _offsets: Mapping[KafkaTopicPartition, int] = attrs.field(factory=dict)
+
+    @staticmethod
+    def earliest() -> KafkaOffsetsInitializer:
+        """Start at the first offset that each partition still has."""
+        return KafkaOffsetsInitializer(_Kind.EARLIEST)
+
+    @staticmethod
+    def latest() -> KafkaOffsetsInitializer:
+        """Start at the end of each partition."""
+        return KafkaOffsetsInitializer(_Kind.LATEST)
+
+    @staticmethod
+    def committed_offsets(
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
+    ) -> KafkaOffsetsInitializer:
+        """Start at the offsets that the consumer group has committed, as a job of Flink does.
+
+        Args:
+            offset_reset_strategy: Where partitions without a committed offset start; `NONE` is an
+                error.
+
+        Raises:
+            DeclarationTypeError: It is no `KafkaOffsetResetStrategy`.
+        """
+        strategy = _strategy(offset_reset_strategy)
+        return KafkaOffsetsInitializer(_Kind.COMMITTED, strategy)
+
+    @staticmethod
+    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
+        """Start at each partition's first record at this time or later; without one at its end.
+
+        Args:
+            timestamp: The time in ms since the epoch.
+
+        Raises:
+            DeclarationValueError: It is no int from 0 on.
+        """
+        if not is_int64(timestamp) or timestamp < 0:
+            msg = f"a timestamp is an int of ms from 0 on, got {shown(timestamp)}; give for example 1700000000000"
+            raise DeclarationValueError(msg)
+        return KafkaOffsetsInitializer(_Kind.TIMESTAMP, time=timestamp)
+
+    @staticmethod
+    def offsets(
+        offsets: Mapping[KafkaTopicPartition, int],
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
+    ) -> KafkaOffsetsInitializer:
+        """Start at an offset for each partition.
+
+        Args:
+            offsets: The offsets by partition.
+            offset_reset_strategy: Where partitions start that are not named, and for which the
+                consumer group has committed no offset.
+
+        Raises:
+            DeclarationTypeError: `offsets` is no mapping of `KafkaTopicPartition`s to offsets from
+                0 on.
+        """
+        for partition, offset in _items(offsets):
+            if not isinstance(partition, KafkaTopicPartition) or not is_int64(offset) or offset < 0:
+                msg = (
+                    f"offsets are ints from 0 on by KafkaTopicPartition, got {shown(offset)} for "
+                    f"{shown(partition)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
+                )
+                raise DeclarationTypeError(msg)
+        strategy = _strategy(offset_reset_strategy)
+        return KafkaOffsetsInitializer(_Kind.OFFSETS, strategy, offsets=dict(offsets))
+
+    def found(
+        self, partitions: list[Partition], cluster: Cluster, group: str | None
+    ) -> dict[Partition, int]:
+        """Return the offsets of partitions, now.
+
+        Args:
+            partitions: The partitions to look at.
+            cluster: The brokers.
+            group: The id of the consumer group, or None.
+
+        Raises:
+            DeclarationValueError: There is no offset for a partition.
+            BrokerError: A broker does not answer.
+        """
+        if self._kind is _Kind.EARLIEST:
+            return cluster.earliest(partitions)
+        if self._kind is _Kind.LATEST:
+            return cluster.latest(partitions)
+        if self._kind is _Kind.TIMESTAMP:
+            return _until_the_end(cluster.at_time(partitions, self._time), partitions, cluster)
+        named = {(each.topic, each.partition): offset for each, offset in self._offsets.items()}
+        given = {each: named[each] for each in partitions if each in named}
+        return self._completed(given, partitions, cluster, group)
+
+    def _completed(
+        self,
+        given: Mapping[Partition, int],
+        partitions: list[Partition],
+        cluster: Cluster,
+        group: str | None,
+    ) -> dict[Partition, int]:
+        """Add committed offsets, or those of the strategy, for all other partitions."""
+        missing = [each for each in partitions if each not in given]
+        committed = cluster.committed(missing, group) if group is not None and missing else {}
+        left = [each for each in missing if each not in committed]
+        if self._otherwise is KafkaOffsetResetStrategy.NONE:
+            _refuse_none(left, group)
+            return {**given, **committed}
+        is_first = self._otherwise is KafkaOffsetResetStrategy.EARLIEST
+        rest = cluster.earliest(left) if is_first else cluster.latest(left)
+        return {**given, **committed, **rest}
+
+
+def offsets_within(
+    found: Mapping[Partition, int], cluster: Cluster, what: str
+) -> dict[Partition, int]:
+    """Return offsets, all of which the topics have.
+
+    Args:
+        found: The offsets by partition.
+        cluster: The brokers.
+        what: The name of the offsets in messages.
+
+    Raises:
+        DeclarationValueError: An offset lies before the first record that is left, or after the
+            end.
+        BrokerError: A broker does not answer.
+    """
+    first, last = cluster.earliest(found), cluster.latest(found)
+    for each, offset in found.items():
+        if not first[each] <= offset <= last[each]:
+            topic, number = each
+            msg = (
+                f"{what} lie within the topic, got {offset} for partition {number} of {topic}, which "
+                f"has {first[each]} to {last[each]}; records that are gone are left out by name only: "
+                "give earliest() or an offset that is there"
+            )
+            raise DeclarationValueError(msg)
+    return dict(found)
+
+
+def _until_the_end(
+    found: Mapping[Partition, int | None], partitions: Iterable[Partition], cluster: Cluster
+) -> dict[Partition, int]:
+    """Replace None by the end of the partition, where no record is so late."""
+    ends = cluster.latest([each for each in partitions if found[each] is None])
+    return {each: ends[each] if offset is None else offset for each, offset in found.items()}
+
+
+def _refuse_none(left: list[Partition], group: str | None) -> None:
+    if left:
+        names = ", ".join(f"{topic}/{number}" for topic, number in left)
+        whose = "without a group.id" if group is None else f"of the consumer group {group!r}"
+        msg = (
+            f"committed_offsets needs an offset of every partition, got none {whose} for {names}; set "
+            "the group's id, or give a KafkaOffsetResetStrategy for the others"
+        )
+        raise DeclarationValueError(msg)
+
+
+def _strategy(given: Any) -> KafkaOffsetResetStrategy:
+    if not isinstance(given, KafkaOffsetResetStrategy):
+        msg = f"it takes a KafkaOffsetResetStrategy, got {shown(given)}; give for example KafkaOffsetResetStrategy.EARLIEST"
+        raise DeclarationTypeError(msg)
+    return given
+
+
+def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
+    if not isinstance(offsets, Mapping):
+        msg = f"offsets are a mapping, got {shown(offsets)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
+        raise DeclarationTypeError(msg)
+    return offsets.items()
+
+
+def checked_initializer(given: Any) -> KafkaOffsetsInitializer:
+    """Return the argument, which must say where to start or stop.
+
+    Raises:
+        DeclarationTypeError: It is no `KafkaOffsetsInitializer`.
+    """
+    if not isinstance(given, KafkaOffsetsInitializer):
+        remedy = instance_of(
+            KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
+        )
+        msg = f"it takes a KafkaOffsetsInitializer, got {shown(given)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return given
+
+
+def elements_of(
+    batch: pa.RecordBatch, deserializer: DeserializationSchema
+) -> Iterator[tuple[Any, int | None]]:
+    """Yield the elements of some records, with their times in ms; None is no element.
+
+    Args:
+        batch: Records, with the columns of the data source.
+        deserializer: Makes elements of values.
+
+    Raises:
+        UserFunctionError: The deserializer fails; the message names the record.
+    """
+    deserialize = deserializer.deserialize
+    times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()
+    for index, value in enumerate(batch.column("value").to_pylist()):
+        try:
+            element = deserialize(value)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(batch.slice(index, 1), deserializer, error) from error
+        if element is not None:
+            yield element, times[index]
+
+
+def _failure(
+    batch: pa.RecordBatch, deserializer: DeserializationSchema, error: Exception
+) -> UserFunctionError:
+    (record,) = batch.to_pylist()
+    return UserFunctionError(
+        f"{type(deserializer).__name__}.deserialize failed for offset {record['offset']} of partition "
+        f"{record['partition']} of topic {record['topic']}, value {shown(record['value'])}: "
+        f"{shown_error(error)}"
+    )

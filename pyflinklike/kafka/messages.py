@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a DataFrame as messages of Kafka."""
+"""The columns of a DataFrame as messages of Kafka.
+
+The columns of a record that is read, as Arrow: those of Spark's own Kafka connector.
+
+An id for each record of a micro-batch, the same when the micro-batch is written again.
+
+The rows of a task come in another order when it is tried again, wherever they went through a
+shuffle.  So the id of a record is made of its contents and, among equal records of its task, of a
+number.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import methodcaller
@@ -10,14 +21,40 @@ from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
+from pyspark import TaskContext
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.columns import HEADERS
+from pyflinklike.errors import DeclarationValueError, HostError
 
-__all__ = ["Message", "check_columns", "of_batches", "of_rows"]
+__all__ = [
+    "HEADER",
+    "HEADERS",
+    "Message",
+    "RecordIds",
+    "Records",
+    "check_columns",
+    "of_batches",
+    "of_rows",
+    "spark_columns",
+]
+
 
 _TEXT: Final = ("string", "binary")
+
+HEADERS: Final = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+
 _ALLOWED: Final = {
     "key": _TEXT,
     "value": _TEXT,
@@ -120,3 +157,159 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
     if value is None:
         return None
     return value.encode() if isinstance(value, str) else bytes(value)
+
+
+_COLUMNS: Final = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+
+_MOST_RECORDS: Final = 10_000
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_HEADERS_TYPE: Final = pa.list_(
+    pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
+)
+_AFTER_ALL: Final = 2**63 // 1000
+"""The first time, in ms, that Spark does not have: in the year 294,247.  A producer may write
+any."""
+_FIELDS: Final = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+]
+
+
+def spark_columns(*, headers: bool) -> StructType:
+    """Return the columns as Spark's types.
+
+    Args:
+        headers: True adds a column of headers.
+    """
+    return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
+
+
+class Records:
+    """Records of one partition that wait to become a batch.
+
+    Args:
+        topic: The topic of all of them.
+        partition: The partition of all of them.
+        headers: True adds a column of headers.
+    """
+
+    def __init__(self, topic: str, partition: int, *, headers: bool) -> None:
+        self._topic, self._partition, self._with_headers = topic, partition, headers
+        fields = [*_FIELDS, pa.field("headers", _HEADERS_TYPE)] if headers else _FIELDS
+        self._schema = pa.schema(fields)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._bytes = 0
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._offsets: list[int] = []
+        self._times: list[int | None] = []
+        self._kinds: list[int] = []
+        self._headers: list[list[dict[str, Any]] | None] = []
+
+    def __len__(self) -> int:
+        """Return how many records wait."""
+        return len(self._offsets)
+
+    def full(self) -> bool:
+        """Return whether they should become a batch: 10,000 records, or 16 MiB of keys, values."""
+        return len(self._offsets) >= _MOST_RECORDS or self._bytes >= _MOST_BYTES
+
+    def append(self, message: Any) -> None:
+        """Add a message of confluent-kafka."""
+        key, value = message.key(), message.value()
+        self._bytes += len(key or b"") + len(value or b"")
+        self._keys.append(key)
+        self._values.append(value)
+        self._offsets.append(message.offset())
+        kind, milliseconds = message.timestamp()
+        is_there = kind != TIMESTAMP_NOT_AVAILABLE and milliseconds < _AFTER_ALL
+        self._times.append(milliseconds if is_there else None)
+        self._kinds.append(kind - 1)  # Java counts from -1
+        if self._with_headers:
+            found = message.headers()
+            self._headers.append(found and [{"key": name, "value": held} for name, held in found])
+
+    def drain(self) -> pa.RecordBatch:
+        """Return all records that wait as one record batch."""
+        count = len(self)
+        milliseconds = pa.array(self._times, pa.timestamp("ms", tz="UTC"))
+        columns = [
+            pa.array(self._keys, pa.binary()),
+            pa.array(self._values, pa.binary()),
+            pa.array([self._topic] * count, pa.string()),
+            pa.array([self._partition] * count, pa.int32()),
+            pa.array(self._offsets, pa.int64()),
+            milliseconds.cast(pa.timestamp("us", tz="UTC")),
+            pa.array(self._kinds, pa.int32()),
+        ]
+        if self._with_headers:
+            columns.append(pa.array(self._headers, _HEADERS_TYPE))
+        self._clear()
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+HEADER: Final = "pyflinklike-record-id"
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+class RecordIds:
+    """Gives the records of one task their ids: query, micro-batch, task, digest and number.
+
+    It holds 16 bytes and a count for each different record of the task until the task ends.
+
+    Args:
+        context: The context of Spark's task.
+
+    Raises:
+        HostError: The task does not belong to a stream.
+        HostError: The task is of no stream.
+    """
+
+    def __init__(self, context: Any) -> None:
+        told = (_QUERY, _BATCH) if context is not None else ()
+        query, batch = [context.getLocalProperty(name) for name in told] or (None, None)
+        if query is None or batch is None:
+            msg = "recordIds is for streams, got a task of none; leave the option out"
+            raise HostError(msg)
+        self._prefix = f"{query}/{batch}/{context.partitionId()}"
+        self._seen: Counter[bytes] = Counter()
+
+    @classmethod
+    def of_task(cls) -> RecordIds:
+        """Make the ids for the task that runs here."""
+        return cls(TaskContext.get())
+
+    def named(self, message: Message) -> Message:
+        """Return the message with a header that holds its id."""
+        digest = _digest(message)
+        number = self._seen[digest]
+        self._seen[digest] = number + 1
+        name = f"{self._prefix}/{digest.hex()}/{number}".encode()
+        return attrs.evolve(message, headers=(*message.headers, (HEADER, name)))
+
+
+def _digest(message: Message) -> bytes:
+    """Return a digest of all that a message holds; lengths keep neighbours apart."""
+    state = hashlib.blake2b(digest_size=16)
+    parts = [message.topic, message.partition, message.key, message.value]
+    for part in [*parts, *(each for header in message.headers for each in header)]:
+        held = b"" if part is None else part if isinstance(part, bytes) else str(part).encode()
+        state.update(b"-" if part is None else b"%d:" % len(held))
+        state.update(held)
+    return state.digest()

@@ -3,33 +3,63 @@
 
 An option that is not known is refused: if it were ignored, it could be a limit, or a place to start
 from.
+
+`kafka.*` options as the settings of librdkafka, the client that confluent-kafka wraps.
+
+Spark's own connector hands them to Kafka's Java client.  librdkafka knows most of Java's names.
+Names that it does not know, and settings that this data source sets itself, are refused with the
+name to use instead.  The names are those of librdkafka's CONFIGURATION.md.
+
+Secrets: the settings that hold one, and messages without them.
+
+The subscription of a reader: partitions of topics.
+
+The properties of a `KafkaSource` or `KafkaSink` as options of the data source.
+
+Properties are those of Kafka's client in Java.  Most have the same names in librdkafka, and the
+data source refuses the others with the name to use instead.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
+from confluent_kafka import KafkaException
 
-from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.client_settings import PREFIX, client_settings
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import BrokerError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.offsets import Partition
-from pyflinklike.kafka.subscription import SUBSCRIPTIONS, Subscription, subscription_of
-from pyflinklike.shown import shown
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "OWN",
+    "PREFIX",
+    "SUBSCRIPTIONS",
     "ReaderOptions",
+    "Subscription",
     "WriterOptions",
+    "as_options",
+    "checked_property",
+    "client_settings",
+    "hide_secrets",
+    "is_secret",
+    "made",
     "reader_options",
+    "subscription_of",
+    "without_consumer_settings",
     "writer_options",
 ]
 
+
 EARLIEST: Final = -2
 LATEST: Final = -1
+
+SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 _READER: Final = (
     *SUBSCRIPTIONS,
@@ -198,3 +228,294 @@ def _offset(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST:
         raise ValueError(value)
     return value
+
+
+PREFIX: Final = "kafka."
+_SERVERS: Final = "bootstrap.servers"
+_API_TIMEOUT: Final = "default.api.timeout.ms"
+
+_PEM = "kafka.ssl.ca.location, a file of PEM certificates"
+_LOGIN = "kafka.sasl.username and kafka.sasl.password"
+_INSTEAD: Final = {
+    # Java's settings, for which librdkafka has another name
+    "sasl.jaas.config": _LOGIN,
+    "sasl.login.callback.handler.class": _LOGIN,
+    "sasl.client.callback.handler.class": _LOGIN,
+    "ssl.truststore.location": _PEM,
+    "ssl.truststore.password": _PEM,
+    "ssl.truststore.type": _PEM,
+    "ssl.truststore.certificates": "kafka.ssl.ca.pem",
+    "ssl.keystore.type": "kafka.ssl.keystore.location, a PKCS#12 file",
+    "ssl.keystore.certificate.chain": "kafka.ssl.certificate.pem",
+    "ssl.keystore.key": "kafka.ssl.key.pem",
+    "ssl.protocol": "nothing: OpenSSL chooses the newest that both sides know",
+    "fetch.max.wait.ms": "kafka.fetch.wait.max.ms",
+    "receive.buffer.bytes": "kafka.socket.receive.buffer.bytes",
+    "send.buffer.bytes": "kafka.socket.send.buffer.bytes",
+    "buffer.memory": "kafka.queue.buffering.max.kbytes",
+    "max.block.ms": "kafka.message.timeout.ms",
+    "max.request.size": "kafka.message.max.bytes",
+    "partitioner.class": "kafka.partitioner",
+    "max.poll.records": "nothing: a task reads its whole range",
+    # settings of this data source itself
+    "auto.offset.reset": "the option startingOffsets",
+    "enable.auto.commit": "nothing: offsets are kept in the checkpoint",
+    "enable.auto.offset.store": "nothing: offsets are kept in the checkpoint",
+    "enable.partition.eof": "nothing: the reader needs it and sets it",
+    "enable.idempotence": "nothing: the writer is always idempotent",
+    "transactional.id": "the option recordIds, and drop_repeats where the topic is read",
+    "interceptor.classes": "nothing: there are none",
+    "key.deserializer": "casts of the columns: key and value are binary",
+    "value.deserializer": "casts of the columns: key and value are binary",
+    "key.serializer": "casts of the columns: key and value are string or binary",
+    "value.serializer": "casts of the columns: key and value are string or binary",
+}
+# A producer or an admin client warns of each of these, although nothing is wrong.
+_OF_CONSUMERS: Final = (
+    "fetch.",
+    "queued.",
+    "group.",
+    "session.",
+    "heartbeat.",
+    "max.poll.",
+    "max.partition.fetch.",
+    "isolation.level",
+    "check.crcs",
+    "auto.offset.",
+    "enable.auto.",
+    "enable.partition.",
+)
+
+
+def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """Return the settings that options beginning with `kafka.` give the client.
+
+    Args:
+        options: All options of the data source; their names count in lower case.
+
+    Returns:
+        The settings of librdkafka, and how many ms a request to the brokers may take:
+        `kafka.default.api.timeout.ms`, by default a minute, as in Java.
+
+    Raises:
+        DeclarationValueError: `kafka.bootstrap.servers` is missing, or an option is one that
+            librdkafka has under another name or that is not the user's to set.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    settings = {
+        name[len(PREFIX) :]: value for name, value in given.items() if name.startswith(PREFIX)
+    }
+    for name in settings:
+        if name in _INSTEAD:
+            msg = f"the option {PREFIX}{name} is not known to librdkafka, or not free to be set; use {_INSTEAD[name]}"
+            raise DeclarationValueError(msg)
+    if not settings.get(_SERVERS):
+        msg = "a broker must be named; set the option kafka.bootstrap.servers to host:port,..."
+        raise DeclarationValueError(msg)
+    timeout = settings.pop(_API_TIMEOUT, "60000")
+    if not (timeout.isascii() and timeout.isdigit() and int(timeout)):
+        msg = f"the option {PREFIX}{_API_TIMEOUT} must be a positive number of ms, got {timeout!r}"
+        raise DeclarationValueError(msg)
+    return settings, int(timeout)
+
+
+def without_consumer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings for a client that does not consume."""
+    return {name: value for name, value in settings.items() if not name.startswith(_OF_CONSUMERS)}
+
+
+def made(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:
+    """Make a client with these settings.
+
+    Args:
+        client: The class of the client.
+        settings: Settings of librdkafka.
+
+    Raises:
+        DeclarationValueError: librdkafka refuses a setting; secrets are not shown.
+    """
+    try:
+        return client(dict(settings))
+    except (KafkaException, ValueError, TypeError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        msg = (
+            f"librdkafka refuses a kafka.* option: {hide_secrets(said, settings)}; "
+            "its names are in librdkafka's CONFIGURATION.md"
+        )
+    raise DeclarationValueError(msg)
+
+
+_SECRET: Final = re.compile(r"password|secret|token|jaas|credential|\.pem$|oauthbearer\.config")
+_HIDDEN: Final = "***"
+
+
+def is_secret(setting: str) -> bool:
+    """Return whether the value of a setting of that name must not be shown."""
+    return _SECRET.search(setting.lower()) is not None
+
+
+def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
+    """Return the text with `***` for every secret of these settings that it quotes.
+
+    Args:
+        text: A message of librdkafka, which quotes values that it refuses.
+        settings: The settings that librdkafka was given.
+    """
+    for name, value in settings.items():
+        if value and is_secret(name):
+            text = text.replace(value, _HIDDEN)
+    return text
+
+
+@attrs.frozen
+class Subscription:
+    """One of the three ways to say what is read; the fields of the other two are empty.
+
+    Args:
+        topics: The names of topics; of `subscribe`.
+        pattern: A regular expression that the whole name of a topic matches; of `subscribePattern`.
+        partitions: Single partitions; of `assign`.
+    """
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[Partition, ...] = ()
+
+    def chosen(self, there: Mapping[str, Iterable[int]]) -> list[Partition]:
+        """Return the partitions to read, sorted.
+
+        Args:
+            there: The partitions of every topic that exists.
+
+        Raises:
+            BrokerError: A topic or partition that is named does not exist.
+        """
+        every = {(topic, number) for topic, numbers in there.items() for number in numbers}
+        if self.pattern is not None:
+            fits = re.compile(self.pattern).fullmatch
+            return sorted(each for each in every if fits(each[0]))
+        if self.partitions:
+            missing = [f"{topic}/{number}" for topic, number in {*self.partitions} - every]
+            chosen = set(self.partitions)
+        else:
+            missing = sorted(set(self.topics) - set(there))
+            chosen = {each for each in every if each[0] in self.topics}
+        if missing:
+            msg = (
+                f"what is subscribed to must be there, got no {', '.join(sorted(missing))} from the brokers; "
+                "create the topic, or see that this user may describe it"
+            )
+            raise BrokerError(msg)
+        return sorted(chosen)
+
+
+def subscription_of(given: Mapping[str, str]) -> Subscription:
+    """Read the subscription from the options.
+
+    Raises:
+        DeclarationValueError: Not exactly one of the three options is given, or it cannot be read.
+    """
+    names = [name for name in SUBSCRIPTIONS if name in given]
+    if len(names) != 1:
+        msg = f"exactly one of the options subscribe, subscribePattern and assign is needed, got {names or 'none'}"
+        raise DeclarationValueError(msg)
+    (name,) = names
+    value = given[name].strip()
+    if name == "assign":
+        return Subscription(partitions=_assigned(value))
+    if name == "subscribePattern":
+        return Subscription(pattern=_pattern(value))
+    topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
+    if not topics:
+        msg = f"the option subscribe must name topics, separated by commas, got {shown(value)}"
+        raise DeclarationValueError(msg)
+    return Subscription(topics=topics)
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        msg = f"the option subscribePattern must be a regular expression of Python, got {shown(value)}: {error}"
+        raise DeclarationValueError(msg) from error
+    return value
+
+
+def _assigned(value: str) -> tuple[Partition, ...]:
+    try:
+        found = tuple(
+            (topic, int(number))
+            for topic, numbers in json.loads(value).items()
+            for number in numbers
+        )
+    except (ValueError, AttributeError, TypeError) as error:
+        found = ()
+        cause: Exception | None = error
+    else:
+        cause = None
+    if not found:
+        msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {shown(value)}'
+        raise DeclarationValueError(msg) from cause
+    return found
+
+
+OWN: Final = "pyflinklike."
+"""The prefix of options of the data source itself, as in `pyflinklike.failOnDataLoss`."""
+_OF_READERS: Final = ("failOnDataLoss", "maxOffsetsPerTrigger", "kafkaConsumer.pollTimeoutMs")
+_OF_WRITERS: Final = ("recordIds",)
+# Flink's connector sets these itself, or they have no meaning here.
+_OVERRIDDEN: Final = frozenset(
+    {
+        "key.deserializer",
+        "value.deserializer",
+        "key.serializer",
+        "value.serializer",
+        "auto.offset.reset",
+        "client.id.prefix",
+        "partition.discovery.interval.ms",
+        "commit.offsets.on.checkpoint",
+        "register.consumer.metrics",
+        "flink.disable-metrics",
+    }
+)
+
+
+def checked_property(key: Any, value: Any) -> tuple[str, str]:
+    """Check a property, whose name and value must be text, and return both.
+
+    Raises:
+        DeclarationTypeError: The name or the value is no text.
+    """
+    if not isinstance(key, str) or not isinstance(value, str):
+        msg = f"a property has a name and a value of text, got {shown(key)} and {shown(value)}; give for example 'group.id', 'counts'"
+        raise DeclarationTypeError(msg)
+    return key, value
+
+
+def as_options(properties: Mapping[str, str], *, is_reader: bool) -> dict[str, str]:
+    """Return properties as options of the data source.
+
+    Args:
+        properties: The values by name.
+        is_reader: True for the properties of a source, False for those of a sink.
+
+    Raises:
+        DeclarationValueError: A property with our prefix is not known.
+    """
+    options = {}
+    for name, value in properties.items():
+        if name.startswith(OWN):
+            options[_own(name, is_reader=is_reader)] = value
+        elif name not in _OVERRIDDEN:
+            options[f"{PREFIX}{name}"] = value
+    return options
+
+
+def _own(name: str, *, is_reader: bool) -> str:
+    known = _OF_READERS if is_reader else _OF_WRITERS
+    option = name[len(OWN) :]
+    if option not in known:
+        names = ", ".join(f"{OWN}{each}" for each in known)
+        msg = f"properties of ours are {names}, got {name!r}; check its name"
+        raise DeclarationValueError(msg)
+    return option

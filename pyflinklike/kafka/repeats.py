@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, ValueStateDescriptor
-from pyflinklike.clock import DurationLike
+from pyflinklike.engine.clock import DurationLike
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.record_ids import HEADER
+from pyflinklike.kafka.messages import HEADER
 from pyflinklike.spark import key_by
 
 __all__ = ["drop_repeats"]

@@ -16,18 +16,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyflinklike.errors import HostError
-from pyflinklike.kafka.bounds import resolved
-from pyflinklike.kafka.cluster import Cluster, Topics
-from pyflinklike.kafka.fetching import fetch
-from pyflinklike.kafka.losses import (
+from pyflinklike.kafka.cluster import Cluster, Topics, resolved
+from pyflinklike.kafka.fetch import (
+    fetch,
     refuse_new_topics,
     refuse_step_back,
     report_gone,
     report_loss,
 )
-from pyflinklike.kafka.offsets import Offsets, Partition
+from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition, limited, split
 from pyflinklike.kafka.options import ReaderOptions
-from pyflinklike.kafka.ranges import OffsetRange, limited, split
 
 try:
     from pyspark.sql.streaming.datasource import (

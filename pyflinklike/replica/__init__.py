@@ -5,21 +5,21 @@ A host gives the logs that an operator keeps after a micro-batch, and later writ
 replica decodes a key group when it is asked for, as a worker would, and never changes it.
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.replica.counters import ReplicaMetrics
-from pyflinklike.replica.opening import open_state
-from pyflinklike.replica.position import Position
-from pyflinklike.replica.queryable import QueryableState
-from pyflinklike.replica.state_reader import StateReader
-from pyflinklike.replica.states import ReadOnlyState
-from pyflinklike.replica.stores import (
+from pyflinklike.engine.doors import pin
+from pyflinklike.replica.decoded_groups import ReplicaMetrics
+from pyflinklike.replica.image import Position
+from pyflinklike.replica.queryable_state import QueryableState, open_state
+from pyflinklike.replica.read_only_states import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
+    ReadOnlyState,
     ReadOnlyStore,
+    ReadOnlyTimers,
     ReadOnlyVersionedStore,
     ReadOnlyWindowStore,
+    StateReader,
+    Timer,
 )
-from pyflinklike.replica.timers import ReadOnlyTimers, Timer
 
 __all__ = [
     "Position",

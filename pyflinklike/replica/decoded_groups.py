@@ -4,42 +4,47 @@
 This is a worker that never commits: it has the same log, nonce rule, backend, states and stores.
 Several images may be read in turn.  A decoded key group is cached under its nonce, so images share
 it if it did not change between them.
+
+Tables that drop writes, beneath the TTL and stores that write when they are read.
+
+A read by a function removes expired entries, renews a stamp, counts as a use.  The next read of a
+replica must not see any of that: a replica stands still between two micro-batches of the query.
+
+The numbers that a replica counts of itself.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.heap.warm import WarmGroups
-from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.log.entries import encode_batch
-from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.segments import Section
-from pyflinklike.log.stored_entries import read_batch
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.replay.codes import codes_of
-from pyflinklike.replay.described import owner_of
-from pyflinklike.replay.table import StoredTable
-from pyflinklike.replica.counters import ReplicaMetrics
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.inspection.state_infos import owner_of
+from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of
+from pyflinklike.engine.log.entry_codec import encode_batch, read_batch
+from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Section
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.keyed_operator import CurrentGroup
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
+from pyflinklike.engine.state.state_assembly import Assembled
+from pyflinklike.engine.state.table import Entry, Table, Tables, TableSpec
+from pyflinklike.engine.state.timer_agenda import timers_table
+from pyflinklike.engine.types import TypeInformation
 from pyflinklike.replica.image import GroupLog, Image
-from pyflinklike.replica.tables import UnwrittenTables
-from pyflinklike.runtime.current_group import CurrentGroup
-from pyflinklike.state.agenda import timers_table
-from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
-from pyflinklike.stores.base import StateStore
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.types import TypeInformation
+from pyflinklike.stores.state_store import StateStore, StoreContext
 
-__all__ = ["DecodedGroups"]
+__all__ = ["DecodedGroups", "ReplicaMetrics", "UnwrittenTables"]
+
 
 T = TypeVar("T")
 LOG = logging.getLogger("pyflinklike.replica")
@@ -262,3 +267,117 @@ class _NoCleanup:
 
     def drop_expired(self) -> None:
         """Do nothing: a replica deletes no entries."""
+
+
+class UnwrittenTables:
+    """The tables of an operator, which drop writes."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self.current: CurrentKey = tables.current
+        self.is_persistent: bool = tables.is_persistent
+        self.takes_writes = False
+        """Whether writes are taken now: while a store arranges the layout that its reads need."""
+
+    def table(self, spec: TableSpec) -> UnwrittenTable:
+        """Make the table of a state."""
+        return UnwrittenTable(self._tables.table(spec), self)
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Let the tables take writes within the context."""
+        self.takes_writes = True
+        try:
+            yield
+        finally:
+            self.takes_writes = False
+
+
+class UnwrittenTable:
+    """A `Table` that drops writes; over an `OrderedTable` it is one, too.
+
+    Args:
+        table: The backend's table, which is read.
+        tables: Know whether writes are taken now.
+    """
+
+    def __init__(self, table: Table, tables: UnwrittenTables) -> None:
+        self.spec = table.spec
+        self._table = table
+        self._tables = tables
+        # Reads go straight to the table.
+        self.get, self.multi_get = table.get, table.multi_get
+        self.items, self.elements, self.is_empty = table.items, table.elements, table.is_empty
+        self.scan, self.count = table.scan, table.count
+        if self.spec.ordered:
+            self.range = table.range  # type: ignore[attr-defined]
+
+    def put(self, user_key: Any, entry: Entry) -> None:
+        """Do nothing, except while a store arranges the layout."""
+        if self._tables.takes_writes:
+            self._table.put(user_key, entry)
+
+    def delete(self, user_key: Any) -> None:
+        """Do nothing, except while a store arranges the layout."""
+        if self._tables.takes_writes:
+            self._table.delete(user_key)
+
+    def append(self, entry: Entry) -> None:
+        """Do nothing."""
+
+    def clear(self) -> None:
+        """Do nothing."""
+
+    def multi_put(self, items: Iterable[tuple[Any, Entry]]) -> None:
+        """Do nothing."""
+
+    def sweep(
+        self,
+        count: int,  # noqa: ARG002
+        is_dead: Callable[[Entry], bool],  # noqa: ARG002
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,  # noqa: ARG002
+    ) -> int:
+        """Do nothing."""
+        return 0
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:  # noqa: ARG002
+        """Do nothing."""
+        return 0
+
+
+@attrs.define
+class ReplicaMetrics:
+    """Sums since the replica was opened.
+
+    Args:
+        refreshes: Looks for newer micro-batches.
+        failed_refreshes: Looks that ended in an error.
+        batches: Micro-batches that the replica has come to, the first included.
+        reopens: Times that everything was read anew, because later writes could not be followed.
+        stored_bytes: Size in bytes of the logs that the replica holds, as they are stored.
+        key_groups: Loads of a key group for a read.
+        warm_loads: Loads of a group that was decoded already.
+        caught_up_loads: Loads that decoded only the newer part of a log.
+        cold_loads: Loads that decoded a whole log.
+        repeated_loads: Cold loads of a group that was decoded before and had not changed:
+            `cache_bytes` had no room for it.
+        key_loads: Repeated loads that decoded only one key, for one read.
+        decoded_bytes: Upper bound of the memory of all decoded groups, in bytes.
+        compactions: Always 0, since a replica writes no log.
+        segment_bytes: Always 0, for the same reason.
+    """
+
+    refreshes: int = 0
+    failed_refreshes: int = 0
+    batches: int = 0
+    reopens: int = 0
+    stored_bytes: int = 0
+    key_groups: int = 0
+    warm_loads: int = 0
+    caught_up_loads: int = 0
+    cold_loads: int = 0
+    repeated_loads: int = 0
+    key_loads: int = 0
+    decoded_bytes: int = 0
+    compactions: int = attrs.field(default=0, repr=False)
+    segment_bytes: int = attrs.field(default=0, repr=False)

@@ -3,24 +3,61 @@
 
 An image never changes.  The next one is made of it and of later writes, and shares with it every key
 group that did not change.
+
+The micro-batch that a replica has come to.
+
+The protocol of what gives a replica its images.
+
+The share of an operator's state that a replica holds: all, some keys, or some key groups.
+
+The image of a later micro-batch, made of an earlier one and the writes in between.
+
+The writes that a host's store has noted are applied in their order, to copies of the key groups that
+they change.  That holds for a compaction, too: its commit writes its own segments first, then
+removes all, then writes the snapshot.
+
+The nonces prove that the result is the state from which the operator went on: new segments of a log
+must follow the former ones, or begin anew, and each key group must agree with the roll.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from pyflinklike.errors import CorruptStateError, StateAccessError
-from pyflinklike.log.checkpoint_logs import check_groups, check_head, record_and_roll
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.storage import HEAD_AT, Head
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replica.held import ALL, Held
-from pyflinklike.replica.position import Position
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.log.checkpoint_logs import check_groups, check_head, record_and_roll
+from pyflinklike.engine.log.log_storage import HEAD_AT, Head
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segment_chain import chained, read_one
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    StateAccessError,
+)
 
-__all__ = ["GroupLog", "Image", "checked", "group_log", "image_of"]
+__all__ = [
+    "ALL",
+    "GroupLog",
+    "Held",
+    "Image",
+    "Part",
+    "Position",
+    "Route",
+    "Source",
+    "Write",
+    "checked",
+    "followed",
+    "group_log",
+    "image_of",
+]
 
 
 @attrs.frozen
@@ -58,6 +95,50 @@ class GroupLog:
 
 def _unwritten() -> StateAccessError:
     return StateAccessError("a replica is read only, got a write to its log; write to the stream")
+
+
+@attrs.frozen
+class Held:
+    """The key groups and keys that a replica holds.
+
+    Args:
+        groups: Numbers of key groups; None for all.
+        keys: Keys as they are stored; None for all keys of these groups.
+    """
+
+    groups: frozenset[int] | None = None
+    keys: frozenset[Hashable] | None = attrs.field(default=None, repr=False)
+
+    def has_group(self, index: int) -> bool:
+        """Return whether a key group is held."""
+        return self.groups is None or index in self.groups
+
+    def has_key(self, frozen: Hashable) -> bool:
+        """Return whether a key may be asked for, if its key group is held."""
+        return self.keys is None or frozen in self.keys
+
+    def check(self, key: Any, frozen: Hashable, index: int) -> None:
+        """Check that a key is held.
+
+        Args:
+            key: The key in the user's form, for messages.
+            frozen: The key as it is stored.
+            index: The key group of the key.
+
+        Raises:
+            StateAccessError: The key is not held.
+        """
+        if not self.has_key(frozen):
+            msg = f"a replica that was opened with keys= is asked for these, got {shown(key)}"
+            raise StateAccessError(f"{msg}; open one with this key, or without keys=")
+        if not self.has_group(index):
+            msg = f"a replica that was opened with key_groups= holds {_some(self.groups)}"
+            raise StateAccessError(
+                f"{msg}, got {shown(key)} of key group {index}; open one with it, or with all"
+            )
+
+
+ALL = Held()
 
 
 @attrs.frozen
@@ -158,3 +239,207 @@ def group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
         msg = f"{where}: the log must be whole, got no segments {missing}; go back to a checkpoint"
         raise CorruptStateError(msg)
     return GroupLog(head, blobs)
+
+
+@attrs.frozen(order=True)
+class Position:
+    """The micro-batch after which an answer holds; a later batch is greater.
+
+    Args:
+        batch_id: The number of the micro-batch; -1 for a savepoint that was made without one.
+        watermark: The operator's watermark in that batch, in ms; None before the first.
+        committed_at: The time in ms of the batch's commit, or of the savepoint.
+        now: Returns the time in ms.
+    """
+
+    batch_id: int
+    watermark: int | None = attrs.field(order=False)
+    committed_at: int = attrs.field(order=False)
+    now: Callable[[], int] = attrs.field(default=wall_clock, eq=False, order=False, repr=False)
+
+    @property
+    def age(self) -> int:
+        """The time since the commit, in ms."""
+        return self.now() - self.committed_at
+
+
+class Source(Protocol):
+    """Reads the stored state of one operator from a host."""
+
+    def latest(self) -> Image:
+        """Read the image of the last committed micro-batch.
+
+        Raises:
+            HostError: The host cannot read it.
+            CorruptStateError: The stored state is damaged.
+        """
+
+    def after(self, image: Image) -> Image | None:
+        """Make the image of the last micro-batch from an earlier image; None if that is the last.
+
+        Raises:
+            HostError: The host cannot read the writes since the image, or no longer has them.
+            CorruptStateError: The writes do not follow the image.
+        """
+
+    def key_type(self, record: OperatorRecord) -> TypeInformation:
+        """Return the type of an operator's keys, in the form that its function sees."""
+
+    def route(self, record: OperatorRecord) -> Route:
+        """Return the function that finds the keys of an operator."""
+
+
+Route = Callable[[Any], tuple[Any, int]]
+"""Returns, for a key in the user's form, the key as it is stored, and its key group.
+
+It raises a `StateValueError` if the key is no value of the key columns."""
+
+
+@attrs.frozen
+class Part:
+    """The share that a user asks `open_state` for.
+
+    Args:
+        keys: Keys in the user's form, tuples if there are several key columns; None for all.
+        groups: Numbers of key groups; None for all.
+    """
+
+    keys: tuple[Any, ...] | None = None
+    groups: frozenset[int] | None = None
+
+    @classmethod
+    def of(cls, keys: Iterable[Any] | None, key_groups: Iterable[int] | None) -> Part:
+        """Check the arguments of a user, and make a part of them.
+
+        Raises:
+            DeclarationTypeError: An argument is no list of keys, or no list of numbers.
+            DeclarationValueError: Both are given, one is empty, or a number is negative.
+        """
+        if keys is not None and key_groups is not None:
+            msg = "a replica holds some keys or some key groups, got keys= and key_groups="
+            raise DeclarationValueError(f"{msg}; leave one out")
+        if isinstance(keys, (str, bytes)) or not isinstance(keys, (Iterable, type(None))):
+            msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+            raise DeclarationTypeError(msg)
+        wanted = None if keys is None else tuple(keys)
+        groups = None if key_groups is None else _groups(key_groups)
+        for name, given in (("keys", wanted), ("key_groups", groups)):
+            if given is not None and not given:
+                msg = f"{name} must name what the replica shall hold, got nothing"
+                raise DeclarationValueError(f"{msg}; leave it out for all")
+        return cls(wanted, groups)
+
+    def held(self, route: Route, max_parallelism: int) -> Held:
+        """Return this share for one operator.
+
+        Args:
+            route: Finds stored keys and their key groups.
+            max_parallelism: The number of the operator's key groups.
+
+        Raises:
+            StateValueError: A key is no value of the key columns.
+            DeclarationValueError: There is no such key group.
+        """
+        if self.keys is not None:
+            places = [route(key) for key in self.keys]
+            keys = frozenset(frozen for frozen, _ in places)
+            return Held(frozenset(index for _, index in places), keys)
+        beyond = sorted(each for each in self.groups or () if each >= max_parallelism)
+        if beyond:
+            msg = f"key_groups must be from 0 to {max_parallelism - 1}, got {beyond}"
+            raise DeclarationValueError(f"{msg}; max_parallelism is {max_parallelism}")
+        return ALL if self.groups is None else Held(self.groups)
+
+
+def _groups(given: Any) -> frozenset[int]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        msg = f"key_groups takes a list of numbers, got {shown(given)}"
+        raise DeclarationTypeError(f"{msg}; write key_groups=[...]")
+    found = list(given)
+    for each in found:
+        if not is_int(each):
+            msg = f"key_groups takes a list of numbers, got {shown(each)} in it; give ints"
+            raise DeclarationTypeError(msg)
+        if each < 0:
+            msg = f"key_groups takes numbers from 0 on, got {each}; leave it out for all"
+            raise DeclarationValueError(msg)
+    return frozenset(found)
+
+
+def _some(groups: frozenset[int] | None) -> str:
+    named = sorted(groups or ())
+    return f"key groups {named[:10]}" + (f" and {len(named) - 10} more" if named[10:] else "")
+
+
+class Write(NamedTuple):
+    """One write to the stored logs of an operator.
+
+    Args:
+        key_group: The number of the key group; None for the record and the roll.
+        sequence: The number under which the blob is stored.
+        blob: The stored bytes; None for a removal.
+    """
+
+    key_group: int | None
+    sequence: int
+    blob: bytes | None
+
+
+def followed(
+    image: Image, writes: Iterable[Write], position: Position, clock: BatchClock, where: str
+) -> Image:
+    """Make the image after some writes.
+
+    Args:
+        image: The image before the writes.
+        writes: All writes since, in order within a key group.
+        position: The micro-batch of the result.
+        clock: The times of that micro-batch.
+        where: Names the result in messages.
+
+    Raises:
+        CorruptStateError: The writes do not follow the image, or some are missing: then the caller
+            has to read everything anew.
+    """
+    changed: dict[int | None, dict[int, bytes]] = {}
+    for write in writes:
+        # A replica of a part must not come to hold other key groups.
+        if write.key_group is not None and not image.held.has_group(write.key_group):
+            continue
+        blobs = changed.get(write.key_group)
+        if blobs is None:
+            blobs = changed[write.key_group] = _copy(image, write.key_group)
+        if write.blob is None:
+            blobs.pop(write.sequence, None)
+        else:
+            blobs[write.sequence] = write.blob
+    called = changed.pop(None, image.called)
+    logs = dict(image.groups)
+    for index, blobs in changed.items():
+        assert index is not None
+        place = f"{where}, key group {index}"
+        logs[index] = _next(image.groups.get(index), blobs, place)
+    return checked(position, clock, logs, called, where, image.operator_id, image.held)
+
+
+def _copy(image: Image, index: int | None) -> dict[int, bytes]:
+    if index is None:
+        return dict(image.called)
+    return dict(image.groups[index].blobs) if index in image.groups else {}
+
+
+def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> GroupLog:
+    log = group_log(blobs, where)
+    head = log.head
+    first, parent = head.first_sequence, b""
+    if former is not None and former.head.nonce:
+        after = former.head.next_sequence
+        if head.nonce == former.head.nonce:
+            first, parent = head.next_sequence, head.nonce  # the batch noted only new times
+        elif head.first_sequence < after < head.next_sequence and (
+            read_one(blobs.get, after, where).parent == former.head.nonce
+        ):
+            first, parent = after, former.head.nonce
+    for _ in chained(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
+        pass
+    return log

@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`QueryableState`: a replica of a query's state, which follows the query's micro-batches."""
+"""`QueryableState`: a replica of a query's state, which follows the query's micro-batches.
+
+`open_state` without Spark: the states and stores of a savepoint, with their own semantics.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 import attrs
 
-from pyflinklike.clock import DurationLike, wall_clock
+from pyflinklike.engine.clock import DurationLike, wall_clock
 from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
-from pyflinklike.replica.bounds import Bounds
-from pyflinklike.replica.counters import ReplicaMetrics
-from pyflinklike.replica.groups import DecodedGroups
-from pyflinklike.replica.image import Image
-from pyflinklike.replica.settings import Settings
-from pyflinklike.replica.source import Source
-from pyflinklike.replica.state_reader import StateReader
+from pyflinklike.replica.decoded_groups import DecodedGroups, ReplicaMetrics
+from pyflinklike.replica.image import Image, Source
+from pyflinklike.replica.read_only_states import StateReader
+from pyflinklike.replica.savepoint_source import SavepointSource
+from pyflinklike.replica.settings import CACHE_BYTES, Bounds, Settings
 from pyflinklike.replica.version import OpenStates, Version
+from pyflinklike.savepoints.savepoint_directory import open_savepoint
 
-__all__ = ["QueryableState"]
+__all__ = ["QueryableState", "open_state"]
+
 
 LOG = logging.getLogger("pyflinklike.replica")
 
@@ -210,3 +214,38 @@ class QueryableState(StateReader):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def open_state(
+    savepoint: str | os.PathLike[str],
+    *,
+    states: Iterable[str] | None = None,
+    operator: str | None = None,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
+
+    A savepoint stays at its micro-batch; `pyflinklike.spark.open_state` follows a running query.
+
+    Args:
+        savepoint: The directory, or its address (such as `s3://...`).
+        states: Names of the states and stores that will be asked for; by default all.
+        operator: Uid of the operator; may be left out if there is only one.
+        clock: The time by which processing-time TTL expires: "batch", the time of the savepoint's
+            micro-batch (without a batch nothing has expired), or "wall", the machine's clock.
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
+        cache_bytes: The most bytes that may stay decoded.
+
+    Raises:
+        CorruptStateError: There is no savepoint at that place, or it is damaged.
+        UnknownStateError: There is no such state or operator.
+        DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, None, None, 0, *options)
+    source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
+    return QueryableState(source, settings)

@@ -14,23 +14,20 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segment_chain import divided
+from pyflinklike.engine.log.segments import SEGMENT_BYTES, Section
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import StateValueError
-from pyflinklike.log.chain import divided
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.segments import SEGMENT_BYTES, Section
-from pyflinklike.log.storage import Head
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replica.held import Route
-from pyflinklike.replica.image import GroupLog, Image
-from pyflinklike.replica.position import Position
-from pyflinklike.savepoints.directory import SavepointDirectory
-from pyflinklike.savepoints.stored_rows import sections_of_rows
-from pyflinklike.savepoints.stored_timers import sections_of_timers
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.signature import type_of
+from pyflinklike.replica.image import GroupLog, Image, Position, Route
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of_timers
 
 __all__ = ["SavepointSource"]
 

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of `open_state`, checked."""
+"""The settings of `open_state`, checked.
+
+The choice of the version that answers: the present one, or a newer one after a wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
-from pyflinklike.checks import is_int
-from pyflinklike.clock import DurationLike
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.replay.described import StateInfo, state_of
-from pyflinklike.replica.bounds import to_length
-from pyflinklike.shown import shown
-from pyflinklike.types.pickle_switch import pickle_allowed
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    StaleStateError,
+)
+from pyflinklike.replica.version import Version
 
-__all__ = ["CACHE_BYTES", "Settings"]
+__all__ = ["CACHE_BYTES", "Bounds", "Settings", "to_length"]
+
 
 CACHE_BYTES = 256 * 1024 * 1024
 _CLOCKS = ("batch", "wall")
@@ -95,3 +104,100 @@ class Settings:
         known = list(infos)
         for name in sorted(self.states or ()):
             state_of(known, name, where)
+
+
+_POLL_MS = 50
+
+
+def to_length(length: DurationLike, what: str) -> int:
+    """Return a length of time in ms.
+
+    Raises:
+        DeclarationTypeError: The argument is no length of time.
+        DeclarationValueError: The length is negative.
+    """
+    found = to_milliseconds(length, what)
+    if found < 0:
+        msg = f"{what} must not be negative, got {shown(length)}; give 0 or more"
+        raise DeclarationValueError(msg)
+    return found
+
+
+@attrs.frozen
+class Bounds:
+    """Picks a version that is as new as a call asks for.
+
+    Args:
+        version: Returns the present version.
+        refresh: Looks for a newer version.
+        wait: Waits for a number of ms, or less if the replica is closed.
+        now: Returns the time in ms.
+        max_age: The default of `pick`, in ms; None for any age.
+        timeout: The default of `pick`, in ms.
+    """
+
+    version: Callable[[], Version]
+    refresh: Callable[[], object]
+    wait: Callable[[int], object]
+    now: Callable[[], int]
+    max_age: int | None
+    timeout: int
+
+    def pick(
+        self,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Version:
+        """Return the version that answers.
+
+        Raises:
+            StaleStateError: No version is new enough within the timeout.
+            DeclarationTypeError, DeclarationValueError: A bound has a wrong type or value.
+        """
+        age = self.max_age if max_age is None else to_length(max_age, "max_age")
+        found = self.version()
+        if age is not None and self.now() - found.checked_at > age:
+            found = self._checked(age)
+        if at_least_batch is None:
+            return found
+        if not is_int(at_least_batch):
+            msg = f"at_least_batch takes the number of a batch, got {shown(at_least_batch)}"
+            raise DeclarationTypeError(f"{msg}; give an int")
+        if found.image.position.batch_id >= at_least_batch:
+            return found
+        patience = self.timeout if timeout is None else to_length(timeout, "timeout")
+        return self._at_least(at_least_batch, patience)
+
+    def _checked(self, age: int) -> Version:
+        try:
+            self.refresh()
+        except PyflinklikeError as error:
+            found = self.version()
+            if self.now() - found.checked_at <= age:
+                return found
+            msg = (
+                f"an answer must be no older than {age} ms, got {found.image.position}, of which "
+                f"it is not known whether it is the last ({shown_message(error)})"
+            )
+            raise StaleStateError(f"{msg}; allow more, or mend that") from error
+        return self.version()
+
+    def _at_least(self, batch_id: int, patience: int) -> Version:
+        end = self.now() + patience
+        while True:
+            cause = None
+            try:
+                self.refresh()
+            except PyflinklikeError as error:
+                cause = error
+            found = self.version()
+            if found.image.position.batch_id >= batch_id:
+                return found
+            left = end - self.now()
+            if left <= 0:
+                msg = f"an answer must be of batch {batch_id} or later, got {found.image.position}"
+                raise StaleStateError(
+                    f"{msg} after {patience} ms; wait longer, or see whether the query runs"
+                ) from cause
+            self.wait(min(left, _POLL_MS))

@@ -9,32 +9,31 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.clock import TimeDomain
-from pyflinklike.replay.described import (
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.state_infos import (
     StateInfo,
     described,
     descriptor_of,
     state_of,
     timers_of,
 )
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replica.groups import DecodedGroups
-from pyflinklike.replica.held import Route
-from pyflinklike.replica.image import Image
-from pyflinklike.state.agenda import timers_spec
-from pyflinklike.state.assembly import assemble
-from pyflinklike.state.current_key import GROUP_KEY, NO_NAMESPACE
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_NAMESPACE
+from pyflinklike.engine.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import Table
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.stores.base import StateStore
-from pyflinklike.types import TypeInformation, Types
-from pyflinklike.types.signature import type_of
+from pyflinklike.engine.state.state_assembly import assemble
+from pyflinklike.engine.state.table import Table
+from pyflinklike.engine.state.timer_agenda import timers_spec
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.replica.decoded_groups import DecodedGroups
+from pyflinklike.replica.image import Image, Route
+from pyflinklike.stores.state_store import StateStore
 
 __all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
 

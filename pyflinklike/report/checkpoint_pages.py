@@ -1,29 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a checkpoint: its contents, its sizes, its growth, and what comes next."""
+"""The report of a checkpoint: its contents, its sizes, its growth, and what comes next.
+
+The contents of a checkpoint: keys, expiry and timers, from one pass over each operator.
+
+The growth of an operator's log: the heads of its key groups after each batch, in two reads.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.replay.values import timestamps
-from pyflinklike.report.charts import bars, flat_bars, stacked
-from pyflinklike.report.contents import Contents
-from pyflinklike.report.growth import first_batches, growth_of
-from pyflinklike.report.page import Picture, Report, opened_for_writing, size_in_words
-from pyflinklike.spark.checking import check_checkpoint
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
-from pyflinklike.spark.reading.sources import refusing
-from pyflinklike.spark.reading.states import Location, sized
+from pyflinklike.engine.inspection.column_values import BatchClock, timestamps
+from pyflinklike.engine.inspection.state_summaries import BUCKETS, SummaryReader, WrittenKeys
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.report.page import (
+    Picture,
+    Report,
+    bars,
+    flat_bars,
+    opened_for_writing,
+    size_in_words,
+    stacked,
+)
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.read.checkpoint import (
+    CheckpointState,
+    change_feed,
+    checkpoint_states,
+    location_of,
+    operators_of,
+    partitions_of_batches,
+    refusing,
+    stored,
+)
+from pyflinklike.spark.read.checkpoint_check import check_checkpoint
+from pyflinklike.spark.read.group_job import frame_of_groups
+from pyflinklike.spark.read.state_changes import changes_up_to
+from pyflinklike.spark.read.state_frames import Location, sized
+from pyflinklike.spark.wire.key_groups import index_of
+from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
-__all__ = ["checkpoint_report"]
+__all__ = ["Contents", "checkpoint_report", "first_batches", "growth_of"]
+
 
 _BATCHES = 20
 
@@ -231,3 +258,186 @@ def _check(
     )
     note += "".join(f" Not checked: {each}." for each in checked.left_out)
     return Picture("check", "Check", note, ["part", "message"], rows)
+
+
+_KEYS = 15
+
+
+@attrs.frozen(slots=False)
+class Contents:
+    """The contents of operators after a batch.
+
+    Args:
+        operators: The operators, all after the same batch.
+        first_batches: For each operator the first batch whose changes count for the hottest keys.
+    """
+
+    operators: Sequence[CheckpointState]
+    first_batches: Sequence[int]
+
+    def largest_keys(self, by: str) -> list[dict[str, Any]]:
+        """Find the keys with the most entries or bytes.
+
+        Args:
+            by: "entries" or "bytes".
+        """
+        rows: list[dict[str, Any]] = []
+        for uid, summary in self._summaries.items():
+            keys = [row for row in summary if row["what"] == "key"]
+            keys.sort(key=lambda row: (-row[by], row["label"]))
+            rows += [
+                {
+                    "operator": uid,
+                    "key": row["label"],
+                    "entries": row["entries"],
+                    "bytes": row["bytes"],
+                }
+                for row in keys[:_KEYS]
+            ]
+        return rows
+
+    def keys(self) -> dict[str, int]:
+        """Count the keys that have entries, by the uid of the operator."""
+        return {
+            uid: sum(row["entries"] for row in summary if row["what"] == "keys")
+            for uid, summary in self._summaries.items()
+        }
+
+    def hottest_keys(self) -> list[dict[str, Any]]:
+        """Find the keys that were written in the most batches."""
+        rows: list[dict[str, Any]] = []
+        for each, first in zip(self.operators, self.first_batches):
+            if first > each.batch_id:
+                continue
+            written = changes_up_to(each, first, WrittenKeys(each.record))
+            counted = written.groupBy("key").agg(F.count("batch_id").alias("batches"))
+            hottest = counted.orderBy(F.desc("batches"), "key").limit(_KEYS).toArrow()
+            uid = each.record.identity.name
+            rows += [{"operator": uid, **row} for row in hottest.to_pylist()]
+        return rows
+
+    def expiry(self) -> list[dict[str, Any]]:
+        """Count the entries of states with a TTL by the time at which it ends."""
+        return self._by_time("expiry", "expired", ("state", "ends", "entries"))
+
+    def timers(self) -> list[dict[str, Any]]:
+        """Count the timers by how far they are ahead."""
+        return self._by_time("timers", "due", ("domain", "comes", "timers"))
+
+    def _by_time(self, what: str, past: str, names: tuple[str, str, str]) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for uid, summary in self._summaries.items():
+            counts: dict[tuple[str, str], int] = {}
+            for row in summary:
+                if row["what"] == what:
+                    at = row["of"], row["label"]
+                    counts[at] = counts.get(at, 0) + row["entries"]
+            rows += [
+                {"operator": uid, **dict(zip(names, (of, label, counts.get((of, label), 0))))}
+                for of in dict.fromkeys(each for each, _ in counts)
+                for label in (past, *BUCKETS)
+            ]
+        return rows
+
+    @functools.cached_property
+    def _summaries(self) -> dict[str, list[dict[str, Any]]]:
+        """The summaries of each operator's key groups, by its uid."""
+        found = {}
+        for each in self.operators:
+            reader = SummaryReader(each.record, self.clock, _KEYS)
+            found[each.record.identity.name] = frame_of_groups(each, reader).toArrow().to_pylist()
+        return found
+
+    @functools.cached_property
+    def clock(self) -> BatchClock:
+        """The times of the batch."""
+        return self.operators[0].clock()
+
+
+def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
+    """Find for each operator the first of the last batches whose changes Spark can tell.
+
+    Args:
+        found: The operators of a checkpoint after the last batch.
+        most: The greatest number of batches.
+
+    Returns:
+        The number of a batch for each operator; that of the next batch if Spark can tell none.
+    """
+    one = found[0]
+    rows = operators_of(one.spark, one.location, one.where)
+    kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
+    first = [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
+    # Spark's change feed does not reach beyond a batch that spread the state over other partitions.
+    partitions = partitions_of_batches(one)
+    changed = [at for at in partitions if at <= one.batch_id and _is_another(partitions, at)]
+    behind = max(changed, default=-1) + 1
+    return [max(each, behind) for each in first]
+
+
+def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
+    """Return whether a batch has another number of partitions than the batch before."""
+    return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
+
+
+def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
+    """Measure the bytes and entries in the log after each of the last batches.
+
+    Args:
+        state: The operator after the last batch.
+        first: The first batch; if it is greater than the last one, only the last one is measured.
+    """
+    first = min(first, state.batch_id)
+    before = stored(state.spark, state.location, state.operator_id, first, state.where)
+    heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
+    rows = [_row(state, first, heads, None)]
+    if first == state.batch_id:
+        return rows
+    feed = change_feed(
+        state.spark, state.location, state.operator_id, first + 1, state.batch_id, state.where
+    )
+    # A compaction deletes the head before it writes another one, in the same batch.
+    wanted = f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT} and change_type = 'update'"
+    changes = feed.where(wanted).select("batch_id", KEY_GROUP, "blob").toArrow()
+    by_batch: dict[int, list[dict[str, Any]]] = {}
+    for change in changes.to_pylist():
+        by_batch.setdefault(change["batch_id"], []).append(change)
+    for batch in range(first + 1, state.batch_id + 1):
+        now = _read(by_batch.get(batch, []), state)
+        compacted = sum(
+            index in heads and _began(heads[index]) != _began(head) for index, head in now.items()
+        )
+        heads = {**heads, **now}
+        rows.append(_row(state, batch, heads, compacted))
+    return rows
+
+
+def _began(head: Head) -> tuple[int, int]:
+    """Return where the log of a key group begins, which only a compaction changes."""
+    return head.first_sequence, head.compacted_at
+
+
+def _heads(table: Any, state: CheckpointState) -> dict[int, Head]:
+    return _read(table.to_pylist(), state)
+
+
+def _read(rows: Iterable[dict[str, Any]], state: CheckpointState) -> dict[int, Head]:
+    found = {}
+    for row in rows:
+        index = index_of(row[KEY_GROUP], state.max_parallelism)
+        found[index] = Head.from_bytes(row["blob"], f"{state.where}, key group {index}")
+    return found
+
+
+def _row(
+    state: CheckpointState, batch: int, heads: dict[int, Head], compacted: int | None
+) -> dict[str, Any]:
+    return {
+        "operator": state.record.identity.name,
+        "batch": batch,
+        "bytes": sum(head.log_bytes for head in heads.values()),
+        "entries": sum(head.log_entries for head in heads.values()),
+        "key_groups": len(heads),
+        "compacted": compacted,
+        "has_compacted": bool(compacted),
+    }

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a query's micro-batches, from its progress."""
+"""The report of a query's micro-batches, from its progress.
+
+The log of queries' progress in a file, since Spark forgets the progress with the query.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,20 @@ import datetime as dt
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.report.charts import lines, stacked
-from pyflinklike.report.page import Picture, Report, opened_for_writing
-from pyflinklike.report.progress_log import read_progress
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.spark.progress import metrics_of
+from pyflinklike.report.page import Picture, Report, lines, opened_for_writing, stacked
+from pyflinklike.spark.host.observed_metrics import metrics_of
 
-__all__ = ["query_report"]
+__all__ = ["ProgressLog", "query_report", "read_progress"]
+
 
 _PHASES = (
     *("latestOffset", "getBatch", "queryPlanning", "addBatch", "walCommit", "commitOffsets"),
@@ -216,3 +220,65 @@ def _finite(value: Any) -> float | None:
 
 def _instant(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+class ProgressLog(StreamingQueryListener):
+    """Appends the progress of each micro-batch to a file, as a line of JSON.
+
+    `spark.streams.addListener(ProgressLog("progress.jsonl"))` logs all queries of a session until
+    `removeListener`.  The file keeps its lines: a restarted query appends to them.
+
+    Args:
+        path: The file on the driver, which is created if it is not there.
+
+    Raises:
+        OSError: Nothing can be written there.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._lock = threading.Lock()
+        with self._path.open("a", encoding="utf-8"):
+            pass  # raises here rather than in Spark's thread, which would only log the error
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
+        """Ignore the event."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Append the progress of a micro-batch."""
+        line = json.dumps(json.loads(event.progress.json), separators=(",", ":"))
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Ignore the event."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Ignore the event."""
+
+
+def read_progress(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
+    """Read the file of a `ProgressLog`; a last line that was cut off is left out.
+
+    Raises:
+        DeclarationValueError: Another line is no progress of a query.
+        OSError: The file cannot be read.
+    """
+    lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
+    for number, line in enumerate(lines, 1):
+        try:
+            progress = _progress(line)
+        except (ValueError, TypeError) as error:
+            if number == len(lines) and not line.endswith("\n"):
+                return  # the driver ended while it wrote the line
+            msg = f"a progress log has a query's progress in each line, got {line[:80]!r} in line {number}"
+            raise DeclarationValueError(f"{msg}; write it with ProgressLog") from error
+        yield progress
+
+
+def _progress(line: str) -> Mapping[str, Any]:
+    progress = json.loads(line)
+    if "batchId" not in progress or "runId" not in progress:
+        raise ValueError(line)
+    found: Mapping[str, Any] = progress
+    return found

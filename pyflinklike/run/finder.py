@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from pyflinklike.common.missing import MISSING_MODULES
+from pyflinklike.common.missing_names import MISSING_MODULES
 from pyflinklike.errors import DeclarationError
 
 __all__ = ["install", "uninstall"]

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import attrs
 
+from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
-from pyflinklike.log.operator_record import OperatorRecord
 
 __all__ = ["MANIFEST", "TIMERS", "Manifest", "SavedFile", "SavedOperator", "SavedRows", "folder_of"]
 

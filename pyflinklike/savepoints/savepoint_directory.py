@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of a savepoint: a path, or an address that Arrow knows, such as s3://."""
+"""A savepoint for its reader: states as datasets, without Spark and without the program.
+
+The directory of a savepoint: a path, or an address that Arrow knows, such as s3://.
+
+Findings in a savepoint: its files against its manifest.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import html
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,11 +21,241 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.savepoints.manifest import MANIFEST, Manifest, SavedFile
-from pyflinklike.shown import shown
+from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.log_check import Checked, Finding
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Section, Segment
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+)
+from pyflinklike.savepoints.manifest import (
+    MANIFEST,
+    Manifest,
+    SavedFile,
+    SavedOperator,
+    SavedRows,
+    folder_of,
+)
+from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of_timers
 
-__all__ = ["Place", "place_of"]
+__all__ = [
+    "Place",
+    "SavepointDirectory",
+    "check_savepoint",
+    "open_savepoint",
+    "place_of",
+    "write_log",
+]
+
+
+@attrs.frozen
+class SavepointDirectory:
+    """An opened savepoint.
+
+    Args:
+        place: The directory that it is in.
+        manifest: Its description of itself.
+    """
+
+    place: Place
+    manifest: Manifest
+
+    def operators(self) -> list[str]:
+        """Return the uids of its operators."""
+        return [each.uid for each in self.manifest.operators]
+
+    def states(self, operator: str | None = None) -> StateInfos:
+        """Return the states and stores of one operator, or of all.
+
+        Args:
+            operator: Uid of the operator; None for all operators.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        if operator is None:
+            chosen: Sequence[SavedOperator] = self.manifest.operators
+        else:
+            chosen = [self.manifest.operator(operator, self.place.where)]
+        return StateInfos(
+            attrs.evolve(
+                info, entries=each.states[info.name].rows, bytes=_size(each.states[info.name])
+            )
+            for number, each in enumerate(chosen)
+            for info in described(each.record, number)
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.place.where)}</p>{self.states()._repr_html_()}"
+
+    def dataset(self, state: str, operator: str | None = None) -> Any:
+        """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
+
+        Its files are read once for their checksums.
+
+        Args:
+            state: Name of the state or store.
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such state or operator.
+            CorruptStateError: A file of the state is missing or was changed.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        rows = self.rows_of(found, state)
+        return self._dataset(found.states[state], rows.schema)
+
+    def timers(self, operator: str | None = None) -> Any:
+        """Return the timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
+
+        Its files are read once for their checksums.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            CorruptStateError: A file of the timers is missing or was changed.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        return self._dataset(found.timers, TimersReader(found.record, None).schema)
+
+    def rows_of(self, operator: SavedOperator, state: str) -> StateRows:
+        """Return the description of a state's rows.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        info = state_of(described(operator.record, 0), state, self.place.where)
+        return StateRows.of(operator.record, info, saved=True)
+
+    def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
+        from pyarrow import dataset  # it imports pandas where that is installed
+
+        if not saved.files:
+            return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
+        # A page may be damaged and still be decoded, and an old file may have fewer rows.
+        self.place.verify(saved.files)
+        paths = [self.place.path(each.path) for each in saved.files]
+        return dataset.dataset(
+            paths, schema=schema, format="parquet", filesystem=self.place.filesystem
+        )
+
+    def verify(self) -> None:
+        """Compare every file with its checksum in the manifest.
+
+        Raises:
+            CorruptStateError: A file is missing or was changed.
+        """
+        self.place.verify(
+            each
+            for operator in self.manifest.operators
+            for saved in (*operator.states.values(), operator.timers)
+            for each in saved.files
+        )
+
+    def segment(self, operator: str | None = None) -> Segment:
+        """Return all state of an operator as one snapshot, such as a harness restores.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            CorruptStateError: A file is missing or was changed.
+            StateValueError: A value does not fit its type.
+            IncompatibleStateError: A key does not fit its type.
+        """
+        found = self.manifest.operator(operator, self.place.where)
+        snapshot = Segment(os.urandom(16), b"")
+        for section in self._sections(found):
+            table_id = next(
+                (at for at, each in snapshot.declarations.items() if each == section.declaration),
+                len(snapshot.declarations),
+            )
+            snapshot.declarations[table_id] = section.declaration
+            snapshot.sections.append((table_id, section.payload))
+        return snapshot
+
+    def _sections(self, operator: SavedOperator) -> Iterator[Section]:
+        for name in operator.states:
+            rows = self.rows_of(operator, name)
+            yield from sections_of_rows(rows, self.dataset(name, operator.uid).to_table())
+        yield from sections_of_timers(operator.record, self.timers(operator.uid).to_table())
+
+
+def _size(saved: SavedRows) -> int:
+    return sum(each.bytes for each in saved.files)
+
+
+def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
+    """Open a savepoint that `take_savepoint` or a harness has written, without Spark or Java.
+
+    Args:
+        path: Path of the directory, or its address (such as `s3://...`).
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path is none.
+        CorruptStateError: There is no savepoint, or its manifest is damaged.
+    """
+    place = place_of(path)
+    return SavepointDirectory(place, place.manifest())
+
+
+def write_log(
+    place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
+) -> None:
+    """Write all state of one key group, such as a harness has, as a savepoint.
+
+    Args:
+        place: An empty directory, or one that does not exist yet.
+        record: Record of the operator.
+        log: Log of the key group.
+        library: Version of pyflinklike.
+        taken_at: Time of now, in ms.
+    """
+    states = {info.name: _written(place, record, log, info) for info in described(record, 0)}
+    reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
+    timers = [each for each in reader.read(0, log, place.where) if each.num_rows]
+    domains = {
+        domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
+        for domain in ("event_time", "processing_time")
+    }
+    operator = SavedOperator(record, states, _write(place, folder, timers), domains)
+    # Last of all: a directory without a manifest is no savepoint.
+    place.finish(Manifest(library, taken_at, (operator,)))
+
+
+def _written(
+    place: Place, record: OperatorRecord, log: list[Segment], info: StateInfo
+) -> SavedRows:
+    reader = StateReader(StateRows.of(record, info, saved=True), None)
+    tables = [each for each in reader.read(0, log, place.where) if each.num_rows]
+    return _write(place, folder_of(record.identity.name, info.name), tables)
+
+
+def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
+    every = list(tables)
+    if not every:
+        return SavedRows(0)
+    table = pa.concat_tables(every)
+    place.filesystem.create_dir(place.path(folder))
+    name = f"{folder}/part-0.parquet"
+    pq.write_table(
+        table,
+        place.path(name),
+        filesystem=place.filesystem,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+    return SavedRows(table.num_rows, (place.saved_file(name),))
+
 
 _CHUNK = 1 << 20
 _READERS = 4
@@ -212,3 +448,78 @@ def place_of(path: str | os.PathLike[str]) -> Place:
 def damaged(place: Place, what: str) -> CorruptStateError:
     """Build the error for a file that differs from the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")
+
+
+def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
+    """Return all faults of a savepoint, and how much was looked at.
+
+    Args:
+        saved: The opened savepoint, whose manifest could be read.
+    """
+    found = list(_unnamed(saved))
+    checked = Checked()
+    for operator in saved.manifest.operators:
+        for what, rows, schema in _parts(saved, operator, found):
+            found += _of_rows(saved.place, what, rows, schema)
+            checked += Checked(entries=rows.rows, files=len(rows.files))
+    return found, checked
+
+
+def _unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
+    """Find files that other tools would read with those of the savepoint."""
+    place = saved.place
+    for operator in saved.manifest.operators:
+        states = [(name, operator.states[name]) for name in operator.states]
+        for name, rows in [*states, (None, operator.timers)]:
+            named = {each.path for each in rows.files}
+            for path in place.files_in(folder_of(operator.uid, name)):
+                if path not in named:
+                    msg = f"{place.where}: Parquet files must be those of the manifest, got {path}"
+                    yield Finding("file", f"{msg} besides")
+
+
+def _parts(
+    saved: SavepointDirectory, operator: SavedOperator, found: list[Finding]
+) -> Iterator[tuple[str, SavedRows, pa.Schema]]:
+    for name, rows in operator.states.items():
+        try:
+            schema = saved.rows_of(operator, name).schema
+        except PyflinklikeError as error:
+            found.append(Finding("manifest", str(error)))
+        else:
+            yield f"state {name!r}", rows, schema
+    yield "timers", operator.timers, TimersReader(operator.record, None).schema
+
+
+def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> Iterator[Finding]:
+    there = 0
+    for each in saved.files:
+        found = _of_file(place, each, schema)
+        if isinstance(found, Finding):
+            yield found
+            there = saved.rows  # the number of its rows is not known
+        else:
+            there += found
+    if there != saved.rows:
+        msg = f"{place.where}, {what}: the manifest counts {saved.rows} rows, got {there}"
+        yield Finding("counts", msg)
+
+
+def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int:
+    """Return what is wrong with a file, or how many rows it has."""
+    where = f"{place.where}, file {saved.path}"
+    try:
+        misfit = place.misfit(saved)
+        if misfit is not None:
+            return Finding("file", f"{place.where}: {misfit}")
+        table = pq.read_table(
+            place.path(saved.path),
+            filesystem=place.filesystem,
+            schema=schema,
+            page_checksum_verification=True,
+            partitioning=None,
+        )
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return Finding("file", f"{where}: it must hold the rows that were written, got {error}")
+    return int(table.num_rows)

@@ -3,6 +3,10 @@
 
 What a store keeps beside its entries (its layout, the stream time, the order of use) follows from
 the entries, so whoever edits them need not know of it.
+
+Timers of a savepoint as sections of a log.
+
+The tables of an LRU store beside its entries: the order of their uses, and their number.
 """
 
 from __future__ import annotations
@@ -14,24 +18,37 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.column_values import stored
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import timers_of
+from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows, times_table
+from pyflinklike.engine.inspection.stored_table import codes_of, entry_codes, last_of_each
+from pyflinklike.engine.log.entry_codec import (
+    MAX_POSITION,
+    are_positions,
+    divided_batch,
+    encode_batch,
+)
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import Shape
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import divided_batch, encode_batch
-from pyflinklike.log.segments import Section
-from pyflinklike.log.stored_entries import MAX_POSITION, are_positions
-from pyflinklike.replay.codes import codes_of, last_of_each
-from pyflinklike.replay.retention import times_table
-from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
-from pyflinklike.replay.stored_values import stored
-from pyflinklike.replay.table import entry_codes
-from pyflinklike.savepoints.lru_rows import lru_sections
-from pyflinklike.shown import shown
-from pyflinklike.stores.codec import KeyCodec, encode_int
-from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
-from pyflinklike.types import Types
-from pyflinklike.types.signature import type_of
+from pyflinklike.stores.store_codec import KeyCodec, encode_int
+from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
 
-__all__ = ["SECTION_BYTES", "entries_of_rows", "section_of", "sections_of_rows"]
+__all__ = [
+    "SECTION_BYTES",
+    "entries_of_rows",
+    "lru_sections",
+    "section_of",
+    "sections_of_rows",
+    "sections_of_timers",
+]
+
 
 SECTION_BYTES = 4 * 1024 * 1024
 """Largest section with more than one entry, in bytes.
@@ -270,3 +287,77 @@ def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterat
         first = pc.index_in(pc.unique(owners), owners)
         latest = pa.table({"key": keys.take(first), "value": last_of_each(owners, times)})
     yield from section_of(declaration, latest)
+
+
+def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Section]:
+    """Write the timers of one key group as sections; a timer that is there twice is one.
+
+    Args:
+        record: Record of the operator.
+        saved: All timers of the key group, in the columns of a savepoint.
+
+    Raises:
+        StateValueError: A timer has no known domain, or no time.
+    """
+    keys, domains = KeyColumns.of(record), saved.column("domain")
+    known = pa.array([each.name.lower() for each in TimeDomain])
+    fits = not saved.column("timestamp").null_count and pc.all(pc.is_in(domains, known)).as_py()
+    if saved.num_rows and not fits:
+        msg = f"timers have one of the domains {known.to_pylist()} and a time in ms, got another"
+        raise StateValueError(f"{msg}; mend or leave out such rows")
+    for domain in TimeDomain:
+        declaration = timers_of(record, domain)
+        mine = saved.filter(pc.equal(domains, domain.name.lower()))
+        found = {name: mine.column(name).combine_chunks() for name in mine.column_names}
+        columns = {"key": keys.stored([found[name] for name in keys.names])}
+        if declaration.namespace:
+            namespace = type_of(declaration.namespace)
+            columns["namespace"] = stored(found["namespace"], namespace, "timers", as_key=True)
+        columns["user_key"] = found["timestamp"].cast(pa.int64())
+        yield from section_of(declaration, pa.table(columns))
+
+
+_COUNT = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+def lru_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
+    """Write the tables beside the entries, by the number of each entry's last use.
+
+    Args:
+        rows: Description of the store's rows.
+        entries: Entries of one key group, in the columns of `StoredTable.schema`.
+    """
+    declared, name = rows.declaration, rows.info.name
+    use = attrs.evolve(declared, name=f"{name}/use", kind="use of lru", value=_BYTES.signature)
+    count = attrs.evolve(
+        declared,
+        name=f"{name}/count",
+        kind="count of lru",
+        shape=Shape.SINGLE.value,
+        user_key="",
+        value=_COUNT.signature,
+    )
+    keys = [] if declared.per_group else [entries.column("key").combine_chunks()]
+    uses = pa.array(
+        [encode_int(number) for number in entries.column("stamp").to_pylist()], pa.binary()
+    )
+    names = [*(["key"] if keys else []), "user_key", "value"]
+    columns = [*keys, uses, entries.column("user_key").combine_chunks()]
+    yield Section(use, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
+    owners, counts = _counts(keys, entries.column("stamp").to_pylist())
+    columns = [*([keys[0].take(pa.array(owners))] if keys else []), _COUNT.to_arrow(counts)]
+    names = [*(["key"] if keys else []), "value"]
+    yield Section(count, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
+
+
+def _counts(keys: list[Any], uses: list[int]) -> tuple[list[int], list[tuple[int, int, int]]]:
+    """Return for each owner the row of an entry, and (next use, number of entries, first use)."""
+    owners = keys[0].to_pylist() if keys else [None] * len(uses)
+    first: dict[str, int] = {}
+    numbers: dict[str, list[int]] = {}
+    for at, (owner, use) in enumerate(zip(map(repr, owners), uses)):
+        first.setdefault(owner, at)
+        numbers.setdefault(owner, []).append(use)
+    counts = [(max(each) + 1, len(each), min(each)) for each in numbers.values()]
+    return list(first.values()), counts

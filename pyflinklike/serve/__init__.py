@@ -6,7 +6,7 @@ from pyflinklike.serve import app
 application = app(open_state(spark, "/checkpoints/visits"))
 """
 
-from pyflinklike.doors import pin
+from pyflinklike.engine.doors import pin
 from pyflinklike.serve.application import app
 
 __all__ = ["app"]

@@ -16,24 +16,33 @@ Errors are 400 (an unknown parameter or a bad value), 401 (no token), 404 (no su
 verb), 405, 409 (a scan that was not allowed), 410 (a scan that went on too late), 421 (another host),
 422 (a row that is an error), 500 (damaged state) and 503 (too old an answer, closed, or too many
 requests wait).
+
+Values of Python as values of JSON.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import logging
+import math
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from decimal import Decimal
 from http import HTTPStatus
 from typing import Any
 
 import attrs
 
-from pyflinklike.clock import TimeDomain, wall_clock
+from pyflinklike.engine.clock import TimeDomain, wall_clock
+from pyflinklike.engine.inspection.key_columns import time_of, user_key_of
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.row import Row
+from pyflinklike.engine.types.time_types import Instant
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationError,
@@ -51,19 +60,14 @@ from pyflinklike.errors import (
     UnknownStoreError,
     ValueDecodeError,
 )
-from pyflinklike.replay.typed import time_of, user_key_of
-from pyflinklike.replica.queryable import QueryableState
-from pyflinklike.replica.state_reader import StateReader
-from pyflinklike.replica.timers import Timer
-from pyflinklike.serve.json_values import json_value
-from pyflinklike.serve.keys import json_key_of, namespace_of, state_key_of
+from pyflinklike.replica.queryable_state import QueryableState
+from pyflinklike.replica.read_only_states import StateReader, Timer
+from pyflinklike.serve.request_keys import json_key_of, namespace_of, state_key_of, verbs_of
 from pyflinklike.serve.requests import BOUNDS, Guard, count_of, path_of, query_of, whole
-from pyflinklike.serve.verbs import verbs_of
-from pyflinklike.shown import shown
-from pyflinklike.views.core.base import View
-from pyflinklike.views.core.freshness import Freshness
+from pyflinklike.views.view import Freshness, View
 
-__all__ = ["app"]
+__all__ = ["app", "json_value"]
+
 
 _STATUS: list[tuple[type[Exception], HTTPStatus]] = [
     (UnknownStateError, HTTPStatus.NOT_FOUND),
@@ -603,3 +607,52 @@ class _View:
             msg = f"view {self.view.name!r} has no row of {shown(key)}"
             return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
         return _Answer({"key": json_value(key), "value": json_value(row)})
+
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_EXACT = 2**53
+"""The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
+
+
+def _iso(instant: Instant) -> str:
+    """Return an instant in ISO 8601 with all digits; as `str` if its year has too many digits."""
+    try:
+        seconds = _EPOCH + dt.timedelta(seconds=instant.seconds)
+    except OverflowError:
+        return str(instant)
+    digits = f".{instant.nanos:09}".rstrip("0").rstrip(".")
+    return f"{seconds.isoformat()}{digits}Z"
+
+
+def json_value(value: Any) -> Any:
+    """Return a value in a form that `json.dumps` writes.
+
+    Rows and named tuples become objects.  A map becomes an object if its keys are texts, else a list
+    of pairs.  Bytes become hex after 0x, times ISO 8601, and numbers that JSON lacks a text.
+    """
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT <= value <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return f"0x{value.hex()}"
+    if isinstance(value, Row):
+        names = getattr(value, "_fields", None)
+        return json_value(value.as_dict() if names else list(value))
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return json_value(value._asdict())
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: json_value(each) for key, each in value.items()}
+        return [[json_value(key), json_value(each)] for key, each in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_value(each) for each in value]
+    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Instant):
+        return _iso(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    return repr(value)

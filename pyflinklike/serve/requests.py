@@ -15,9 +15,9 @@ from urllib.parse import unquote_to_bytes
 
 import attrs
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.shown import shown
 
 __all__ = ["BOUNDS", "Guard", "count_of", "path_of", "query_of", "whole"]
 

@@ -1,41 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
-from pyflinklike.doors import pin
-from pyflinklike.spark.setup.requirements import pyspark_checked
+from pyflinklike.engine.doors import pin
+from pyflinklike.spark.plan.requirements import pyspark_checked
 
 with pyspark_checked():
-    from pyflinklike.spark.broadcast_streams import (
+    from pyflinklike.spark.api.broadcast_streams import (
         BroadcastConnectedStream,
         BroadcastStream,
         broadcast,
     )
-    from pyflinklike.spark.connected_streams import ConnectedStreams, connect
-    from pyflinklike.spark.debezium.frames import decode_debezium
-    from pyflinklike.spark.ending import end_input, with_ending_watermark
-    from pyflinklike.spark.failures import error_of
-    from pyflinklike.spark.following.opening import open_state
-    from pyflinklike.spark.interval_join import IntervalJoined
-    from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
-    from pyflinklike.spark.keyed_stream import KeyedStream, key_by
-    from pyflinklike.spark.progress import metrics_of
-    from pyflinklike.spark.reading.changes import read_state_changes
-    from pyflinklike.spark.reading.differences import diff_state
-    from pyflinklike.spark.reading.keyed import read_keyed_state
-    from pyflinklike.spark.reading.logs import read_heads, read_segments
-    from pyflinklike.spark.reading.states import list_states, read_state, read_timers
-    from pyflinklike.spark.savepoints import read_savepoint
-    from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
-    from pyflinklike.spark.window_join import (
+    from pyflinklike.spark.api.joined_streams import (
         CoGroupedStreams,
+        IntervalJoined,
         JoinedStreams,
         WindowedCoGroup,
         WindowedJoin,
     )
-    from pyflinklike.spark.windowed_stream import WindowedStream, window_all
-    from pyflinklike.spark.writing.repartitioning import repartition_state
-    from pyflinklike.spark.writing.savepoint import Savepoint
-    from pyflinklike.spark.writing.taking import take_savepoint
+    from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams
+    from pyflinklike.spark.api.keyed_stream import ConnectedStreams, KeyedStream, connect, key_by
+    from pyflinklike.spark.api.windowed_stream import WindowedStream, window_all
+    from pyflinklike.spark.debezium.event_frames import decode_debezium
+    from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
+    from pyflinklike.spark.host.observed_metrics import metrics_of
+    from pyflinklike.spark.host.python_stage import error_of
+    from pyflinklike.spark.read.replica_source import open_state
+    from pyflinklike.spark.read.state_changes import read_state_changes
+    from pyflinklike.spark.read.state_diff import diff_state
+    from pyflinklike.spark.read.state_frames import (
+        list_states,
+        read_heads,
+        read_keyed_state,
+        read_segments,
+        read_state,
+        read_timers,
+    )
+    from pyflinklike.spark.savepoint.initial_state import read_savepoint
+    from pyflinklike.spark.savepoint.repartition import repartition_state
+    from pyflinklike.spark.savepoint.saved_files import take_savepoint
+    from pyflinklike.spark.savepoint.savepoint import Savepoint
+    from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
 
 __all__ = [
     "BroadcastConnectedStream",

@@ -13,11 +13,10 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.spark.setup.event_time import check_event_time, has_watermark
-from pyflinklike.spark.wire.names import quoted
-from pyflinklike.spark.wire.watermarks import END_OF_INPUT
+from pyflinklike.spark.plan.event_time import check_event_time, has_watermark
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT, quoted
 
 __all__ = ["end_input", "with_ending_watermark"]
 

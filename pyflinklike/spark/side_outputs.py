@@ -15,12 +15,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.spark.failures import ours_alone
-from pyflinklike.spark.setup.chains import keep_phases_of_part, phase_columns
-from pyflinklike.spark.wire.names import OUTPUT_TAG, quoted
+from pyflinklike.spark.host.python_stage import ours_alone
+from pyflinklike.spark.plan.operator_chain import keep_phases_of_part, phase_columns
+from pyflinklike.spark.wire.own_columns import OUTPUT_TAG, quoted
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 

@@ -15,7 +15,7 @@
 A store is declared by a descriptor and used under the current key, as state is.
 """
 
-from pyflinklike.doors import pin
+from pyflinklike.engine.doors import pin
 from pyflinklike.errors import (
     CursorClosedError,
     KeyDecodeError,
@@ -28,12 +28,18 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.stores.base import StateStore
-from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import StoreDescriptor
-from pyflinklike.stores.keyvalue import KeyValueStore, KeyValueStoreDescriptor
-from pyflinklike.stores.lru import LruKeyValueStore, LruStoreDescriptor
-from pyflinklike.stores.records import (
+from pyflinklike.stores.in_memory_store import InMemoryWindowStore, open_in_memory
+from pyflinklike.stores.key_value_store import (
+    KeyValueStore,
+    KeyValueStoreDescriptor,
+    TimestampedStore,
+    TimestampedStoreDescriptor,
+)
+from pyflinklike.stores.lru_store import LruKeyValueStore, LruStoreDescriptor
+from pyflinklike.stores.session_store import SessionStore, SessionStoreDescriptor
+from pyflinklike.stores.state_store import Cursor, StateStore
+from pyflinklike.stores.store_descriptors import ChangelogTag, StoreDescriptor
+from pyflinklike.stores.store_records import (
     NOT_PUT,
     AbsorbedSession,
     ChangelogRecord,
@@ -43,14 +49,10 @@ from pyflinklike.stores.records import (
     ValueAndTimestamp,
     VersionedRecord,
     WindowedKeyValue,
+    windows_for,
 )
-from pyflinklike.stores.session import SessionStore, SessionStoreDescriptor
-from pyflinklike.stores.standalone import InMemoryWindowStore, open_in_memory
-from pyflinklike.stores.tag import ChangelogTag
-from pyflinklike.stores.times import windows_for
-from pyflinklike.stores.timestamped import TimestampedStore, TimestampedStoreDescriptor
-from pyflinklike.stores.versioned import VersionedStore, VersionedStoreDescriptor
-from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor
+from pyflinklike.stores.versioned_store import VersionedStore, VersionedStoreDescriptor
+from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
 
 __all__ = [
     "NOT_PUT",

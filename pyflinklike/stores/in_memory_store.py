@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pyflinklike.api.context import StoreDeclaration
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.stores.base import StateStore
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.window import WindowStore, WindowStoreDescriptor
-from pyflinklike.type_vars import K, V
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.engine.api.contexts import StoreDeclaration
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.clock import Clock, DurationLike, to_milliseconds
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.stores.state_store import StateStore, StoreContext
+from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
 
 __all__ = ["InMemoryWindowStore", "open_in_memory"]
 

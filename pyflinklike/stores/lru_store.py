@@ -14,17 +14,16 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.engine.log.damage import RESTORE_ADVICE
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import MISSING, Entry, OrderedTable, Shape, Table
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.decoding import RESTORE_ADVICE
-from pyflinklike.shown import shown
-from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
-from pyflinklike.stores.checks import checked_max_entries
-from pyflinklike.stores.codec import encode_int, read_int
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import StoreDescriptor
-from pyflinklike.stores.keyvalue import KeyValueStore
-from pyflinklike.type_vars import K, V
-from pyflinklike.types import Types
+from pyflinklike.stores.key_value_store import KeyValueStore
+from pyflinklike.stores.state_store import StoreContext
+from pyflinklike.stores.store_codec import encode_int, read_int
+from pyflinklike.stores.store_descriptors import StoreDescriptor, checked_max_entries
 
 __all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.stores.base import StateStore
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.state_store import StateStore, StoreContext
+from pyflinklike.stores.store_descriptors import StoreDescriptor
 
 __all__ = ["StoreRegistry"]
 

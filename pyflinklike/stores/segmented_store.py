@@ -21,13 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyflinklike.state.table import MISSING, Entry, Shape, Table
-from pyflinklike.stores.base import LOG, StateStore
-from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
-from pyflinklike.stores.stream_time import StreamTime
-from pyflinklike.types import Types
+from pyflinklike.engine.state.table import MISSING, Entry, Shape, Table
+from pyflinklike.engine.types import Types
+from pyflinklike.stores.state_store import LOG, StateStore, StoreContext, StreamTime
+from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
 
 __all__ = ["Found", "SegmentedStore"]
 

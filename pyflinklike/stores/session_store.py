@@ -8,17 +8,23 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.clock import DurationLike, to_milliseconds
-from pyflinklike.shown import shown
-from pyflinklike.state.table import MISSING
-from pyflinklike.stores.codec import INT_SIZE, read_int
-from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
-from pyflinklike.stores.records import AbsorbedSession, SessionKey, SessionUpdate, WindowedKeyValue
-from pyflinklike.stores.segmented import Found, SegmentedStore
-from pyflinklike.stores.times import TimeLike, to_instant
-from pyflinklike.type_vars import K, V
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import MISSING
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.stores.segmented_store import Found, SegmentedStore
+from pyflinklike.stores.state_store import Cursor
+from pyflinklike.stores.store_codec import INT_SIZE, read_int
+from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
+from pyflinklike.stores.store_records import (
+    AbsorbedSession,
+    SessionKey,
+    SessionUpdate,
+    TimeLike,
+    WindowedKeyValue,
+    to_instant,
+)
 
 __all__ = ["SessionStore", "SessionStoreDescriptor"]
 

@@ -4,31 +4,87 @@
 A store is a client of tables, as states are: it has no storage of its own and
 does not know which backend it is on.  Working state, durability, restore and
 savepoints are therefore those of any state.
+
+The changelog of a store, and the write-back cache in front of it.
+
+A write goes to the store's table at once, so that reads need look nowhere else,
+and its durability is the key group's log.  What is cached is the *change*: of
+all writes of one entry between two flushes only the last becomes a
+`ChangelogRecord`, in the order in which the entries were written last.  An entry
+that was not there before and is not there after leaves no record.
+
+It is flushed at the end of each micro-batch (in the harness: of each call), by
+`flush()`, and as a whole when it holds too many entries, as Kafka's cache is when
+it evicts a dirty one.  A restore does not pass here, and logs nothing.
+
+What a store is given by the operator it runs in.
+
+Cursors: what a store found, read once, in order.
+
+A cursor is a snapshot: changes after it was opened are not seen.  It closes
+itself at its end.  It does not outlive the call in which it was opened; one that
+is then still open is closed with a `ResourceWarning`, because Kafka's would leak.
+
+Stream time: how far the events that a store saw have come.
+
+It decides what is expired.  It is an entry of a table, so a restored store decides as the
+original would; no wall clock is read.
+
+| mode        | stream time is                                                          |
+|-------------|-------------------------------------------------------------------------|
+| `key`       | the largest time put under the current key                              |
+| `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
+| `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.table import (
+    MISSING,
+    Entry,
+    OrderedTable,
+    Shape,
+    Table,
+    Tables,
+    TableSpec,
+)
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import (
+    CursorClosedError,
     StateValueError,
     StoreClosedError,
     StoreNotInitializedError,
     StoreValueError,
 )
-from pyflinklike.shown import shown
-from pyflinklike.state.table import MISSING, Entry, OrderedTable
-from pyflinklike.stores.changes import WriteBackLog
-from pyflinklike.stores.codec import KeyCodec
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.stores.store_codec import KeyCodec
+from pyflinklike.stores.store_descriptors import StoreDescriptor
+from pyflinklike.stores.store_records import ChangelogRecord
 
-__all__ = ["LOG", "StateStore"]
+__all__ = [
+    "LOG",
+    "MAX_DIRTY",
+    "Cursor",
+    "OpenCursors",
+    "StateStore",
+    "StoreContext",
+    "StreamTime",
+    "WriteBackLog",
+]
+
 
 T = TypeVar("T")
 
@@ -248,3 +304,322 @@ class StateStore:
 
     def _refuse(self, message: str) -> StoreValueError:
         return StoreValueError(f"store {self._name!r}: {message}")
+
+
+MAX_DIRTY = 65_536
+"""Entries whose change may wait for a flush."""
+
+
+class WriteBackLog:
+    """What a store has still to log.
+
+    Args:
+        store: Its name.
+        tag: Where its records go.
+        context: Of the store.
+        table: Its entries.
+        logged_key: Makes the key of a record of a frozen current key and a user key.
+        thaw: Makes the user's form of a value.
+        is_caching: Whether changes wait for a flush.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        tag: OutputTag,
+        context: StoreContext,
+        table: Table,
+        logged_key: Callable[[Any, bytes], Any],
+        thaw: Callable[[Any], Any],
+        *,
+        is_caching: bool,
+    ) -> None:
+        self._store = store
+        self._tag = tag
+        self._context = context
+        self._table = table
+        self._logged_key = logged_key
+        self._thaw = thaw
+        self._is_caching = is_caching
+        self._dirty: dict[tuple[Any, bytes], tuple[bool, Any, int | None, Any]] = {}
+
+    def note(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
+        """Take note of a write that is about to happen.
+
+        Args:
+            user_key: Of the entry.
+            value: What it will be, frozen; `MISSING` where it is deleted.
+            timestamp: For the record, in ms.
+        """
+        where = self._where(user_key)
+        former = self._dirty.pop(where, None)  # a key written again moves to the end
+        was_there = self._table.get(user_key) is not MISSING if former is None else former[0]
+        if self._is_caching:
+            self._dirty[where] = was_there, value, timestamp, self._context.key
+            if len(self._dirty) > MAX_DIRTY:
+                self.flush()
+        elif was_there or value is not MISSING:
+            self._log(where, value, timestamp, self._context.key)
+
+    def log(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
+        """Log a write at once; the arguments are those of `note`."""
+        self._log(self._where(user_key), value, timestamp, self._context.key)
+
+    def flush(self) -> None:
+        """Log what waits."""
+        dirty, self._dirty = self._dirty, {}
+        for where, (was_there, value, timestamp, writer) in dirty.items():
+            if was_there or value is not MISSING:
+                self._log(where, value, timestamp, writer)
+
+    def _where(self, user_key: bytes) -> tuple[Any, bytes]:
+        key = GROUP_KEY if self._table.spec.per_group else self._context.key
+        return key, user_key
+
+    def _log(
+        self, where: tuple[Any, bytes], value: Any, timestamp: int | None, writer: Any
+    ) -> None:
+        key, user_key = where
+        is_gone = value is MISSING
+        record = ChangelogRecord(
+            self._store,
+            self._logged_key(key, user_key),
+            None if is_gone else self._thaw(value),
+            timestamp,
+            "delete" if is_gone else "put",
+        )
+        self._context.emit(self._tag, record, writer)
+
+
+class OpenCursors:
+    """The cursors that are open in the current call."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Cursor[Any]] = {}
+
+    def add(self, cursor: Cursor[Any]) -> None:
+        """Remember a cursor until it is closed."""
+        self._open[id(cursor)] = cursor
+
+    def discard(self, cursor: Cursor[Any]) -> None:
+        """Forget one that is closed."""
+        self._open.pop(id(cursor), None)
+
+    def end_call(self) -> None:
+        """Close what the call has left open, and say so."""
+        while self._open:
+            _, cursor = self._open.popitem()
+            cursor.close()
+            warnings.warn(
+                f"a cursor over store {cursor.store!r} was left open; read it to its end, "
+                "close() it, or open it in a `with` block",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    def close_of(self, store: str) -> None:
+        """Close those over one store, which is closed."""
+        for cursor in [each for each in self._open.values() if each.store == store]:
+            cursor.close()
+
+
+class Cursor(Iterator[T], Generic[T]):
+    """Reads what a store found; also a context manager.
+
+    Args:
+        store: Name of the store.
+        found: The raw items.
+        decode: Makes an item of a raw one.
+        opened: Where it is listed while it is open.
+    """
+
+    def __init__(
+        self, store: str, found: Sequence[Any], decode: Callable[[Any], T], opened: OpenCursors
+    ) -> None:
+        self.store = store
+        """Name of the store."""
+        self._found: Sequence[Any] = found
+        self._decode = decode
+        self._opened = opened
+        self._next = 0
+        self._is_closed = False
+        self._is_exhausted = False
+        opened.add(self)
+
+    @classmethod
+    def merged(cls, cursors: Sequence[Cursor[T]], *, reverse: bool) -> Cursor[T]:
+        """One cursor over what several found, which are closed by that.
+
+        Args:
+            cursors: One at least, each over the same store in another key group, and unread.
+            reverse: Whether they begin with the last ones.
+        """
+        # The first part of a raw item orders what a store finds: its user key, or its time.
+        found = heapq.merge(*(each._found for each in cursors), key=itemgetter(0), reverse=reverse)
+        first = cursors[0]
+        merged = cls(first.store, list(found), first._decode, OpenCursors())
+        for each in cursors:
+            each.close()
+        return merged
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or read to its end."""
+        return self._is_closed or self._is_exhausted
+
+    def __next__(self) -> T:
+        self._check()
+        if self._next >= len(self._found):
+            self._is_exhausted = True
+            self._found = ()
+            self._next = 0
+            self._opened.discard(self)
+            raise StopIteration
+        item = self._decode(self._found[self._next])
+        self._next += 1
+        return item
+
+    def peek(self) -> T | None:
+        """The next item without going on to it; None at the end.
+
+        Raises:
+            CursorClosedError: It was closed.
+        """
+        self._check()
+        return self._decode(self._found[self._next]) if self._next < len(self._found) else None
+
+    def close(self) -> None:
+        """Release what was found; closing again does nothing."""
+        self._is_closed = True
+        self._found = ()
+        self._opened.discard(self)
+
+    def __enter__(self) -> Cursor[T]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Cursor({self.store!r}, closed={self.closed})"
+
+    def _check(self) -> None:
+        if self._is_closed:
+            msg = (
+                f"a cursor can be read until it is closed and within the call that opened it, "
+                f"got a read of one over store {self.store!r} after that; open another one"
+            )
+            raise CursorClosedError(msg)
+
+
+@attrs.frozen(kw_only=True)
+class StoreContext:
+    """The surroundings of the stores of one operator.
+
+    Args:
+        backend: Keeps their tables.
+        clock: Tells the watermark; a store never asks for the processing time.
+        key_type: Thaws the current key.
+        application: Name of the operator, the first part of changelog names.
+        on_table: Called for each new table, to fill it with what was restored.
+        emit: Sends a value to a side output; the last argument is the key it belongs to.
+        wants: Whether anybody reads the side output of a tag id.
+        timestamp: The time of the current element or timer in ms, or None.
+        position: The first segment that the working state lacks, by key group.
+        cursors: Those that are open.
+    """
+
+    backend: Tables
+    clock: Clock
+    key_type: TypeInformation
+    application: str
+    on_table: Callable[[TableSpec], None]
+    emit: Callable[[Any, Any, Any], None]
+    wants: Callable[[str], bool]
+    timestamp: Callable[[], int | None]
+    position: Callable[[], dict[int, int]]
+    cursors: OpenCursors = attrs.field(factory=OpenCursors)
+
+    @property
+    def key(self) -> Any:
+        """The current key, frozen."""
+        return self.backend.current.key
+
+    def table(self, spec: TableSpec) -> Table:
+        """The table of a spec, with what was restored of it."""
+        table = self.backend.table(spec)
+        self.on_table(spec)
+        return table
+
+    def ordered_table(self, spec: TableSpec) -> OrderedTable:
+        """The same for a spec that is ordered."""
+        return cast(OrderedTable, self.table(spec))
+
+    def under(self, key: Any) -> _Under:
+        """Makes a key current for the length of a `with` block."""
+        return _Under(self, key)
+
+
+class _Under:
+    def __init__(self, context: StoreContext, key: Any) -> None:
+        self._current = context.backend.current
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._former = self._current.key
+        self._current.key = self._key
+
+    def __exit__(self, *_: object) -> None:
+        self._current.key = self._former
+
+
+class StreamTime:
+    """The stream time of one store.
+
+    Args:
+        spec: Of the store's table.
+        mode: One of the above.
+        context: Of the store.
+    """
+
+    def __init__(self, spec: TableSpec, mode: str, context: StoreContext) -> None:
+        self._clock = context.clock
+        self._is_watermark = mode == "watermark"
+        self._table = context.table(
+            attrs.evolve(
+                spec,
+                name=f"{spec.name}/time",
+                shape=Shape.SINGLE,
+                kind=f"stream time by {mode}",
+                value_type=Types.LONG(),
+                user_key_type=None,
+                paired=False,
+                ordered=False,
+                per_group=mode != "key",
+            )
+        )
+
+    def observed(self) -> int | None:
+        """The stream time in ms; None where nothing was seen yet."""
+        stored: Any = self._table.get(None)
+        now = None if stored is MISSING else stored
+        watermark = self._clock.watermark
+        if self._is_watermark and MIN_WATERMARK < watermark < MAX_WATERMARK:
+            return self._moved(now, watermark)
+        return now
+
+    def advance(self, time: int) -> int | None:
+        """The stream time after an event of this time was seen."""
+        now = self.observed()
+        return now if self._is_watermark else self._moved(now, time)
+
+    def _moved(self, now: int | None, time: int) -> int:
+        if now is None or time > now:
+            self._table.put(None, time)
+            return time
+        return now

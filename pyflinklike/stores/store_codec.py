@@ -3,7 +3,7 @@
 
 A store puts its entries under composite keys such as (key, window start), so
 that a range of bytes is a range of keys and times.  Keys are written by
-`pyflinklike.types.key_codec`: within one type the unsigned order of the bytes is
+`pyflinklike.engine.types.key_codec`: within one type the unsigned order of the bytes is
 Python's order, negative numbers included.  Times and other numbers take 9 bytes, a tag and
 64 bits, so that those behind a key can be read from its end.  No part begins with FF, so
 [k, k + FF) is exactly what begins with the part k.
@@ -14,20 +14,25 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
-from pyflinklike.log.decoding import RAW_ERRORS, RESTORE_ADVICE
-from pyflinklike.shown import shown
-from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
-from pyflinklike.types.basic import (
+from pyflinklike.engine.log.damage import RAW_ERRORS, RESTORE_ADVICE
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
+from pyflinklike.engine.types.basic_types import (
     BigIntTypeInfo,
     BooleanTypeInfo,
     DoubleTypeInfo,
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.types.key_codec import decode_first, encode_key
-from pyflinklike.types.nested import ByteArrayTypeInfo
-from pyflinklike.types.times import DateTypeInfo, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from pyflinklike.engine.types.key_codec import decode_first, encode_key
+from pyflinklike.engine.types.nested_types import ByteArrayTypeInfo
+from pyflinklike.engine.types.time_types import (
+    DateTypeInfo,
+    InstantTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
+from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
 
 __all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
 

@@ -1,24 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What descriptors of stores check when they are made.
+"""Descriptors: how a function declares the store it wants.
+
+Opened with `runtime_context.get_store(descriptor)`.  Descriptors are values: they
+compare and pickle as such, and check themselves when they are made.
+
+What descriptors of stores check when they are made.
 
 Each function is a validator of attrs: it is given the descriptor, the attribute and
 the value, and raises `DeclarationTypeError` or `DeclarationValueError`.
+
+The side output of a store's changelog.
+
+On Spark a side output has columns.  Those of a changelog follow from the
+store's types and, where the current key is part of the logged key, from the key
+columns of the stream, which only the host knows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Generic
 
-from pyflinklike.checks import is_int
-from pyflinklike.clock import DurationLike, to_milliseconds
+import attrs
+
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.stores.codec import check_key_type
-from pyflinklike.types import TypeInformation
+from pyflinklike.stores.store_codec import check_key_type
+from pyflinklike.stores.store_records import ChangelogRecord
 
 __all__ = [
+    "DAY",
+    "ChangelogTag",
+    "ExpiringStoreDescriptor",
+    "StoreDescriptor",
     "checked_bool",
     "checked_choice",
     "checked_config",
@@ -31,14 +52,16 @@ __all__ = [
     "checked_stream_time",
     "checked_type",
     "checked_window_size",
+    "default_stream_time",
     "to_history",
     "to_retention",
     "to_window_size",
 ]
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_SCOPES = ("key", "partition")
-_STREAM_TIMES = ("key", "partition", "watermark")
+
+DAY = 86_400_000
+"""In ms; what a changelog keeps longer than its store, as Kafka Streams'."""
+_SHORTEST_SEGMENT = 60_000
 
 
 def checked_name(_: Any, __: Any, name: Any) -> None:
@@ -82,6 +105,15 @@ def checked_config(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationTypeError(msg)
 
 
+def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
+    """One of the two scopes."""
+    checked_choice(descriptor, "scope", given, _SCOPES)
+
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SCOPES = ("key", "partition")
+
+
 def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
     """One of some texts."""
     if given not in choices:
@@ -89,19 +121,89 @@ def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None
         raise DeclarationValueError(f"{msg}; choose one")
 
 
-def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
-    """One of the two scopes."""
-    checked_choice(descriptor, "scope", given, _SCOPES)
+@attrs.frozen
+class StoreDescriptor(Generic[K, V]):
+    """Name and types of a store, and what all kinds of store can be told.
+
+    Args:
+        name: Unique within the function; 1 to 249 of `A-Z a-z 0-9 . _ -`.
+        key_type: Of the store's keys; a type with an order.
+        value_type: Of its values.
+        caching: Whether of several changes of an entry within a micro-batch only the last
+            one is logged.
+        changelog: Whether changes are sent to `changelog_tag`.  The store is durable
+            either way.
+        changelog_config: Settings of the topic that the changelog is meant for, over Kafka
+            Streams' defaults; read again from `store.changelog_config`.
+        scope: "key": each current key has a store of its own.  "partition": all keys of
+            a key group share one.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument does not do.
+    """
+
+    name: str = attrs.field(validator=checked_name)
+    key_type: TypeInformation[K] = attrs.field(validator=checked_type)
+    value_type: TypeInformation[V] = attrs.field(validator=checked_type)
+    caching: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
+    changelog: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
+    changelog_config: Mapping[str, Any] | None = attrs.field(
+        kw_only=True, default=None, validator=checked_config, hash=False
+    )
+    scope: str = attrs.field(kw_only=True, default="key", validator=checked_scope)
+
+    @property
+    def changelog_tag(self) -> OutputTag[ChangelogRecord]:
+        """The side output of the store's changes, which are `ChangelogRecord`s."""
+        return ChangelogTag(
+            f"{self.name}-changelog",
+            key_fields=self._key_fields(),
+            value_type=self.value_type,
+            has_current_key=self.scope == "key",
+        )
+
+    def new_store(self) -> Any:
+        """The store, not yet opened; each kind of store says which."""
+        raise NotImplementedError
+
+    def topic_config(self) -> dict[str, str]:
+        """Kafka Streams' settings of the changelog topic, and over them those declared."""
+        declared = {key: str(value) for key, value in (self.changelog_config or {}).items()}
+        return {**self._topic_defaults(), **declared}
+
+    def spec(self) -> TableSpec:
+        """What the backend and the changelog of the key group need to know."""
+        return TableSpec(
+            self.name,
+            Shape.MAP,
+            self._kind(),
+            value_type=self.value_type,
+            user_key_type=Types.PRIMITIVE_ARRAY(Types.BYTE()),
+            paired=self._is_paired,
+            ordered=True,
+            per_group=self.scope == "partition",
+            nullable=self._is_nullable,
+        )
+
+    _is_paired: ClassVar[bool] = False
+    _is_nullable: ClassVar[bool] = False
+    noun: ClassVar[str]
+
+    def _kind(self) -> str:
+        """What must stay as it was, from run to run, besides the type of the values."""
+        return f"{self.noun} store by {self.key_type.signature}, scope {self.scope}"
+
+    def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
+        return (("key", self.key_type),)
+
+    def _topic_defaults(self) -> dict[str, str]:
+        return {"cleanup.policy": "compact"}
 
 
-def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
-    """An int of at least 1."""
-    if not is_int(given):
-        msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
-        raise DeclarationTypeError(msg)
-    if given < 1:
-        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
-        raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
+def default_stream_time(descriptor: Any) -> None:
+    """Let time pass as far as the scope reaches, where the descriptor does not say."""
+    if descriptor.stream_time is None:
+        object.__setattr__(descriptor, "stream_time", descriptor.scope)
 
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
@@ -119,16 +221,6 @@ def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
 def to_retention(length: DurationLike) -> int:
     """The length of a `retention` in ms."""
     return to_milliseconds(length, "retention")
-
-
-def to_window_size(length: DurationLike) -> int:
-    """The length of a `window_size` in ms."""
-    return to_milliseconds(length, "window_size")
-
-
-def to_history(length: DurationLike) -> int:
-    """The length of a `history_retention` in ms."""
-    return to_milliseconds(length, "history_retention")
 
 
 def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
@@ -149,6 +241,52 @@ def checked_retention(descriptor: Any, _: Any, given: int) -> None:
     if given < 1:
         msg = f"store {descriptor.name!r}: retention must be at least 1 ms, got {given} ms"
         raise DeclarationValueError(f"{msg}; nothing would be kept")
+
+
+_STREAM_TIMES = ("key", "partition", "watermark")
+
+
+@attrs.frozen
+class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
+    """What window and session stores can be told besides."""
+
+    retention: int = attrs.field(
+        kw_only=True, default=DAY, converter=to_retention, validator=checked_retention
+    )
+    segments: int = attrs.field(kw_only=True, default=2, validator=checked_segments)
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
+
+    def __attrs_post_init__(self) -> None:
+        """Default the stream time."""
+        default_stream_time(self)
+
+    @property
+    def segment_width(self) -> int:
+        """Length of a segment in ms."""
+        return max(self.retention // (self.segments - 1), _SHORTEST_SEGMENT)
+
+    def _topic_defaults(self) -> dict[str, str]:
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(self.retention + DAY)}
+
+
+def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
+    """An int of at least 1."""
+    if not is_int(given):
+        msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
+        raise DeclarationTypeError(msg)
+    if given < 1:
+        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
+        raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
+
+
+def to_window_size(length: DurationLike) -> int:
+    """The length of a `window_size` in ms."""
+    return to_milliseconds(length, "window_size")
+
+
+def to_history(length: DurationLike) -> int:
+    """The length of a `history_retention` in ms."""
+    return to_milliseconds(length, "history_retention")
 
 
 def checked_window_size(descriptor: Any, _: Any, given: int) -> None:
@@ -172,3 +310,18 @@ def checked_history(descriptor: Any, _: Any, given: int) -> None:
             "give 0 to keep the latest version only"
         )
         raise DeclarationValueError(msg)
+
+
+@attrs.frozen
+class ChangelogTag(OutputTag[ChangelogRecord]):
+    """An `OutputTag` that knows what `ChangelogRecord`s are made of.
+
+    Args:
+        key_fields: Names and types of what the store's part of a logged key is made of.
+        value_type: Of the values.
+        has_current_key: Whether the logged key begins with the current key.
+    """
+
+    key_fields: tuple[tuple[str, TypeInformation], ...] = attrs.field(kw_only=True, eq=False)
+    value_type: TypeInformation = attrs.field(kw_only=True, eq=False)
+    has_current_key: bool = attrs.field(kw_only=True, eq=False)

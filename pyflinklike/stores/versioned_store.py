@@ -7,18 +7,20 @@ from typing import Generic
 
 import attrs
 
-from pyflinklike.shown import shown
-from pyflinklike.state.table import MISSING, Entry
-from pyflinklike.stores.base import LOG, StateStore
-from pyflinklike.stores.checks import checked_history, checked_stream_time, to_history
-from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.context import StoreContext
-from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import DAY, StoreDescriptor, default_stream_time
-from pyflinklike.stores.records import NOT_PUT, VersionedRecord
-from pyflinklike.stores.stream_time import StreamTime
-from pyflinklike.stores.times import TimeLike, to_instant
-from pyflinklike.type_vars import K, V
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import MISSING, Entry
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.stores.state_store import LOG, Cursor, StateStore, StoreContext, StreamTime
+from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.store_descriptors import (
+    DAY,
+    StoreDescriptor,
+    checked_history,
+    checked_stream_time,
+    default_stream_time,
+    to_history,
+)
+from pyflinklike.stores.store_records import NOT_PUT, TimeLike, VersionedRecord, to_instant
 
 __all__ = ["VersionedStore", "VersionedStoreDescriptor"]
 

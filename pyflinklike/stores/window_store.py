@@ -7,18 +7,21 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import MISSING
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.state.table import MISSING
-from pyflinklike.stores.checks import checked_bool, checked_window_size, to_window_size
-from pyflinklike.stores.codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.cursor import Cursor
-from pyflinklike.stores.descriptors import ExpiringStoreDescriptor
-from pyflinklike.stores.records import WindowedKeyValue
-from pyflinklike.stores.segmented import Found, SegmentedStore
-from pyflinklike.stores.times import TimeLike, saturated, to_instant
-from pyflinklike.type_vars import K, V
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.stores.segmented_store import Found, SegmentedStore
+from pyflinklike.stores.state_store import Cursor
+from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
+from pyflinklike.stores.store_descriptors import (
+    ExpiringStoreDescriptor,
+    checked_bool,
+    checked_window_size,
+    to_window_size,
+)
+from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturated, to_instant
 
 __all__ = ["WindowStore", "WindowStoreDescriptor"]
 

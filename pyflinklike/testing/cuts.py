@@ -24,22 +24,20 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.columns.grouping import KeyReader, frozen_keys
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.batch_records import ColumnReader
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, Records, serve
-from pyflinklike.state.column_changes import ColumnChanges
-from pyflinklike.state.table import Shape
-from pyflinklike.testing.log_storage import InMemoryLogStorage
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.arrow_rows import to_python, to_rows
-from pyflinklike.types.keys import AnyKeyTypeInfo
+from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.columnar_records import ColumnReader
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import NO_RECORDS, Records, serve
+from pyflinklike.engine.state.table import ColumnChanges, Shape
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.arrow_rows import to_python, to_rows
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 __all__ = ["check_alternating", "check_cuts", "cuts_of"]
 

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
 
 __all__ = ["HarnessChain"]
 

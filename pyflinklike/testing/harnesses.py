@@ -1,30 +1,276 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a function with a broadcast input element by element, with a watermark for each input.
+"""Run a `KeyedProcessFunction` (or a map or filter) record by record, with time by assignment.
+
+The harness is a host like Spark's: it drives the same operator over the same backends, and
+`snapshot` returns the same durable format.  There is no thread and no clock: nothing happens but
+your calls.
+
+A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, the
+elements processed one by one before it, or whatever `end_batch` ends.  At its end a backend that
+keeps working state on the disk has to write and read it, as in a stream.
+
+Supported are all states, TTL in both time characteristics, timers of both domains, side outputs,
+snapshot and restore, also into another backend or max parallelism.  Several parallel instances are
+not: every key is in one key group.
+
+Run a function of two inputs element by element, with a watermark for each input.
+
+As Flink's `KeyedTwoInputStreamOperatorTestHarness`.  Batches, backends and snapshots are as in
+`KeyedProcessHarness`.
+
+Run a function with a broadcast input element by element, with a watermark for each input.
 
 As Flink's `BroadcastOperatorTestHarness`.  Batches, backends and snapshots are as in
 `KeyedProcessHarness`.
+
+Run a `KeyedBatchFunction` batch by batch, with time by assignment.
+
+It drives the same operator as Spark does, over one key group.  Time, snapshots and restoring are as
+in `KeyedProcessHarness`, and a snapshot of either harness restores in the other one.
+
+The watermarks of two inputs, the smaller of which counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
-from pyflinklike.state.broadcast import ReadOnlyBroadcastState
-from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.testing.arguments import check_key_selector, checked_time
-from pyflinklike.testing.operator_harness import OperatorHarness
-from pyflinklike.testing.watermarks import InputWatermarks
-from pyflinklike.type_vars import K, V
-from pyflinklike.types import TypeInformation
+import pyarrow as pa
 
-__all__ = ["BroadcastHarness"]
+from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.engine.api.process_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+)
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.log.entry_codec import encode_columns
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.state.broadcast_state import ReadOnlyBroadcastState
+from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.testing.operator_harness import OperatorHarness, check_key_selector, checked_time
+
+__all__ = [
+    "BroadcastHarness",
+    "InputWatermarks",
+    "KeyedBatchHarness",
+    "KeyedProcessHarness",
+    "KeyedTwoInputHarness",
+]
+
+
+class KeyedProcessHarness(OperatorHarness):
+    """A harness that drives one function, synchronously.
+
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+
+    Args:
+        function: The function under test; it is opened at once.
+        key_selector: Returns the key of an element.
+        state_backend: Where state is kept; `HashMapStateBackend()` by default.
+        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned; or the directory of
+            a savepoint, as `savepoint` and `pyflinklike.spark.take_savepoint` write it.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
+            harness without one takes the keys of any snapshot.
+        job_parameters: Values for `get_job_parameter`, by name.
+        allow_pickle: Whether state may be unpickled, as of `process`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: Pickled state is declared, which `allow_pickle` refuses.
+        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
+        key_selector: Callable[[Any], Any],
+        state_backend: StateBackend | None = None,
+        restore: bytes | str | os.PathLike[str] | None = None,
+        max_parallelism: int = 128,
+        key_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = True,
+    ) -> None:
+        check_key_selector(key_selector, "key_selector")
+        super().__init__(
+            function,
+            (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction),
+            state_backend,
+            restore,
+            max_parallelism,
+            key_type,
+            job_parameters,
+            allow_pickle=allow_pickle,
+        )
+        self._key_selector = key_selector
+
+    def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
+        """Process one element.
+
+        Args:
+            value: The element.
+            timestamp: Its event time in ms, if it has one.
+
+        Returns:
+            The main outputs of this call.
+
+        Raises:
+            UserFunctionError: The function or the key selector raised.
+            StateValueError: The key is None or of a type that cannot be a key.
+        """
+        if self._closed:
+            self._running()
+        if timestamp is not None:
+            timestamp = checked_time(timestamp, "the timestamp of an element")
+        return self._processed(self._key_of(value, self._key_selector), value, timestamp)
+
+    def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
+        """Process elements with their event times in ms, in this order; return the main outputs."""
+        operator = self._running()
+        values, timestamps = [], []
+        for value, timestamp in elements:
+            values.append(value)
+            timestamps.append(checked_time(timestamp, "the timestamp of an element"))
+        keys = [self._key_of(value, self._key_selector) for value in values]
+        return self._collected(operator.process, keys, values, timestamps)
+
+    def process_watermark(self, watermark: int) -> list[Any]:
+        """Set the watermark in ms and fire its due event timers; return their main outputs."""
+        operator = self._running()
+        watermark = checked_time(watermark, "a watermark", required=True)
+        return self._moved(operator.advance_watermark, watermark)
+
+    def end_of_input(self) -> list[Any]:
+        """Move the watermark to `MAX_WATERMARK`: event timers fire, and no processing timer.
+
+        That is the end of a stream.  At the end of a batch processing timers fire after them.
+        """
+        return self.process_watermark(MAX_WATERMARK)
+
+
+class KeyedTwoInputHarness(OperatorHarness):
+    """A harness that drives one function of two keyed inputs, synchronously.
+
+    It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
+    The operator's watermark is the smaller one of both, and never goes back.  As in Flink, timers
+    fire when it moves: a timer registered for a time that it has passed waits until it moves again.
+
+    Args:
+        function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
+            at once.
+        key_selector1: Returns the key of an element of the first input.
+        key_selector2: Returns the key of an element of the second input; by default as the first.
+        state_backend: Where state is kept; `HashMapStateBackend()` by default.
+        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.
+        job_parameters: Values for `get_job_parameter`, by name.
+        allow_pickle: Whether state may be unpickled, as of `process`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: Pickled state is declared, which `allow_pickle` refuses.
+        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
+    """
+
+    def __init__(
+        self,
+        function: KeyedCoProcessFunction | CoMapFunction | CoFlatMapFunction,
+        key_selector1: Callable[[Any], Any],
+        key_selector2: Callable[[Any], Any] | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        restore: bytes | None = None,
+        max_parallelism: int = 128,
+        key_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = True,
+    ) -> None:
+        key_selector2 = key_selector1 if key_selector2 is None else key_selector2
+        check_key_selector(key_selector1, "key_selector1")
+        check_key_selector(key_selector2, "key_selector2")
+        super().__init__(
+            function,
+            (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction),
+            state_backend,
+            restore,
+            max_parallelism,
+            key_type,
+            job_parameters,
+            allow_pickle=allow_pickle,
+        )
+        self._key_selectors = (key_selector1, key_selector2)
+        self._watermarks = InputWatermarks()
+
+    def process_element1(self, value: Any, timestamp: int | None = None) -> list[Any]:
+        """Process one element of the first input.
+
+        Args:
+            value: The element.
+            timestamp: Its event time in ms, if it has one.
+
+        Returns:
+            The main outputs of this call.
+
+        Raises:
+            UserFunctionError: The function or the key selector raised.
+            StateValueError: The key is None or of a type that cannot be a key.
+        """
+        return self._process(1, value, timestamp)
+
+    def process_element2(self, value: Any, timestamp: int | None = None) -> list[Any]:
+        """Process one element of the second input, as `process_element1` does of the first."""
+        return self._process(2, value, timestamp)
+
+    def process_watermark1(self, watermark: int) -> list[Any]:
+        """Set the first input's watermark in ms; return the main outputs of due timers."""
+        return self._advance(1, watermark)
+
+    def process_watermark2(self, watermark: int) -> list[Any]:
+        """Set the second input's watermark in ms; return the main outputs of due timers."""
+        return self._advance(2, watermark)
+
+    def process_both_watermarks(self, watermark: int) -> list[Any]:
+        """Set both watermarks in ms, the first input's first; return the main outputs."""
+        return self._advance(1, watermark) + self._advance(2, watermark)
+
+    def end_of_input1(self) -> list[Any]:
+        """End the first input, so that the other's watermark counts; return the main outputs."""
+        return self._advance(1, MAX_WATERMARK)
+
+    def end_of_input2(self) -> list[Any]:
+        """End the second input, so that the other's watermark counts; return the main outputs."""
+        return self._advance(2, MAX_WATERMARK)
+
+    def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
+        self._running()
+        if timestamp is not None:
+            timestamp = checked_time(timestamp, "the timestamp of an element")
+        key = self._key_of(value, self._key_selectors[number - 1])
+        return self._processed(key, (number, value), timestamp)
+
+    def _advance(self, number: int, watermark: int) -> list[Any]:
+        operator = self._running()
+        watermark = checked_time(watermark, "a watermark", required=True)
+        least = self._watermarks.least(number, watermark)
+        if least <= operator.clock.watermark:
+            return []
+        return self._moved(operator.advance_watermark, least)
+
 
 _MAIN, _BROADCAST = 1, 2
 
@@ -176,3 +422,154 @@ def _checked(
         raise DeclarationTypeError(msg)
     check_key_selector(key_selector, "key_selector")
     return key_selector
+
+
+class KeyedBatchHarness(OperatorHarness):
+    """A harness that drives one function of batches, synchronously.
+
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+
+    Args:
+        function: The function under test; it is opened at once.
+        key_columns: Name of the column that is the key, or names of several.
+        event_time: Name of the column of event times: timestamps, or ints of ms.
+        state_backend: Where state is kept; `HashMapStateBackend()` by default.
+        restore: What `snapshot`, here or of a `KeyedProcessHarness`, or
+            `pyflinklike.spark.read_savepoint` returned.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; by default any.  Keys of ints and strings are faster if it says
+            so: `Types.LONG()`, `Types.STRING()`.
+        job_parameters: Values for `get_job_parameter`, by name.
+        allow_pickle: Whether state may be unpickled, as of `process`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: The backend has no columns.
+        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
+    """
+
+    def __init__(
+        self,
+        function: KeyedBatchFunction,
+        key_columns: str | Sequence[str],
+        event_time: str | None = None,
+        state_backend: StateBackend | None = None,
+        restore: bytes | None = None,
+        max_parallelism: int = 128,
+        key_type: TypeInformation | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = True,
+    ) -> None:
+        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
+        super().__init__(
+            function,
+            (KeyedBatchFunction,),
+            state_backend,
+            restore,
+            max_parallelism,
+            key_type,
+            job_parameters,
+            key_columns=names,
+            allow_pickle=allow_pickle,
+        )
+        # Imported only here, because it needs NumPy.
+        from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
+        from pyflinklike.engine.runtime.columnar_records import ColumnReader
+
+        kept = key_type or AnyKeyTypeInfo()
+        reader = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
+        self._reader = ColumnReader(reader, event_time)
+
+    def process_batch(self, columns: Any) -> pa.Table:
+        """Process records; those with an event time in its order, as a stream does.
+
+        Args:
+            columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
+                table, or a pandas DataFrame.
+
+        Returns:
+            The main outputs of this call.
+
+        Raises:
+            UserFunctionError: The function raised.
+            StateValueError: A record has no key, or a key or event-time column is missing.
+        """
+        operator = self._running()
+        records = self._reader.read(self._checked(columns))
+        return _table(self._collected(operator.process, *records) if len(records.keys) else [])
+
+    def process_watermark(self, watermark: int) -> pa.Table:
+        """Set the watermark in ms and fire its due timers; return their main outputs."""
+        operator = self._running()
+        watermark = checked_time(watermark, "a watermark", required=True)
+        return _table(self._moved(operator.advance_watermark, watermark))
+
+    def set_processing_time(self, processing_time: int) -> pa.Table:
+        """Set the processing time in ms and fire its due timers; return their main outputs."""
+        return _table(super().set_processing_time(processing_time))
+
+    def end_of_input(self) -> pa.Table:
+        """Set the watermark to `MAX_WATERMARK`, so that every event-time timer fires."""
+        return self.process_watermark(MAX_WATERMARK)
+
+    def num_keyed_state_bytes(self, name: str) -> int:
+        """Count the bytes that the entries of a state take in a snapshot, before it is compressed.
+
+        Raises:
+            StateAccessError: The function has not declared such a state.
+        """
+        contents: list[Any] = self._contents(name)
+        key_type = self._operator.key_type
+        return sum(sum(map(len, encode_columns(each, key_type))) for each in contents)
+
+    def _checked(self, columns: Any) -> pa.RecordBatch:
+        records = _batch_of(columns)
+        names = records.schema.names
+        wanted = (*self._reader.key_columns, self._reader.event_time)
+        for name in wanted:
+            if name is not None and name not in names:
+                msg = f"records need the column {name!r}, got columns {names}; add it"
+                raise StateValueError(msg)
+        return records
+
+
+def _table(batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def _batch_of(columns: Any) -> pa.RecordBatch:
+    try:
+        if isinstance(columns, Mapping):
+            columns = pa.table(dict(columns))
+        elif hasattr(columns, "iloc"):  # pandas
+            columns = pa.Table.from_pandas(columns, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        msg = f"records must be columns of Arrow's types, got {shown_message(error)}"
+        raise StateValueError(msg) from error
+    if isinstance(columns, pa.RecordBatch):
+        return columns
+    if not isinstance(columns, pa.Table):
+        msg = (
+            f"process_batch takes a mapping, an Arrow batch or table, or a pandas DataFrame, got "
+            f"{shown(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
+        )
+        raise DeclarationTypeError(msg)
+    batches = columns.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)
+
+
+class InputWatermarks:
+    """The watermark of each of two inputs."""
+
+    def __init__(self) -> None:
+        self._watermarks = {1: MIN_WATERMARK, 2: MIN_WATERMARK}
+
+    def least(self, number: int, watermark: int) -> int:
+        """Note the watermark of an input; return the smaller one of both.
+
+        Args:
+            number: Number of the input, 1 or 2.
+            watermark: Watermark in ms; one below the input's last has no effect, as in Flink.
+        """
+        self._watermarks[number] = max(watermark, self._watermarks[number])
+        return min(self._watermarks.values())

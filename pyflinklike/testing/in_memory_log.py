@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import Head
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.segments import read_segment
 
 __all__ = ["InMemoryLogStorage"]
 

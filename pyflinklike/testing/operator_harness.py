@@ -3,6 +3,12 @@
 
 A harness makes one operator over one key group, opens it, gathers its outputs, and lets tests look
 into its state.  A subclass gives it elements and moves its watermark.
+
+The arguments of a harness, and the state that it begins with.
+
+The savepoint of a harness: the states of its program, and those it was restored from.
+
+The summary of an operator in the `repr` of its harness.
 """
 
 from __future__ import annotations
@@ -12,30 +18,56 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.errors import StateAccessError, UserFunctionError
-from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.segments import read_segment
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.batches import Batches
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.raised import where_raised
-from pyflinklike.shown import shown, shown_error
-from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.table import TableChanges
-from pyflinklike.testing.arguments import check_arguments, checked_time, restored_state
-from pyflinklike.testing.saving import write_savepoint
-from pyflinklike.testing.summary import summary
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.pickle_switch import pickle_allowed
+import attrs
 
-__all__ = ["OperatorHarness"]
+from pyflinklike import __version__
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.checks import is_int, is_int64
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
+from pyflinklike.engine.inspection.column_values import shown_type
+from pyflinklike.engine.inspection.key_columns import KeyColumns, name_of
+from pyflinklike.engine.inspection.snapshot_division import with_keys_of
+from pyflinklike.engine.inspection.state_infos import owner_of
+from pyflinklike.engine.log.entry_codec import encode_entries
+from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import Batches
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import instance_of, shown, shown_error
+from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.state.table import RESERVED_PREFIX, TableChanges
+from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
+from pyflinklike.engine.types.key_codec import ANY_KEY, AnyKeyTypeInfo
+from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateAccessError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.savepoints.savepoint_directory import open_savepoint, place_of, write_log
+
+__all__ = [
+    "OperatorHarness",
+    "Restored",
+    "check_arguments",
+    "check_key_selector",
+    "checked_time",
+    "restored_state",
+    "summary",
+    "write_savepoint",
+]
+
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
@@ -312,3 +344,221 @@ class OperatorHarness:
         finally:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
+
+
+@attrs.frozen
+class Restored:
+    """The beginning of a harness.
+
+    Args:
+        state: The working state of its only key group.
+        record: Record of the operator in a savepoint; None for a snapshot, which has none.
+    """
+
+    state: WorkingState
+    record: OperatorRecord | None = None
+
+
+def check_arguments(
+    function: Any,
+    kinds: tuple[type, ...],
+    state_backend: Any,
+    restore: Any,
+    key_type: Any,
+    max_parallelism: Any,
+) -> None:
+    """Refuse arguments that no harness can be made of.
+
+    Args:
+        function: The function under test.
+        kinds: The classes of functions that the harness drives.
+        state_backend: A backend, or None for the default.
+        restore: A snapshot or the path of a savepoint, or None for no state.
+        key_type: A type, or None for keys of any type.
+        max_parallelism: A number of key groups.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: `max_parallelism` is below 1.
+    """
+    names = " or ".join(each.__name__ for each in kinds)
+    _check_kind(function, kinds, f"{names} is required")
+    refuse_checkpointed_function(function)
+    _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
+    rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
+    _check_kind(restore, (bytes, str, os.PathLike, type(None)), rule)
+    _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
+    _check_kind(max_parallelism, int, "max_parallelism is an int")
+    if max_parallelism < 1:
+        msg = f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
+        raise DeclarationValueError(msg)
+
+
+def check_key_selector(key_selector: Any, name: str) -> None:
+    """Refuse a key selector that cannot be called.
+
+    Args:
+        key_selector: The argument of the harness.
+        name: Name of the argument, for messages.
+
+    Raises:
+        DeclarationTypeError: It cannot be called.
+    """
+    _check_kind(key_selector, Callable, f"{name} should be a callable function")
+
+
+def _check_kind(given: Any, kind: Any, rule: str) -> None:
+    if not isinstance(given, kind) or isinstance(given, bool):
+        msg = f"{rule}, got {shown(given)}; {instance_of(kind, given, 'give an instance')}"
+        raise DeclarationTypeError(msg)
+
+
+def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
+    """Return a time in ms as it was given.
+
+    Args:
+        time: An int, or None where that is allowed.
+        what: What has the time, for messages.
+        required: Whether None is refused.
+
+    Raises:
+        StateValueError: The time is no int of 64 bits.
+    """
+    if time is None and not required:
+        return None
+    if not is_int(time):
+        msg = f"{what} must be an int of ms, got {shown(time)}; convert it"
+        raise StateValueError(msg)
+    if not is_int64(time):
+        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
+        raise StateValueError(msg)
+    return time
+
+
+def restored_state(
+    snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
+) -> Restored:
+    """Return what a harness begins with.
+
+    Args:
+        snapshot: The bytes of a snapshot, or the directory of a savepoint of one operator; None for
+            no state.
+        key_type: Type of the keys.
+
+    Raises:
+        CorruptStateError: The snapshot is damaged.
+        IncompatibleStateError: A key in it does not fit the type.
+        StateValueError: A value in a savepoint does not fit its type.
+        UnknownStateError: A savepoint has several operators.
+    """
+    state = WorkingState(0)
+    if snapshot is None:
+        return Restored(state)
+    segment, record = _saved(snapshot)
+    state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
+    return Restored(state, record)
+
+
+def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
+    if isinstance(snapshot, bytes):
+        return read_segment(snapshot, "snapshot"), None
+    savepoint = open_savepoint(snapshot)
+    record = savepoint.manifest.operator(None, savepoint.place.where).record
+    return savepoint.segment(), record
+
+
+_Columns = tuple[tuple[str, str], ...]
+
+
+def write_savepoint(
+    path: str | os.PathLike[str],
+    mode: str,
+    operator: KeyedProcessOperator,
+    snapshot: Segment,
+    *,
+    function: str,
+    key_type: TypeInformation,
+    former: OperatorRecord | None,
+    key_columns: Sequence[str],
+) -> None:
+    """Write a directory of Parquet files.
+
+    Args:
+        path: The directory to write.
+        mode: "error", or "overwrite" to replace a savepoint that is there.
+        operator: Operator of the harness.
+        snapshot: All of its state.
+        function: Name of the function's class, which is the operator's uid, too.
+        key_type: Type of the keys.
+        former: Record of the operator in the savepoint that was restored, if there was one.
+        key_columns: Names of the columns that make the key, for elements that come as columns.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path or the mode cannot be used.
+        IncompatibleStateError: There is a state of a kind that nobody has said, or a key that the
+            key columns of the restored savepoint cannot hold.
+    """
+    # As `OperatorRecord.after`: states left out of the program are still stored.
+    states = {**({} if former is None else former.states), **operator.declared()}
+    _check_described(snapshot, states)
+    columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    # 1: all keys of a harness are in one key group.
+    identity = OperatorIdentity(function, 1, columns, key_type.signature)
+    record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
+    there = place_of(path)
+    written = there.begin(mode)
+    write_log(written, record, [snapshot], __version__, wall_clock())
+    there.replace(written)
+
+
+def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Columns:
+    """Return the key columns of the savepoint that was restored, which the next one has, too."""
+    identity = former.identity
+    if identity.key_columns:
+        return identity.key_columns
+    if identity.key == ANY_KEY or key_type.signature != ANY_KEY:
+        return ()
+    columns = KeyColumns.of(former)
+    return tuple(zip(columns.names, map(name_of, columns.types)))
+
+
+def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
+    """Return key columns that a harness was told, with types as its type of keys says."""
+    kinds = [key_type]
+    if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
+        kinds = list(key_type.field_types)
+    if key_type.signature == ANY_KEY or len(kinds) != len(names):
+        return ()
+    return tuple((name, name_of(shown_type(kind))) for name, kind in zip(names, kinds))
+
+
+def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:
+    tables = {each.name for each in snapshot.declarations.values()}
+    owners = {owner_of(each, states) for each in tables if not each.startswith(RESERVED_PREFIX)}
+    unknown = sorted(owners - states.keys())
+    if unknown:
+        msg = (
+            "savepoint() writes what the function declares, and what was restored from a savepoint; "
+            f"got a restored snapshot that also has {unknown}; declare them, or restore a savepoint "
+            "in place of the snapshot"
+        )
+        raise IncompatibleStateError(msg)
+
+
+_NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}
+
+
+def summary(operator: KeyedProcessOperator) -> str:
+    """Return the clock and the numbers of keys and timers, but no text of a user's class.
+
+    A key counts while it has state or a timer, or an entry that expired and is not yet cleaned up.
+    """
+    clock = operator.clock
+    keys = {key for each in operator.backend.contents() for key in each.keys}
+    return (
+        f"processing_time={clock.processing_time}, "
+        f"watermark={_NAMED.get(clock.watermark, clock.watermark)}, "
+        f"keys={len(keys - {GROUP_KEY})}, "
+        f"event_time_timers={operator.event_timers.count()}, "
+        f"processing_time_timers={operator.processing_timers.count()}"
+    )

@@ -20,8 +20,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.types import (
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.types import (
     BasicArrayTypeInfo,
     Instant,
     ListTypeInfo,
@@ -31,7 +31,7 @@ from pyflinklike.types import (
     TypeInformation,
     Types,
 )
-from pyflinklike.types.row import Row
+from pyflinklike.engine.types.row import Row
 
 __all__ = ["keyed_records", "keys", "timestamps", "ttl_configs", "type_infos", "values_of"]
 

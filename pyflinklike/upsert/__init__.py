@@ -10,26 +10,29 @@
 `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.upsert.function import UpsertFunction
-from pyflinklike.upsert.index.autospill import AutoSpillBackend
-from pyflinklike.upsert.index.backend import UpsertBackend
-from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
-from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
-from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
-from pyflinklike.upsert.index.state import UpsertState
-from pyflinklike.upsert.index.statistics import GetStats, MergeStats, PutStats, SnapshotStats
-from pyflinklike.upsert.index.value_codec import UpsertKey
-from pyflinklike.upsert.index.values import (
+from pyflinklike.engine.doors import pin
+from pyflinklike.upsert.index.auto_spill_backend import AutoSpillBackend
+from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend
+from pyflinklike.upsert.index.rocksdb_upserts import RocksDBUpsertBackend
+from pyflinklike.upsert.index.upsert_backend import UpsertBackend
+from pyflinklike.upsert.index.upsert_state import UpsertState
+from pyflinklike.upsert.index.upsert_values import (
     FinalizedValue,
+    GetStats,
+    MergeStats,
     MergeValue,
     ProvisionalValue,
+    PutStats,
     PutValue,
+    SnapshotStats,
     StateValue,
     Tombstone,
     UpsertValueAndSize,
     ValueMetadata,
 )
+from pyflinklike.upsert.index.value_codec import UpsertKey
+from pyflinklike.upsert.upsert_function import UpsertFunction
 
 __all__ = [
     "AutoSpillBackend",

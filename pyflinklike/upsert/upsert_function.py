@@ -21,37 +21,46 @@ The rules, most of them Materialize's:
 
 The state is one `ValueState` with the record and its order key and, if there are order keys, one
 with tombstones.
+
+Reads elements: a value or its deletion, its place in the order, or an error.
+
+An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a field,
+two more fields are read, which the events of `decode_debezium` have:
+
+* `error`: if the value is None, this says why, and the element is not a deletion.
+* `unavailable`: the names of columns that the change did not touch and whose values the record does
+  not have; their values are taken from the row before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from pyflinklike.api.context import RuntimeContext
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.clock import DurationLike
+from pyflinklike.engine.api.contexts import RuntimeContext
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction
+from pyflinklike.engine.clock import DurationLike
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.state.descriptors import ValueStateDescriptor
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types, row
+from pyflinklike.engine.types.order_keys import checked_order, is_newer
+from pyflinklike.engine.types.row import Row, field_of, row_class
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     NullKeyError,
+    OrderKeyError,
     StateValueError,
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.shown import shown
-from pyflinklike.state.descriptors import ValueStateDescriptor
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row_kind
-from pyflinklike.types.order_keys import is_newer
-from pyflinklike.types.row import Row, row_class
-from pyflinklike.upsert.elements import ElementReader, Upsert
-from pyflinklike.upsert.index.error_text import text_of
-from pyflinklike.upsert.index.value_codec import decode_value, encode_value
+from pyflinklike.upsert.index.value_codec import decode_value, encode_value, error_of, text_of
 
-__all__ = ["ON_ERROR", "UpsertFunction"]
+__all__ = ["ON_ERROR", "ElementReader", "Upsert", "UpsertFunction"]
+
 
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
 """The possible treatments of an error."""
@@ -243,10 +252,10 @@ class UpsertFunction(KeyedProcessFunction):
                 None  # given out with on_error="inline", before a restart: no row can retract it
             )
         if record is not None:
-            op = row_kind.DELETE if upsert.value is None else row_kind.UPDATE_BEFORE
+            op = row.DELETE if upsert.value is None else row.UPDATE_BEFORE
             yield self._row(key, op, record.value, -1, record.error)
         if upsert.value is not None:
-            op = row_kind.INSERT if record is None else row_kind.UPDATE_AFTER
+            op = row.INSERT if record is None else row.UPDATE_AFTER
             yield self._row(key, op, value, 1, error)
 
     def _row(self, key: Any, op: str, value: Any, diff: int, error: str | None) -> Row:
@@ -294,3 +303,92 @@ def _text(element: Any) -> str:
         return repr(element)
     except Exception:  # the element's own __repr__
         return shown(element)
+
+
+Selector = str | Callable[[Any], Any]
+
+_ABSENT = object()
+
+
+class Upsert(NamedTuple):
+    """The request of one element.
+
+    `value` is None for a deletion, or an `UpsertError`; `order` is None if there is none;
+    `unavailable` names the fields that the value lacks.
+    """
+
+    value: Any
+    order: Any
+    unavailable: tuple[str, ...] = ()
+
+
+class ElementReader:
+    """Reads elements.
+
+    Args:
+        value: The name of the field with the value, or a function of the element.
+        order_key: The same for the order key; None if elements are ordered by arrival.
+    """
+
+    def __init__(self, value: Selector, order_key: Selector | None) -> None:
+        self._value = value
+        self._order_key = order_key
+
+    @property
+    def is_ordered(self) -> bool:
+        """True where elements have order keys."""
+        return self._order_key is not None
+
+    def read(self, element: Any) -> Upsert:
+        """Return the request of the element; an error in its value or order key becomes its value.
+
+        Raises:
+            DeclarationValueError: The element has no field of that name.
+        """
+        try:
+            order = None if self._order_key is None else self._order(element)
+        except OrderKeyError as error:
+            # An element that could not be decoded may lack its place in the order.
+            reason = field_of(element, "error", None) if isinstance(self._value, str) else None
+            return Upsert(error if reason is None else error_of(reason), None)
+        if not isinstance(self._value, str):
+            return Upsert(self._called(element), order)
+        value = _field(element, self._value)
+        if value is None:
+            reason = field_of(element, "error", None)
+            return Upsert(None if reason is None else error_of(reason), order)
+        unavailable = field_of(element, "unavailable", None)
+        if unavailable and isinstance(unavailable, (list, tuple)):
+            return Upsert(value, order, tuple(unavailable))
+        return Upsert(value, order)
+
+    def _order(self, element: Any) -> Any:
+        if isinstance(self._order_key, str):
+            return checked_order(_field(element, self._order_key))
+        assert self._order_key is not None
+        try:
+            order = self._order_key(element)
+        except Exception as error:
+            msg = f"order_key failed for {shown(element)}: {shown_error(error)}"
+            raise OrderKeyError(msg) from error
+        return checked_order(order)
+
+    def _called(self, element: Any) -> Any:
+        assert not isinstance(self._value, str)
+        try:
+            return self._value(element)
+        except UpsertError as error:
+            return error
+        except Exception as error:
+            msg = f"value failed for {shown(element)}: {shown_error(error)}"
+            failure = ValueDecodeError(msg)
+            failure.__cause__ = error
+            return failure
+
+
+def _field(element: Any, name: str) -> Any:
+    found = field_of(element, name, _ABSENT)
+    if found is _ABSENT:
+        msg = f"an element must have the field {name!r} that is named, got {shown(element)}; name another"
+        raise DeclarationValueError(msg)
+    return found

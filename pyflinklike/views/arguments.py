@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.checks import is_int, is_int64
+from pyflinklike.engine.checks import is_int, is_int64
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.shown import shown
 
 __all__ = [
     "check_choice",

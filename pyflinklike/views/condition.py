@@ -16,11 +16,11 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.row import names_of
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
-from pyflinklike.types.fields import names_of
-from pyflinklike.views.core.incoming import column_of
-from pyflinklike.views.core.row_codec import Failure, part_form
+from pyflinklike.views.incoming_rows import column_of
+from pyflinklike.views.row_codec import Failure, part_form
 
 __all__ = ["Condition", "Where"]
 

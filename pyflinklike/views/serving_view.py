@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from pyflinklike.errors import DeclarationTypeError, StateStoreError, StoreClosedError
-from pyflinklike.views.core.keyed_rows import KeyedRows
+from pyflinklike.views.pull_query import KeyedRows
 
 __all__ = ["Layers", "ServingView"]
 

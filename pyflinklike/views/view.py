@@ -3,6 +3,14 @@
 
 Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
 `PostgresView`.
+
+Views in another process: pickled as their arguments, and opened again where they are unpickled.
+
+Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and
+a view that it holds must get there.  An open table cannot be pickled, but the arguments that open
+it can.
+
+The position of a view: how far batches and event time have come.
 """
 
 from __future__ import annotations
@@ -10,22 +18,42 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pyflinklike.errors import ScanDisabledError
-from pyflinklike.views.core.arguments import checked_id
-from pyflinklike.views.core.frames import BatchFrame
-from pyflinklike.views.core.freshness import Freshness, freshness_of
-from pyflinklike.views.core.reading import Reader, item
-from pyflinklike.views.core.reopened import Reopened
-from pyflinklike.views.core.storage import Storage
-from pyflinklike.views.core.subscription import Changes, Timeout
-from pyflinklike.views.core.view_at import ViewAt, kept_batch
-from pyflinklike.views.core.where import Where
+from pyflinklike.views.arguments import checked_id
+from pyflinklike.views.batch_frame import SERVED, BatchFrame
+from pyflinklike.views.condition import Where
+from pyflinklike.views.pull_query import Reader, ViewAt, item, kept_batch
+from pyflinklike.views.subscription import Changes, Timeout
+from pyflinklike.views.view_storage import AppliedBatch, Storage
 
-__all__ = ["View"]
+__all__ = ["Freshness", "Reopened", "View", "freshness_of"]
+
 
 _Self = TypeVar("_Self", bound="View")
+
+
+class Reopened:
+    """An object that is pickled as the arguments of its constructor.
+
+    A `path` among them becomes absolute: the other process may be in another directory.
+    """
+
+    _made_with: partial[Any]
+
+    def __new__(cls: type[_View], *args: Any, **named: Any) -> _View:
+        """Remember the arguments, which `__init__` then checks."""
+        made = super().__new__(cls)
+        if isinstance(named.get("path"), (str, Path)):
+            named["path"] = Path(named["path"]).absolute()
+        made._made_with = partial(cls, *args, **named)
+        return made
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any]]:
+        return _reopened, (self._made_with,)
 
 
 class View(Reopened, ABC):
@@ -168,3 +196,39 @@ class View(Reopened, ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_View = TypeVar("_View", bound="Reopened")
+
+
+def _reopened(made_with: partial[Any]) -> Any:
+    SERVED.remember_session()
+    return made_with()
+
+
+class Freshness(NamedTuple):
+    """The position of a view.
+
+    Args:
+        batch_id: The id of the last batch; None before the first.
+        watermark: How far event time has come, in ms since the epoch; None if it is unknown.
+        lag: The age of the rows that the view shows, in ms: the time since the watermark or,
+            without one, since the last batch was applied.  None before the first batch.
+    """
+
+    batch_id: int | None
+    watermark: int | None
+    lag: int | None
+
+
+def freshness_of(latest: AppliedBatch | None, now: int) -> Freshness:
+    """Return the freshness of a view.
+
+    Args:
+        latest: The last batch; None before the first one.
+        now: The time in ms since the epoch.
+    """
+    if latest is None:
+        return Freshness(None, None, None)
+    since = latest.applied_at if latest.watermark is None else latest.watermark
+    return Freshness(latest.batch_id, latest.watermark, now - since)

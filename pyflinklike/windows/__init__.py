@@ -10,31 +10,48 @@ The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  W
 ends in is a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
 """
 
-from pyflinklike.doors import pin
-from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
-from pyflinklike.windows.continuous import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-)
-from pyflinklike.windows.count_windows import (
+from pyflinklike.engine.doors import pin
+from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
     GlobalWindows,
+    MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
 )
-from pyflinklike.windows.evictor import (
+from pyflinklike.windows.evictors import (
     CountEvictor,
     DeltaEvictor,
     Evictor,
     TimeEvictor,
     TimestampedValue,
 )
-from pyflinklike.windows.functions import (
+from pyflinklike.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
+from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from pyflinklike.windows.kinds import (
+from pyflinklike.windows.window_kinds import (
     CountWindow,
     CountWindowSerializer,
     GlobalWindow,
@@ -44,29 +61,8 @@ from pyflinklike.windows.kinds import (
     Window,
     WindowSerializer,
 )
-from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.session_windows import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-)
-from pyflinklike.windows.time_windows import (
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-)
-from pyflinklike.windows.trigger import Trigger, TriggerResult
-from pyflinklike.windows.triggers import (
-    CountTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-)
-from pyflinklike.windows.windowed import Windowed, count_window, window, window_all
+from pyflinklike.windows.window_operator import WindowOperator
+from pyflinklike.windows.window_options import Windowed, count_window, window, window_all
 
 __all__ = [
     "AllWindowFunction",

@@ -13,12 +13,12 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.api.metrics import MetricGroup
-from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.api.metric_group import MetricGroup
+from pyflinklike.engine.checks import counted
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.type_vars import T, W
-from pyflinklike.windows.checks import counted
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor", "TimestampedValue"]
 

@@ -15,12 +15,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.namespaces import NamespacedRuntimeContext
-from pyflinklike.state import MapState
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
-from pyflinklike.windows.kinds import TimeWindow, Window, WindowSerializer
-from pyflinklike.windows.session_windows import SessionWindows
+from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
+from pyflinklike.engine.state import MapState
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.windows.assigners import MergingWindowAssigner, SessionWindows, WindowAssigner
+from pyflinklike.windows.window_kinds import TimeWindow, Window, WindowSerializer
 
 __all__ = ["MergingWindowSet"]
 

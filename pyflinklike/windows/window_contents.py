@@ -3,6 +3,8 @@
 
 Either every element, in a list that is appended to without being read, or what they are folded
 into.  With an evictor it is always every element, with its timestamp.
+
+What a user says of windows, before there is an operator.
 """
 
 from __future__ import annotations
@@ -14,22 +16,37 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.namespaces import NamespacedRuntimeContext
-from pyflinklike.errors import StateValueError
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.shown import shown
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from pyflinklike.state.folding import field_of_fold
-from pyflinklike.state.table import Setting
-from pyflinklike.types import TypeInformation, Types
-from pyflinklike.windows.evictor import Evictor, TimestampedValue
+from pyflinklike.engine.state.keyed_states import field_of_fold
+from pyflinklike.engine.state.table import Setting
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.errors import StateValueError
+from pyflinklike.windows.assigners import WindowAssigner
+from pyflinklike.windows.evictors import Evictor, TimestampedValue
+from pyflinklike.windows.triggers import Trigger
+from pyflinklike.windows.window_functions import AppliedFunction
+from pyflinklike.windows.window_kinds import Window
 
-__all__ = ["CONTENTS", "Aggregated", "Contents", "Gathered", "Kept", "Reduced"]
+__all__ = [
+    "CONTENTS",
+    "Aggregated",
+    "Collect",
+    "Contents",
+    "Gathered",
+    "Kept",
+    "Reduced",
+    "WindowDeclaration",
+]
+
 
 CONTENTS = "window-contents"
 """Name of the state, as Flink's."""
@@ -316,3 +333,35 @@ class _Evicted(_KeptElements):
             apply(window, folded)
         evictor.evict_after(elements, len(elements), window, context)
         self.state.update([(each.value, each.timestamp) for each in elements])
+
+
+Collect = Callable[[Any, Window, Any], Any]
+"""Makes of key, window and result what goes out."""
+
+
+@attrs.frozen
+class WindowDeclaration:
+    """What the user said of windows.
+
+    Args:
+        assigner: Says in which windows an element is.
+        trigger: Says when one fires.
+        contents: What is kept of elements.
+        function: Makes outputs of that.
+        allowed_lateness: How long a window of event time is open beyond its end, in ms.
+        late_data_tag: Side output of elements that are late for all their windows, or None.
+        late_output: Makes of such an element what goes out, where it is not that side output's; None
+            where the element is counted.
+        evictor: Removes elements when a window fires, or None.
+        collect: Makes of key, window and result what goes out; None where that is the result.
+    """
+
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any]
+    contents: Contents
+    function: AppliedFunction
+    allowed_lateness: int = 0
+    late_data_tag: OutputTag | None = None
+    late_output: Callable[[Any], Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+    collect: Collect | None = None

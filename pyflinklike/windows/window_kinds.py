@@ -13,9 +13,9 @@ from typing import Any, Generic
 
 import pyarrow.compute as pc
 
-from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.type_vars import V, W
-from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
+from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.type_vars import V, W
+from pyflinklike.engine.types import TupleTypeInfo, TypeInformation, Types
 
 __all__ = [
     "CountWindow",

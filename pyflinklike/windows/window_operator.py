@@ -1,36 +1,238 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The window operator at work, step by step as Flink's `WindowOperator`.
+"""Windows as a function of a keyed stream, which any host runs.
+
+The window operator at work, step by step as Flink's `WindowOperator`.
 
 State and timers of a window are those of the pair of key and window.  Contents of windows that
 merge are those of a pair with their state window; the trigger's state is always that of the
 window itself.
+
+What triggers, assigners, evictors and functions of windows are handed.
+
+One object of each serves all calls.  The task says before a call which window it is about.
+
+When windows end for good, and the timers that tell.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from typing import Any
+from types import FrameType
+from typing import Any, Final, TypeVar
 
-from pyflinklike.api.namespaces import NamespacedRuntimeContext
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.results import check_results
-from pyflinklike.state.table import Setting
-from pyflinklike.types.copies import as_given
-from pyflinklike.windows.assigner import fixed_windows, kind_of
-from pyflinklike.windows.contents import CONTENTS, Kept
-from pyflinklike.windows.contexts import AssignerContext, FunctionContext, TaskTriggerContext
-from pyflinklike.windows.continuous import (
+import attrs
+
+from pyflinklike.engine.api.contexts import (
+    KeyedStateStore,
+    NamespacedRuntimeContext,
+    NamespacedTimerService,
+    RuntimeContext,
+)
+from pyflinklike.engine.api.metric_group import MetricGroup
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    KeyedProcessFunction,
+    NamespacedFunction,
+    TimedResult,
+    check_results,
+)
+from pyflinklike.engine.clock import MAX_WATERMARK, TimeDomain
+from pyflinklike.engine.functions import AggregateFunction
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.descriptors import StateDescriptor
+from pyflinklike.engine.state.table import Setting
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.copies import as_given
+from pyflinklike.errors import DeclarationError, StateAccessError
+from pyflinklike.windows.assigners import WindowAssigner, fixed_windows, kind_of
+from pyflinklike.windows.evictors import Evictor
+from pyflinklike.windows.merging_window_set import MergingWindowSet
+from pyflinklike.windows.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
 )
-from pyflinklike.windows.declaration import WindowDeclaration
-from pyflinklike.windows.ends import WindowEnds
-from pyflinklike.windows.kinds import Window
-from pyflinklike.windows.merging_windows import MergingWindowSet
-from pyflinklike.windows.trigger import TriggerResult
-from pyflinklike.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger, PurgingTrigger
+from pyflinklike.windows.window_contents import CONTENTS, Collect, Kept, WindowDeclaration
+from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
-__all__ = ["LATE_RECORDS", "WindowTask"]
+__all__ = [
+    "LATE_RECORDS",
+    "AssignerContext",
+    "FunctionContext",
+    "TaskTriggerContext",
+    "WindowEnds",
+    "WindowOperator",
+    "WindowTask",
+]
+
+
+_OURS: Final = f"{__name__.partition('.')[0]}."
+_BY_CLOCK = (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)
+
+
+class WindowOperator(NamespacedFunction):
+    """Windows over the elements of each key, as a `KeyedProcessFunction`.
+
+    `pyflinklike.windows.window(...)` makes it.  It runs wherever such a function runs: in a
+    `KeyedProcessHarness`, and on a Spark stream or batch through `key_by(df, ...).process(...)`.
+
+    Args:
+        declared: What the user said.
+    """
+
+    def __init__(self, declared: WindowDeclaration) -> None:
+        self.declared = declared
+        self._task: WindowTask | None = None
+        self._uid = ""
+
+    hidden_state = CONTENTS
+
+    @property
+    def namespace_type(self) -> TypeInformation:  # type: ignore[override]
+        """Of the windows."""
+        return self.declared.assigner.get_window_serializer().type_info
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        """The user's: that which folds the elements, and that which makes outputs of a window."""
+        found = getattr(self.declared.contents, "function", None), self.declared.function.function
+        return tuple(each for each in found if each is not None)
+
+    def collecting(self, collect: Collect) -> WindowOperator:
+        """The same with other outputs: what `collect` makes of key, window and each result.
+
+        Args:
+            collect: It must be picklable where the host is a cluster.
+        """
+        return WindowOperator(attrs.evolve(self.declared, collect=collect))
+
+    def timed(self) -> WindowOperator:
+        """The same, whose results have the window's `max_timestamp()` as their time, as in Flink.
+
+        For a host that keeps the times of outputs: each result is a `TimedResult`.
+        """
+        return self.collecting(_at_its_end)
+
+    def giving_late(self, late_output: Callable[[Any], Any]) -> WindowOperator:
+        """The same with other late data: what `late_output` makes of an element, None to count it.
+
+        Args:
+            late_output: It must be picklable where the host is a cluster.
+        """
+        return WindowOperator(attrs.evolve(self.declared, late_output=late_output))
+
+    def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
+        """Whether its windows end by the clock, or its trigger may register such timers.
+
+        Args:
+            registers: Tells it of a user's trigger by the code of its class.
+        """
+        assigner = self.declared.assigner
+        serializer = assigner.get_window_serializer()
+        ends_by_clock = not assigner.is_event_time() and serializer == TimeWindowSerializer()
+        return ends_by_clock or any(
+            isinstance(each, _BY_CLOCK) or registers(each)
+            for each in _with_nested(self.declared.trigger)
+        )
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the states, and open the user's function."""
+        assert isinstance(runtime_context, NamespacedRuntimeContext)
+        self._task = WindowTask(self.declared, runtime_context)
+        self._uid = runtime_context.get_task_name()
+        self.declared.function.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the user's function."""
+        self._task = None
+        self.declared.function.close()
+
+    def process_element(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Put an element into its windows; the outputs of those that fire."""
+        assert self._task is not None
+        return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
+    ) -> Iterable[Any] | None:
+        """A window fires, or ends; the outputs."""
+        assert self._task is not None
+        is_event = ctx.time_domain() is TimeDomain.EVENT_TIME
+        return self._task.on_timer(timestamp, is_event=is_event, key=ctx.get_current_key)
+
+    # Messages
+
+    def called(self) -> str:
+        """By the user's function of windows, else that which folds, else the assigner."""
+        return _name_of(next(reversed(self.functions), self.declared.assigner))
+
+    def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
+        """The user's method that raised, and the window and the uid, as the traceback has them."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        tasks = [each for each in frames if isinstance(each.f_locals.get("self"), WindowTask)]
+        windows = [each.f_locals.get("window") for each in tasks]
+        window = next((each for each in reversed(windows) if isinstance(each, Window)), None)
+        place = "" if window is None else f"window {shown(window)}, "
+        return _call_in(frames) or self._own_call(tasks, method), f"{place}uid {self._uid!r}"
+
+    def _own_call(self, tasks: Iterable[FrameType], method: str) -> str:
+        """The call whose result we refused."""
+        applies = any(each.f_code is WindowTask._apply.__code__ for each in tasks)
+        fold = getattr(self.declared.contents, "function", None)
+        if applies and self.declared.function.function is not None:
+            return self.declared.function.call()
+        if fold is None:
+            return f"{self.called()}.{method}"
+        return f"{_name_of(fold)}.{'add' if isinstance(fold, AggregateFunction) else 'reduce'}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"declared": self.declared, "_task": None, "_uid": ""}
+
+    def __repr__(self) -> str:
+        return f"WindowOperator({self.declared!r})"
+
+
+def _at_its_end(_: Any, window: Window, result: Any) -> TimedResult:
+    return TimedResult(result, window.max_timestamp())
+
+
+def _name_of(function: object) -> str:
+    """The user's class, or function, that one of ours may wrap."""
+    while type(function).__module__.startswith(_OURS):
+        inner = vars(function).get("_function") if hasattr(function, "__dict__") else None
+        inner = inner if inner is not None else getattr(function, "_func", None)
+        if inner is None:
+            break
+        function = inner
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _call_in(frames: Iterable[FrameType]) -> str:
+    """The first call of code that is not ours, by class and method; "" if there is none."""
+    for frame in frames:
+        code = frame.f_code
+        if str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+            continue
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if callable(getattr(type(owner), code.co_name, None)):
+            return f"{type(owner).__qualname__}.{code.co_name}"
+        return getattr(code, "co_qualname", code.co_name)  # co_qualname is Python 3.11's
+    return ""
+
+
+def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:
+    """A trigger, and those that are within it."""
+    nested = [each for each in vars(trigger).values() if isinstance(each, Trigger)]
+    return [trigger, *(inner for each in nested for inner in _with_nested(each))]
+
 
 LATE_RECORDS = "numLateRecordsDropped"
 """Name of the counter, as Flink's."""
@@ -321,7 +523,7 @@ class WindowTask:
         return self._outputs or None
 
 
-_BY_END, _BY_CLOCK = "its end", "times of the clock"
+_BY_END, _BY_TIMES_OF_THE_CLOCK = "its end", "times of the clock"
 _BY_OTHERS = "its elements, or times of its trigger's own"
 _UNFIRED = "windows that are open would end without firing: keep the former trigger"
 
@@ -348,6 +550,223 @@ def _fired_by(declared: WindowDeclaration) -> Setting:
         remedy = f"{_UNFIRED}, allow no lateness, or begin a new checkpoint"
     elif isinstance(trigger, (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)):
         # Windows of the clock end by it.
-        by, needed = _BY_CLOCK, declared.assigner.is_event_time()
-    accepts = () if needed else (_BY_END, _BY_CLOCK, _BY_OTHERS)
+        by, needed = _BY_TIMES_OF_THE_CLOCK, declared.assigner.is_event_time()
+    accepts = () if needed else (_BY_END, _BY_TIMES_OF_THE_CLOCK, _BY_OTHERS)
     return Setting("what fires a window", by, accepts, remedy)
+
+
+S = TypeVar("S")
+
+
+class AssignerContext(WindowAssigner.WindowAssignerContext):
+    """For an assigner.
+
+    Args:
+        context: Of the operator.
+    """
+
+    def __init__(self, context: NamespacedRuntimeContext) -> None:
+        self._context = context
+
+    def get_current_processing_time(self) -> int:
+        """The processing time in ms."""
+        return self._context.timers.current_processing_time()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Where the operator runs."""
+        return self._context
+
+
+class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
+    """For a trigger or an evictor; the current namespace is the trigger's window.
+
+    Args:
+        context: Of the operator.
+    """
+
+    def __init__(self, context: NamespacedRuntimeContext) -> None:
+        self._context = context
+        self._timers = context.timers
+        self._states: dict[str, tuple[StateDescriptor, Any]] = {}
+        self.merged: Sequence[Hashable] = ()
+        """The namespaces of the windows that became one, in `on_merge`."""
+
+    def get_current_processing_time(self) -> int:
+        """The processing time in ms."""
+        return self._timers.current_processing_time()
+
+    def get_current_watermark(self) -> int:
+        """The watermark in ms."""
+        return self._timers.current_watermark()
+
+    def get_metric_group(self) -> MetricGroup:
+        """The operator's."""
+        return self._context.get_metrics_group()
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """A timer of the window."""
+        self._timers.register_processing_time_timer(time)
+
+    def register_event_time_timer(self, time: int) -> None:
+        """A timer of the window."""
+        self._timers.register_event_time_timer(time)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """A timer of the window."""
+        self._timers.delete_processing_time_timer(time)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """A timer of the window."""
+        self._timers.delete_event_time_timer(time)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
+        """The trigger's state of the window."""
+        known = self._states.get(state_descriptor.name)
+        if known is not None and known[0] is state_descriptor:
+            state: S = known[1]
+            return state
+        state = self._context.get_partitioned_state(
+            _state_name_of(state_descriptor), state_descriptor
+        )
+        self._states[state_descriptor.name] = state_descriptor, state
+        return state
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """The state of the merged windows becomes that of the new one."""
+        self.get_partitioned_state(state_descriptor)
+        target = self._context.current.namespace
+        self._context.merge_namespaces(_state_name_of(state_descriptor), target, self.merged)
+
+
+def _state_name_of(state_descriptor: StateDescriptor) -> str:
+    """The name of a trigger's state, which is no other state's."""
+    return f"trigger:{state_descriptor.name}"
+
+
+class FunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Context):
+    """For a function of windows; the current namespace is its window.
+
+    Args:
+        context: Of the operator.
+        merging: Whether windows merge.
+    """
+
+    def __init__(self, context: NamespacedRuntimeContext, *, merging: bool) -> None:
+        self._context = context
+        self._window_state = _WindowState(context, merging=merging)
+        self.current_window: Any = None
+        """The window that the call is about."""
+
+    def window(self) -> Any:
+        """The window."""
+        return self.current_window
+
+    def current_processing_time(self) -> int:
+        """The processing time in ms."""
+        return self._context.timers.current_processing_time()
+
+    def current_watermark(self) -> int:
+        """The watermark in ms."""
+        return self._context.timers.current_watermark()
+
+    def window_state(self) -> KeyedStateStore:
+        """State of this key and window."""
+        return self._window_state
+
+    def global_state(self) -> KeyedStateStore:
+        """State of this key."""
+        return self._context
+
+
+class _WindowState(KeyedStateStore):
+    """State of the current key and window; all getters are one."""
+
+    def __init__(self, context: NamespacedRuntimeContext, *, merging: bool) -> None:
+        self._context = context
+        self._merging = merging
+
+    def _get(self, state_descriptor: Any) -> Any:
+        if self._merging:
+            msg = (
+                "Per-window state is not allowed when using merging windows, got "
+                f"{shown(state_descriptor)}; use global_state()"
+            )
+            raise StateAccessError(msg)
+        # The getter of its kind refuses what is no descriptor of that kind.
+        return self._context.get_partitioned_state(
+            f"window:{state_descriptor.name}", state_descriptor
+        )
+
+    get_state = _get
+    get_list_state = _get
+    get_map_state = _get
+    get_reducing_state = _get
+    get_aggregating_state = _get
+
+
+class WindowEnds:
+    """The ends of windows, by event time with a lateness, or by the clock.
+
+    Args:
+        assigner: Of the windows.
+        allowed_lateness: How long windows of event time are open beyond their end, in ms.
+        timers: Of the current key and namespace.
+    """
+
+    def __init__(
+        self,
+        assigner: WindowAssigner[Any, Any],
+        allowed_lateness: int,
+        timers: NamespacedTimerService,
+    ) -> None:
+        self.by_event_time = assigner.is_event_time()
+        """Whether they end by event time."""
+        self.lateness = allowed_lateness if self.by_event_time else 0
+        """How long they are open beyond their end, in ms."""
+        self._timers = timers
+        self._now = timers.current_processing_time
+        self._register = timers.register_processing_time_timer
+        self._delete = timers.delete_processing_time_timer
+        if self.by_event_time:
+            self._now = timers.current_watermark
+            self._register = timers.register_event_time_timer
+            self._delete = timers.delete_event_time_timer
+
+    def time(self, window: Window) -> int:
+        """When a window ends, in ms: its contents are freed then."""
+        if not self.lateness:
+            return window.max_timestamp()
+        return min(window.max_timestamp() + self.lateness, MAX_WATERMARK)
+
+    def is_late(self, window: Window, watermark: int) -> bool:
+        """Whether a window is over for elements to come; by the clock it never is."""
+        return self.by_event_time and self.time(window) <= watermark
+
+    def register(self, window: Window) -> None:
+        """Have a timer tell when a window, the current one, ends; none tells of the end of time."""
+        time = self.time(window)
+        if time < MAX_WATERMARK:
+            self._register(time)
+
+    def is_registered(self, window: Window) -> bool:
+        """Whether a timer of event time tells when a window, the current one, ends."""
+        return self._timers.has_event_time_timer(self.time(window))
+
+    def delete(self, window: Window) -> None:
+        """Forget that timer."""
+        self._delete(self.time(window))
+
+    def refuse_passed(self, window: Window) -> None:
+        """Refuse what no assigner of ours does: a merged window that is over.
+
+        Raises:
+            DeclarationError: It is.
+        """
+        now = self._now()
+        if self.time(window) <= now:
+            time = "event" if self.by_event_time else "processing"
+            msg = (
+                f"the end of a window of {time} time must not become earlier than now by merging, "
+                f"got {window!r} at {now}; merge into a window that covers all of them"
+            )
+            raise DeclarationError(msg)

@@ -11,34 +11,40 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.clock import DurationLike, to_milliseconds
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import (
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.functions import (
     AggregateFunction,
     Function,
     ReduceFunction,
     as_reduce_function,
 )
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.types import TypeInformation, Types
-from pyflinklike.windows.applied import AppliedFunction
-from pyflinklike.windows.assigner import MergingWindowAssigner, WindowAssigner
-from pyflinklike.windows.contents import Aggregated, Contents, Gathered, Reduced
-from pyflinklike.windows.count_windows import (
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    MergingWindowAssigner,
+    WindowAssigner,
 )
-from pyflinklike.windows.declaration import WindowDeclaration
-from pyflinklike.windows.evictor import Evictor
-from pyflinklike.windows.functions import (
+from pyflinklike.windows.evictors import Evictor
+from pyflinklike.windows.triggers import Trigger
+from pyflinklike.windows.window_contents import (
+    Aggregated,
+    Contents,
+    Gathered,
+    Reduced,
+    WindowDeclaration,
+)
+from pyflinklike.windows.window_functions import (
     AllWindowFunction,
+    AppliedFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.trigger import Trigger
+from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = ["Windowed", "count_window", "window", "window_all"]
 

@@ -4,19 +4,19 @@ import pickle
 
 import pytest
 
-from pyflinklike.api.context import KeyedStateStore, RuntimeContext, TimerService
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.clock import TimeDomain
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import (
+from pyflinklike.engine.api.contexts import KeyedStateStore, RuntimeContext, TimerService
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.functions import (
     AggregateFunction,
     Function,
     ReduceFunction,
     ReduceFunctionWrapper,
     as_reduce_function,
 )
-from pyflinklike.types import Types
+from pyflinklike.engine.types import Types
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
 
 class Echo(KeyedProcessFunction):

@@ -3,7 +3,7 @@ from itertools import permutations
 
 import pytest
 
-from pyflinklike.api.metrics import MetricGroup
+from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,

@@ -6,7 +6,7 @@ CI tries harder: HYPOTHESIS_PROFILE=ci or thorough.
 
 from hypothesis import settings
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.testing.agreement import agreement_machine
 
 # A history takes some 50 ms; `thorough` takes thousands of them.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every backend of the package passes the published suite."""
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.testing.conformance import StateBackendConformance
 
 

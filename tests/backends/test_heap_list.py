@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import Shape, TableChanges, TableSpec
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import Types
 from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
-from pyflinklike.types import Types
 
 LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())
 KEYS = st.sampled_from("ab")

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import StateTtlConfig
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
-from pyflinklike.clock import Clock
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
-from pyflinklike.state.ttl import TtlTable
-from pyflinklike.types import Types
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Shape, Table, TableSpec
+from pyflinklike.engine.state.ttl_table import TtlTable
+from pyflinklike.engine.types import Types
 
 SPECS = {
     "single": TableSpec("single", Shape.SINGLE, "value", Types.LONG(), paired=True),

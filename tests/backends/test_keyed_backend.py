@@ -10,16 +10,19 @@ from hypothesis import settings
 pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
 
 from pyflinklike import HashMapStateBackend, StateBackend  # noqa: E402
-from pyflinklike.backends.base import KeyedBackend  # noqa: E402
-from pyflinklike.backends.heap.data import HeapTableData  # noqa: E402
-from pyflinklike.backends.heap.ordered import new_table  # noqa: E402
-from pyflinklike.log.backend import KeyedStateBackend, LocalStateBackend  # noqa: E402
-from pyflinklike.log.working_state import WorkingState  # noqa: E402
-from pyflinklike.state.current_key import CurrentKey  # noqa: E402
-from pyflinklike.state.table import Shape, TableSpec  # noqa: E402
+from pyflinklike.engine.backends.heap.dict_tables import HeapTableData  # noqa: E402
+from pyflinklike.engine.backends.heap.ordered_table import new_table  # noqa: E402
+from pyflinklike.engine.backends.state_backend import KeyedBackend  # noqa: E402
+from pyflinklike.engine.log.working_state import (  # noqa: E402
+    KeyedStateBackend,
+    LocalStateBackend,
+    WorkingState,
+)
+from pyflinklike.engine.state.current_key import CurrentKey  # noqa: E402
+from pyflinklike.engine.state.table import Shape, TableSpec  # noqa: E402
+from pyflinklike.engine.types import Types  # noqa: E402
 from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
 from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
-from pyflinklike.types import Types  # noqa: E402
 
 VALUE = TableSpec("value", Shape.SINGLE, "value", Types.STRING())
 

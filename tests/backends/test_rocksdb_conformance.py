@@ -18,9 +18,9 @@ from hypothesis import settings
 from rocksdb_tasks import in_directory
 
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
-from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import Shape
+from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.table import Shape
 from pyflinklike.testing.agreement import agreement_machine
 from pyflinklike.testing.conformance import StateBackendConformance
 

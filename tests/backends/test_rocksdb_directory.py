@@ -15,9 +15,9 @@ import pytest
 from rocksdb_tasks import NONCE, fill, found, found_nonce, kept, leave, only_directory
 
 from pyflinklike import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import HostError
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
 
 
 def test_the_directory_is_its_users_alone(tmp_path):

@@ -10,12 +10,11 @@ import pytest
 from rocksdb_support import BATCHES, contents, run_task
 from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 
-from pyflinklike.backends.rocksdb.kept import KeptTable, from_row, row_at, to_row
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.segments import Section
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import KeptTable, from_row, row_at, to_row
+from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 DECLARATION = Declaration("s", "map", "map", "str", "int", "")
 KEPT = {"s": KeptTable("form", 4, b"\x00g", True), "t": KeptTable(None, 0, b"", False)}

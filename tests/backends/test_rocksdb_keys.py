@@ -10,11 +10,11 @@ import pytest
 from rocksdb_tasks import NONCE, in_directory, kept, opened
 
 from pyflinklike import Instant, Row
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.types.frozen_keys import decode, encode
+from pyflinklike.engine.types.key_codec import EncodedKey
+from pyflinklike.engine.types.pickled_type import Pickled
 from pyflinklike.errors import StateValueError
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.types.frozen_keys import decode, encode
-from pyflinklike.types.keys import EncodedKey
-from pyflinklike.types.pickled import Pickled
 
 
 @pytest.mark.parametrize(

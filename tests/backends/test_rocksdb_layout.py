@@ -10,11 +10,11 @@ import pytest
 from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, opened
 
 from pyflinklike import Row, Types
-from pyflinklike.backends.rocksdb.kept import entries_at
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Shape, TableSpec
-from pyflinklike.types.pickled import Pickled
+from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import entries_at
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Shape, TableSpec
+from pyflinklike.engine.types.pickled_type import Pickled
 
 
 def test_what_a_batch_changes_lies_over_what_is_on_disk(tmp_path):

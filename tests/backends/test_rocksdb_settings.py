@@ -16,14 +16,14 @@ from pyflinklike.datastream.state_backend import (
     MemoryStateBackend,
     RocksDBStateBackend,
 )
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
     HostError,
 )
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 

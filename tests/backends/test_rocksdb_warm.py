@@ -19,11 +19,11 @@ from rocksdb_tasks import (
     opened,
 )
 
-from pyflinklike.backends.rocksdb.database import LocalDatabase
+from pyflinklike.engine.backends.rocksdb.local_database import LocalDatabase
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, TableChanges
 from pyflinklike.errors import HostError
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, TableChanges
 
 
 def test_working_state_outlives_its_task(tmp_path):

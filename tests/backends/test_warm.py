@@ -3,16 +3,14 @@
 
 import pytest
 
-from pyflinklike.backends.heap.data import HeapTableData
-from pyflinklike.backends.heap.warm import WarmGroups
-from pyflinklike.backends.heap.weight import weight_of
-from pyflinklike.clock import TimeDomain
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.segments import Section
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.agenda import Agenda, timers_table
-from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.types import Types
+from pyflinklike.engine.backends.heap.dict_tables import HeapTableData
+from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, weight_of
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.state.timer_agenda import Agenda, timers_table
+from pyflinklike.engine.types import Types
 
 PLENTY = 10**9
 SPEC = TableSpec("t", Shape.SINGLE, "value", Types.LONG())

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.heap.warm import WarmGroups
-from pyflinklike.backends.heap.weight import measured, slack, weight_of
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.types import Types
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, measured, slack, weight_of
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.types import Types
 
 TEXT, ANY = Types.STRING(), Types.PICKLED_BYTE_ARRAY()
 SPECS = [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.cdc import decode_debezium
-from pyflinklike.cdc.source_order import is_snapshot, offset_order, source_order
+from pyflinklike.cdc.change_event import is_snapshot, offset_order, source_order
 
 
 def key_of(block, *, snapshot=False, offset=None):

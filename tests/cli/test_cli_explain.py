@@ -19,7 +19,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
-from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.savepoint_directory import place_of
 from pyflinklike.testing import KeyedProcessHarness
 
 HERE = __name__

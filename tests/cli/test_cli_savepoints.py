@@ -25,8 +25,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
+from pyflinklike.engine.inspection.key_columns import key_of
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.replay.typed import key_of
 from pyflinklike.replica import open_state
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness

@@ -16,23 +16,35 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.columns.grouping import KeyReader, frozen_keys
-from pyflinklike.columns.table import ColumnTable
+from pyflinklike.engine.columnar.column_tables import ColumnTable
+from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.engine.log.entry_codec import (
+    decode_columns,
+    decode_entries,
+    encode_batch,
+    encode_columns,
+    encode_entries,
+    schema_of,
+)
+from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.columnar_records import ColumnReader
+from pyflinklike.engine.runtime.micro_batch import EarlyRecords, serve
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.state.table import (
+    CLEAR,
+    DELETE,
+    MISSING,
+    PUT,
+    ColumnChanges,
+    Shape,
+    TableChanges,
+    TableSpec,
+)
 from pyflinklike.errors import CorruptStateError, DeclarationError, StateValueError
-from pyflinklike.log.column_entries import decode_columns, encode_columns
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import encode_batch, encode_entries, schema_of
-from pyflinklike.log.segments import Section
-from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.batch_records import ColumnReader
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.serving import EarlyRecords, serve
-from pyflinklike.state.column_changes import CLEAR, DELETE, PUT, ColumnChanges
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import KeyedBatchHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 STRING = Types.STRING()
 COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())

@@ -22,18 +22,18 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.clock import TimeDomain
-from pyflinklike.columns.grouping import KeyReader, frozen_keys
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.columnar_records import ColumnReader
+from pyflinklike.engine.runtime.micro_batch import end_bounded, enter_bounded
 from pyflinklike.errors import (
     DeclarationError,
     StateAccessError,
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.batch_records import ColumnReader
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.testing.cuts import check_alternating, cuts_of
 
@@ -406,8 +406,8 @@ def test_timers_are_there_while_the_function_runs():
 
 def test_timers_without_end_are_refused(monkeypatch):
     """One that registers itself for ever, and one that goes on when time ends."""
-    monkeypatch.setattr("pyflinklike.runtime.timer_queue._MOST_ROUNDS", 20)
-    monkeypatch.setattr("pyflinklike.runtime.batch_timers.MOST_AT_THE_END", 20)
+    monkeypatch.setattr("pyflinklike.engine.runtime.timer_queue._MOST_ROUNDS", 20)
+    monkeypatch.setattr("pyflinklike.engine.runtime.columnar_timers.MOST_AT_THE_END", 20)
 
     def again(by):
         return lambda batch, timers: timers.register_event_time_timer(batch.timestamps + by)

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Types
-from pyflinklike.columns.grouping import KeyReader, frozen_keys
-from pyflinklike.columns.groups import Groups
+from pyflinklike.engine.columnar.keyed_batch import Groups, KeyReader, frozen_keys
 from pyflinklike.errors import StateValueError
 
 _FLOATS = st.floats(width=64)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyflinklike.columns.hashing import hashes_of
-from pyflinklike.columns.key_index import KeyIndex
+from pyflinklike.engine.columnar.key_index import KeyIndex
+from pyflinklike.engine.columnar.vectors import hashes_of
 
 _PAIR = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
 _INTS = st.integers(-(2**63), 2**63 - 1)

@@ -201,7 +201,7 @@ def test_a_batch_function_needs_its_key_column():
 
 def test_numpy_is_asked_for_when_it_is_needed(monkeypatch):
     """With what to install; functions of elements do without."""
-    monkeypatch.setitem(sys.modules, "pyflinklike.runtime.batch_assembly", None)
+    monkeypatch.setitem(sys.modules, "pyflinklike.engine.runtime.columnar_operator", None)
 
     with pytest.raises(RequirementError, match=r"pip install '\.\[columns\]'"):
         KeyedBatchHarness(Emits(None), "k")

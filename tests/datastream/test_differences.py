@@ -13,7 +13,6 @@ import pytest
 from jobs.timed import ByField, timed
 from local_support import Watermarks, collecting, local
 
-from pyflinklike.clock import MIN_WATERMARK
 from pyflinklike.common import (
     DeserializationSchema,
     Duration,
@@ -32,14 +31,15 @@ from pyflinklike.datastream import (
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.engine.graph.sources import CollectionSource
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     HostError,
     StateValueError,
 )
-from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.graph.sources import CollectionSource
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
@@ -264,9 +264,8 @@ def test_a_stream_that_ends_before_its_processing_timers_says_so():
 def begun(folder, name="job", function="Sums"):
     """Begin a job of one operator on Spark, or go on with it; whether it was begun before."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.folders import JobFolder
-    from pyflinklike.spark.jobs.identity import Identity, OperatorIdentity
-    from pyflinklike.spark.jobs.steps import SessionFacts
+    from pyflinklike.spark.jobs.job_folder import Identity, JobFolder, OperatorIdentity
+    from pyflinklike.spark.jobs.job_plan import SessionFacts
 
     job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
     try:
@@ -304,11 +303,9 @@ def test_the_checkpoint_of_a_cancelled_job_stays():
 def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.handover import Batch
-    from pyflinklike.spark.jobs.ledger import Ledger
-    from pyflinklike.spark.jobs.outlets import Outlets
-    from pyflinklike.spark.jobs.results import Results
-    from pyflinklike.spark.jobs.sending import LastSender
+    from pyflinklike.spark.jobs.durable_files import Ledger
+    from pyflinklike.spark.jobs.results import Batch, Results
+    from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
     from pyflinklike.spark.wire.parcels import Address
 
     graph = stream._program.graph()
@@ -356,8 +353,8 @@ def brokers():
 def test_a_partition_without_records_holds_nothing(tmp_path):
     """PyFlink knows of it before it has one."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.marks import Mark, WatermarkFeed
     from pyflinklike.spark.jobs.stages import stages_of
+    from pyflinklike.spark.jobs.watermark_feed import Mark, WatermarkFeed
 
     stream = timed(local(), ("a", 7))
     stream.key_by(lambda pair: pair[0]).process(Silent()).print()

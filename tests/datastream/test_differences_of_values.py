@@ -30,8 +30,8 @@ from pyflinklike.datastream.window import (
     EventTimeSessionWindows,
     TumblingEventTimeWindows,
 )
+from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.graph.job import Job, JobSettings
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 
@@ -264,7 +264,7 @@ def test_state_may_expire_before_the_timers_of_the_next_micro_batch(pace, told):
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     from job_stream_support import results_of_stream
 
-    from pyflinklike.spark.jobs.steps import SessionFacts
+    from pyflinklike.spark.jobs.job_plan import SessionFacts
 
     stream = collecting(timed(local(), ("a", 7)).key_by(first).process(Remembered()))
     job = Job(stream._program.graph(), JobSettings())

@@ -20,6 +20,7 @@ from pyflinklike.datastream.formats.json import (
     JsonRowDeserializationSchema,
     JsonRowSerializationSchema,
 )
+from pyflinklike.engine.graph.function_copies import own_copy
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -27,7 +28,6 @@ from pyflinklike.errors import (
     OutputError,
     StateValueError,
 )
-from pyflinklike.graph.captured import own_copy
 
 SCALARS = {
     "text": (Types.STRING(), st.text()),

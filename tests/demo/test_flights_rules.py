@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from pyflinklike import Row
-from pyflinklike.demo.late_aircraft import SILENT, LateAircraft
+from pyflinklike.demo.flights import SILENT, LateAircraft
 from pyflinklike.testing import KeyedProcessHarness
 
 HOUR = 3_600_000

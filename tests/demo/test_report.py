@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pyflinklike.demo.late_aircraft import SILENT_AFTER
-from pyflinklike.demo.report import COLD_BATCHES, Input, known_by, print_run
+from pyflinklike.demo.findings import COLD_BATCHES, Input, known_by, print_run
+from pyflinklike.demo.flights import SILENT_AFTER
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 from pyflinklike.demo import runs

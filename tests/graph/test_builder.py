@@ -8,14 +8,14 @@ import pickle
 import attrs
 import pytest
 
-from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.graph.job import GraphBuilder
+from pyflinklike.engine.graph.nodes import Fold, FromSource, KeyBy, SideOutput, ToSink, Union
+from pyflinklike.engine.graph.sinks import CollectSink, PrintSink
+from pyflinklike.engine.graph.sources import CollectionSource, NumberSequenceSource
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.folds.reducers import Sum
-from pyflinklike.graph.builder import GraphBuilder
-from pyflinklike.graph.nodes import Fold, FromSource, KeyBy, SideOutput, ToSink, Union
-from pyflinklike.graph.sinks import CollectSink, PrintSink
-from pyflinklike.graph.sources import CollectionSource, NumberSequenceSource
-from pyflinklike.types import Types
+from pyflinklike.folds.fold import Sum
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 LATE = OutputTag("late")

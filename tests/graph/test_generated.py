@@ -39,7 +39,7 @@ def test_without_an_end_as_many_as_are_taken():
 def test_the_numbers_of_spark_become_elements():
     """Whatever numbers a task gets."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.frames import frame_source
+    from pyflinklike.spark.jobs.data_frame_source import frame_source
 
     rate = RateLimiterStrategy.per_second(5)
     frame = frame_source(DataGeneratorSource(str, None, rate, Types.STRING()), is_streaming=True)

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from pyflinklike.common import Row, RowKind, Types
-from pyflinklike.graph.java_text import java_text, print_text
+from pyflinklike.engine.graph.sinks import java_text, print_text
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 ROW = Types.ROW([Types.STRING(), Types.INT()])

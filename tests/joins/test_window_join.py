@@ -15,7 +15,7 @@ from pyflinklike.joins import (
     JoinFunction,
     TaggedTypeInfo,
 )
-from pyflinklike.joins.grouping import LateByInput
+from pyflinklike.joins.window_joiner import LateByInput
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, TumblingEventTimeWindows, window
 

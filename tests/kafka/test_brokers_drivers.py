@@ -15,7 +15,7 @@ import pytest
 from kafka_streams import changes, clicks
 from kafka_support import Brokers, committed, mock_brokers, tansu_binary, tansu_brokers, wait_for
 
-from pyflinklike.kafka.record_ids import HEADER
+from pyflinklike.kafka.messages import HEADER
 from pyflinklike.views import MaterializedView
 
 KILLS = 3

@@ -14,8 +14,8 @@ from fault_lives import SETTINGS, program
 from job_lives import END, amounts_of_running_sums, expected_windows, is_window, lot_of
 from kafka_support import Brokers, committed, mock_brokers, wait_for
 
-from pyflinklike.kafka.record_ids import HEADER
-from pyflinklike.spark.jobs.folders import folder_name
+from pyflinklike.kafka.messages import HEADER
+from pyflinklike.spark.jobs.job_folder import folder_name
 
 KILLS = 3
 LOTS_OF_A_LIFE = 10

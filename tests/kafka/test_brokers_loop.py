@@ -12,7 +12,7 @@ import pytest
 from kafka_support import committed, mock_brokers, wait_for
 
 from pyflinklike.kafka import stream_reader
-from pyflinklike.kafka.record_ids import HEADER
+from pyflinklike.kafka.messages import HEADER
 
 KILLS = 8
 RECORDS = 20_000

@@ -24,16 +24,16 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.nodes import ToSink
+from pyflinklike.engine.graph.sinks import CollectSink
 from pyflinklike.errors import (
     BrokerError,
     DataLossError,
     DeclarationValueError,
     UserFunctionError,
 )
-from pyflinklike.graph.job import Job
-from pyflinklike.graph.nodes import ToSink
-from pyflinklike.graph.sinks import CollectSink
-from pyflinklike.spark.jobs.steps import SessionFacts
+from pyflinklike.spark.jobs.job_plan import SessionFacts
 
 PARALLELISM = ["1", "3"]
 

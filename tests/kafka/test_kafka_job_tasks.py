@@ -10,17 +10,17 @@ from kafka_jobs import endless, timed
 from kafka_support import Brokers, new_topic
 from local_support import local
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction
-from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.kafka.fetching import fetch
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.kafka.fetch import fetch
+from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.ranges import OffsetRange
-from pyflinklike.spark.jobs.marks import MARKS, Mark, needs_feed
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
-from pyflinklike.spark.wire.packing import payload_to_batch
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark, needs_feed
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, passing
+from pyflinklike.spark.wire.payloads import payload_to_batch
 
 
 class Each(KeyedProcessFunction):

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.client_settings import made
-from pyflinklike.kafka.options import reader_options, writer_options
+from pyflinklike.kafka.options import made, reader_options, writer_options
 
 LEAST = {"kafka.bootstrap.servers": "here:9092", "subscribe": "clicks"}
 SECRET = "hunter2hunter2"

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError, DataLossError
-from pyflinklike.kafka.losses import refuse_new_topics, report_gone
-from pyflinklike.kafka.offsets import Offsets
-from pyflinklike.kafka.ranges import OffsetRange, limited, split
+from pyflinklike.kafka.fetch import refuse_new_topics, report_gone
+from pyflinklike.kafka.offsets import OffsetRange, Offsets, limited, split
 
 BACKLOGS = st.lists(st.integers(0, 10_000), min_size=1, max_size=8)
 

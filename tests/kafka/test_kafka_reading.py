@@ -13,10 +13,10 @@ from kafka_support import Brokers
 
 from pyflinklike.errors import BrokerError, DataLossError, DeclarationValueError
 from pyflinklike.kafka import stream_reader
-from pyflinklike.kafka.batch_reader import KafkaBatchReader
-from pyflinklike.kafka.fetching import fetch
+from pyflinklike.kafka.data_source import KafkaBatchReader
+from pyflinklike.kafka.fetch import fetch
+from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.ranges import OffsetRange
 
 KEPT = 5 * 1024 * 1024
 

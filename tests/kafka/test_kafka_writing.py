@@ -16,11 +16,10 @@ from kafka_support import Brokers
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyflinklike.errors import DeclarationValueError, DeliveryError, HostError
+from pyflinklike.kafka.data_source import batch_writer, stream_writer
 from pyflinklike.kafka.delivery import deliver
-from pyflinklike.kafka.messages import Message, check_columns, of_batches
+from pyflinklike.kafka.messages import HEADER, Message, RecordIds, check_columns, of_batches
 from pyflinklike.kafka.options import writer_options
-from pyflinklike.kafka.record_ids import HEADER, RecordIds
-from pyflinklike.kafka.writers import batch_writer, stream_writer
 
 
 def settings(brokers: Brokers, **more: str) -> dict[str, str]:

@@ -19,9 +19,11 @@ from pyflinklike.datastream import (
     RuntimeExecutionMode,
 )
 from pyflinklike.datastream.connectors import NumberSequenceSource
-from pyflinklike.datastream.keys import ObjectKeyTypeInfo
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.datastream.stream_node import ObjectKeyTypeInfo
 from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.engine.local import stations
+from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -31,8 +33,6 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.local import routes
-from pyflinklike.types.frozen_keys import key_group_of
 
 ONE_BY_ONE = {"pyflinklike__source__records_per_batch": "1"}
 NONE = WatermarkStrategy.no_watermarks()
@@ -81,7 +81,7 @@ def test_a_key_is_in_the_key_group_that_it_has_on_spark(kind, keys):
 
 def test_keys_without_end_keep_their_instances(monkeypatch):
     """Also those whose instance was forgotten, for memory is no place for all keys."""
-    monkeypatch.setattr(routes, "_KNOWN_KEYS", 3)
+    monkeypatch.setattr(stations, "_KNOWN_KEYS", 3)
     env = local(parallelism__default="4")
     elements = [(key, n) for n in range(3) for key in range(40)]
 

@@ -9,12 +9,12 @@ import pytest
 from jobs.timed import ByField, timed
 from local_support import Watermarks, local
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.common import WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction
-from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.graph.sinks import CollectSink
-from pyflinklike.local import start
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.engine.graph.sinks import CollectSink
+from pyflinklike.engine.local import start
 
 ONE_BY_ONE = {"pyflinklike__source__records_per_batch": "1"}
 NONE = WatermarkStrategy.no_watermarks()

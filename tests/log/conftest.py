@@ -3,7 +3,7 @@
 
 import pytest
 
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 @pytest.fixture

@@ -24,18 +24,16 @@ from pyflinklike import (
     KeyedProcessFunction,
     ListStateDescriptor,
 )
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.stored_table import StoredTable, replayed
+from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
+from pyflinklike.engine.log.segments import Declaration, Section, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import Section, read_segment
-from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.replay.table import StoredTable, replayed
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.types import Types
-from pyflinklike.types.signature import type_of
 
 PLACE = "operator 'visits', key group 7, segment 3"
 KEY = Types.STRING()

@@ -4,8 +4,8 @@
 import attrs
 from group_log_support import Worker, read_cold
 
-from pyflinklike.log.segments import read_segment
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 def test_a_new_worker_finds_what_was_committed(store):

@@ -26,8 +26,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.log.segments import read_segment
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import BroadcastHarness, KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.testing.strategies import values_of

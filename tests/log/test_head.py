@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.segments import FORMAT_VERSION
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.segments import FORMAT_VERSION
-from pyflinklike.log.storage import Head
 
 PLACE = "operator 'totals', key group 3"
 HEAD = Head(b"n" * 16, 7, 4, 1000, 50, 700, 30, 128, 1_700_000_000_000, 1_700_000_060_000, None)

@@ -7,10 +7,10 @@ import attrs
 import pytest
 from group_log_support import Worker, read_cold
 
+from pyflinklike.engine.log.checkpoint_logs import read_log
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.savepoint import read_log
-from pyflinklike.log.segments import read_segment
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 LENGTH = 5
 

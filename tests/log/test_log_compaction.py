@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from group_log_support import Worker, read_cold
 
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 def test_the_log_stays_within_its_bound(store):

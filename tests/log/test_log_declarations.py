@@ -5,10 +5,10 @@ import attrs
 import pytest
 from group_log_support import COUNT, Worker, read_cold
 
+from pyflinklike.engine.log.segments import Declaration
+from pyflinklike.engine.state.table import Setting, Shape, TableSpec
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.state.table import Setting, Shape, TableSpec
-from pyflinklike.types import Types
 
 STAMPED = attrs.evolve(COUNT, paired=True)
 OTHER = TableSpec("other", Shape.SINGLE, "value", Types.STRING())

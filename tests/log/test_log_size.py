@@ -12,23 +12,21 @@ from group_log_support import Cleanup
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.checkpoint_logs import merge, read_log
+from pyflinklike.engine.log.entry_codec import decode_entries, divided_batch, encode_entries
+from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.log.segment_chain import divided, joined, snapshots
+from pyflinklike.engine.log.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
-from pyflinklike.log.chain import divided, joined, snapshots
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import divided_batch, encode_entries
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.savepoint import merge, read_log
-from pyflinklike.log.segments import MAX_BYTES, Section, Segment, read_segment
-from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.testing.log_storage import InMemoryLogStorage
-from pyflinklike.types import Types
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 KEY = Types.STRING()
 TEXTS = TableSpec("texts", Shape.MAP, "map", Types.STRING(), Types.LONG())

@@ -4,15 +4,15 @@
 from group_log_support import Worker
 from tasks import Task
 
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.backends.heap.warm import WARM_GROUPS
-from pyflinklike.log.storage import HeadTimes
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.state.descriptors import ValueStateDescriptor
-from pyflinklike.types import Types
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.keyed_heap import WARM_GROUPS
+from pyflinklike.engine.log.log_storage import HeadTimes
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.state.descriptors import ValueStateDescriptor
+from pyflinklike.engine.types import Types
 
 
 def test_a_caught_up_group_fires_the_timers_of_others(store):

@@ -16,15 +16,19 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_double import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig, Types
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    OperatorIdentity,
+    OperatorRecord,
+    Roll,
+    call_roll,
+)
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, call_roll
-from pyflinklike.log.roll import Roll
-from pyflinklike.log.storage import Head
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.savepoints import savepoint_of
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.savepoint.initial_state import savepoint_of
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids
 from pyflinklike.stores import WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -4,8 +4,8 @@
 import attrs
 import pytest
 
-from pyflinklike.log.compaction import is_outgrown
-from pyflinklike.log.storage import Head
+from pyflinklike.engine.log.key_group_log import is_outgrown
+from pyflinklike.engine.log.log_storage import Head
 
 FLOOR = 4096
 BLANK = Head.blank(8)

@@ -12,12 +12,11 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_double import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Row, Types, ValueStateDescriptor
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UserFunctionError
-from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import read_segment
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
 from pyflinklike.testing import KeyedProcessHarness
 
 PARALLELISMS = (1, 2, 4, 16, 64, 128, 200, 512)

@@ -8,8 +8,8 @@ from probe import Probe, Record
 from stream_support import BACKENDS, READ, Stream, act, five_states
 
 from pyflinklike import HashMapStateBackend, StateTtlConfig
-from pyflinklike.log.savepoint import read_log, sections_of
-from pyflinklike.log.stored_entries import rows_in
+from pyflinklike.engine.log.checkpoint_logs import read_log, sections_of
+from pyflinklike.engine.log.entry_codec import rows_in
 
 KEYS = [f"key {n}" for n in range(9)]
 

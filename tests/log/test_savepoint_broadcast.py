@@ -7,9 +7,9 @@ import pytest
 from broadcast_support import LIMITS, Alert
 
 from pyflinklike import Types
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.savepoint import merge
-from pyflinklike.log.segments import read_segment
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.checkpoint_logs import merge
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.testing import BroadcastHarness
 
 KEYS = Types.STRING()

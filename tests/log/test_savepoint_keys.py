@@ -10,16 +10,16 @@ from probe import Probe, Record, drive
 from stream_support import Stream, snapshot_of
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.clock import TimeDomain
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.snapshot_division import regrouped, timer_domains, with_keys_of
+from pyflinklike.engine.log.checkpoint_logs import merge
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.log.regrouping import regrouped, timer_domains, with_keys_of
-from pyflinklike.log.savepoint import merge
-from pyflinklike.log.segments import read_segment
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import keys, type_infos, values_of
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.signature import type_of
 
 # Keys
 

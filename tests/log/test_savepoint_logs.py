@@ -9,11 +9,11 @@ from probe import Probe, Record, drive
 from stream_support import Stream, snapshot_of
 
 from pyflinklike import HashMapStateBackend, Types, ValueStateDescriptor
+from pyflinklike.engine.log.checkpoint_logs import merge, read_log
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.runtime.micro_batch import serve
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
-from pyflinklike.log.savepoint import merge, read_log
-from pyflinklike.log.segments import read_segment
-from pyflinklike.runtime.serving import serve
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 @pytest.fixture

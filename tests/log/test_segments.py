@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries, has_stamps
+from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.engine.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, StateValueError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import encode_entries
-from pyflinklike.log.segments import Section, Segment, read_segment
-from pyflinklike.log.stored_entries import decode_entries, has_stamps
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import strategies
-from pyflinklike.types import Types
-from pyflinklike.types.keys import AnyKeyTypeInfo
 
 KEY = Types.STRING()
 VALUE = TableSpec("v", Shape.SINGLE, "value", Types.LONG())

@@ -16,21 +16,20 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.checkpoint_logs import merge, refuse_pickles
+from pyflinklike.engine.log.segments import Declaration, Segment, read_segment
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.engine.types.pickled_type import ALLOW_PICKLE
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     IncompatibleStateError,
 )
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.savepoint import merge, refuse_pickles
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.pickle_switch import ALLOW_PICKLE
 
 PICKLED = Types.PICKLED_BYTE_ARRAY()
 NESTED = [

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
 
 from pyflinklike import StateTtlConfig, Time
-from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.checkpoint_logs import sections_of
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.segment_chain import joined, snapshots
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.runtime.micro_batch import begin, commit
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
-from pyflinklike.log.chain import joined, snapshots
-from pyflinklike.log.savepoint import sections_of
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.runtime.serving import begin, commit
 from pyflinklike.testing.agreement.replica import Mode, Replica
-from pyflinklike.testing.log_storage import InMemoryLogStorage
-from pyflinklike.types import Types
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 STATES = ("value", "list", "map", "reducing", "aggregating")
 MS = 10

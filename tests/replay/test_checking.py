@@ -20,19 +20,22 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
-from pyflinklike.log.roll import Roll
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.checking import Checked, GroupChecker
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.hosts.waking import wanted_call
-from pyflinklike.spark.operator_checks import OperatorCheck
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.balanced_ids import index_of
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.log_check import Checked, GroupChecker
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    OperatorIdentity,
+    OperatorRecord,
+    Roll,
+)
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.wake_up import wanted_call
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.read.checkpoint_check import OperatorCheck
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.stores import WindowStoreDescriptor
 
 GROUPS = 2

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pyflinklike.replay.described import owner_of
+from pyflinklike.engine.inspection.state_infos import owner_of
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,19 @@ from pyflinklike import (
     Time,
     ValueStateDescriptor,
 )
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.log.segments import read_segment
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.group_keys import StoredKeys
-from pyflinklike.replay.keyed_rows import KeyedReader
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replay.segment_rows import SegmentsReader
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import KeyedReader, StoredKeys
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.log_rows import SegmentsReader
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.types import Types
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.agreement.replica import Mode, Replica
-from pyflinklike.types import Types
 from pyflinklike.windows import TumblingEventTimeWindows, Windowed
-from pyflinklike.windows.contents import CONTENTS
+from pyflinklike.windows.window_contents import CONTENTS
 
 STATES = ("last", "all", "by_name")
 

@@ -9,8 +9,8 @@ from replay_support import log_of, rows_of
 from replica_support import FollowedQuery, replica_of
 
 from pyflinklike import Types, ValueStateDescriptor
+from pyflinklike.engine.log.operator_record import RECORD_AT, OperatorRecord
 from pyflinklike.errors import IncompatibleStateError, UnknownStateError
-from pyflinklike.log.operator_record import RECORD_AT, OperatorRecord
 
 VALUE = ValueStateDescriptor("v", Types.INT())
 GROWN = ValueStateDescriptor("v", Types.LONG())

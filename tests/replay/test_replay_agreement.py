@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis.stateful import rule
 from replay_support import log_of, record_of, rows_of, timers_of
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.replay.clock import BatchClock
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.types import Types
 from pyflinklike.testing.agreement import agreement_machine
 from pyflinklike.testing.agreement.replica import Replica
-from pyflinklike.types import Types
 
 BACKENDS = [HashMapStateBackend()]
 if importlib.util.find_spec("rocksdict") is not None:

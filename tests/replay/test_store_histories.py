@@ -13,10 +13,10 @@ from replay_support import log_of, rows_of
 from replica_support import FollowedQuery
 
 from pyflinklike import Types
-from pyflinklike.log.storage import HEAD_AT
-from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.rows import StateRows
+from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.log_storage import HEAD_AT
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,

@@ -17,10 +17,10 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.log.segments import read_segment
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.summaries import SummaryReader
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.state_summaries import SummaryReader
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.testing import KeyedProcessHarness
 
 HOUR = 3_600_000

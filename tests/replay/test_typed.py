@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyflinklike.engine.inspection.key_columns import arrow_of, key_of, time_of
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.replay.key_types import arrow_of
-from pyflinklike.replay.typed import key_of, time_of
 
 UTC = dt.timezone.utc
 

@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import StateAccessError
-from pyflinklike.replica.held import Held
+from pyflinklike.replica.image import Held
 from pyflinklike.replica.savepoint_source import SavepointSource
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.testing import BroadcastHarness

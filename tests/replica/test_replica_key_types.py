@@ -19,7 +19,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.looking import program
+from pyflinklike.cli.command import program
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.replica import open_state
 from pyflinklike.serve import app

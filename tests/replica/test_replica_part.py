@@ -14,7 +14,7 @@ from pyflinklike.errors import (
     DeclarationValueError,
     StateAccessError,
 )
-from pyflinklike.replica.held import Part
+from pyflinklike.replica.image import Part
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 TEXT, LONG = Types.STRING(), Types.LONG()

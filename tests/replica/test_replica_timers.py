@@ -17,7 +17,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationTypeError, ScanDisabledError, StateAccessError
 from pyflinklike.replica import Timer, open_state
-from pyflinklike.replica.held import Part
+from pyflinklike.replica.image import Part
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, window
 

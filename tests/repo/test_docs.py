@@ -16,7 +16,7 @@ from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
 from surroundings import is_installed
 
 from pyflinklike import Types, errors
-from pyflinklike.doors import DOORS
+from pyflinklike.engine.doors import DOORS
 
 REFERENCE = ROOT / "docs" / "reference"
 

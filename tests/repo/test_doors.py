@@ -25,9 +25,9 @@ from pyflinklike import (
     Types,
     ValueState,
 )
-from pyflinklike.doors import DOORS, pin
-from pyflinklike.shown import shown
-from pyflinklike.types.row import row_class
+from pyflinklike.engine.doors import DOORS, pin
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.row import row_class
 from pyflinklike.upsert import UpsertFunction
 
 ROOT = Path(__file__).resolve().parents[2]

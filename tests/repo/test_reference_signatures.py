@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyflinklike.doors import DOORS
+from pyflinklike.engine.doors import DOORS
 
 griffe = pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -75,7 +75,7 @@ def test_the_documentation_needs_the_extra_docs_alone():
         "import griffe\n"
         "extensions = griffe.load_extensions('scripts/griffe_fields.py')\n"
         "package = griffe.load('pyflinklike', search_paths=['.'], extensions=extensions)\n"
-        "print([each.name for each in package['clock.Duration.__init__'].parameters])\n"
+        "print([each.name for each in package['engine.clock.Duration.__init__'].parameters])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False

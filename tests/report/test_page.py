@@ -10,8 +10,7 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 from pyflinklike.report import Picture, Report
-from pyflinklike.report.charts import bars, flat_bars, stacked
-from pyflinklike.report.page import size_in_words
+from pyflinklike.report.page import bars, flat_bars, size_in_words, stacked
 
 ROWS = [{"key_group": 3, "log_bytes": 40_000_000, "entries": 12_000}]
 

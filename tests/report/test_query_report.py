@@ -10,9 +10,9 @@ pytest.importorskip("pyspark")
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.report import query_report
-from pyflinklike.runtime.counters import OperatorMetrics
 
 COUNTS = dict.fromkeys(OperatorMetrics.names(), 0)
 

@@ -22,12 +22,12 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import end_bounded, enter_bounded
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import end_bounded, enter_bounded
 from pyflinklike.windows import (
     ContinuousProcessingTimeTrigger,
     ProcessingTimeSessionWindows,

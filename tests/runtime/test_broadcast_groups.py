@@ -8,9 +8,9 @@ from broadcast_support import LIMITS, TOTAL, Alert
 from two_input_support import BACKENDS
 
 from pyflinklike import Types
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
 
 
 class Counted(Alert):

@@ -13,14 +13,14 @@ from pyflinklike import (
     OutputTag,
     ValueStateDescriptor,
 )
-from pyflinklike.api.map_functions import (
+from pyflinklike.engine.api.element_functions import (
     as_filter_function,
     as_flat_map_function,
     as_map_function,
 )
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, OutputError, UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.types import Types
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 ELEMENTS = [("a", 1), ("b", 2), ("a", 3), ("a", 4)]

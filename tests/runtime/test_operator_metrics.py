@@ -13,8 +13,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.api.metrics import MetricGroup, MetricIncrements
-from pyflinklike.runtime.counters import OperatorMetrics
+from pyflinklike.engine.api.metric_group import MetricGroup, MetricIncrements
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 
 SIDE = OutputTag("side", Types.LONG())
 

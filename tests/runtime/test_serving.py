@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from pyflinklike.errors import UserFunctionError
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import (
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import (
     EarlyRecords,
     Records,
     UnsortedRecords,
+    Waking,
     begin,
     commit,
     end_bounded,
     enter_bounded,
     serve,
 )
-from pyflinklike.runtime.waking import Waking
+from pyflinklike.errors import UserFunctionError
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 class Sum(KeyedProcessFunction):

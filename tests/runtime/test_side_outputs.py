@@ -3,8 +3,8 @@ import pytest
 from probe import harness
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row, Types
+from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.errors import OutputError
-from pyflinklike.runtime.outputs import Outputs
 
 LATE, ODD = OutputTag("late", Types.LONG()), OutputTag("odd")
 

@@ -12,13 +12,13 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import Records, serve
-from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.state.ttl import TtlTable
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.state.ttl_table import TtlTable
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 ONLY_COMPACTION = (0, Duration.of_days(0))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tasks import Task
 
 from pyflinklike import MAX_WATERMARK, KeyedProcessFunction, TimeDomain
-from pyflinklike.backends.heap.backend import HashMapStateBackend
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.runtime.timer_queue import TimerQueue
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
 EVENT, PROCESSING = "event_time_timer", "processing_time_timer"
@@ -176,7 +176,7 @@ def test_at_the_end_of_the_input_a_chain_of_timers_fires_to_its_end() -> None:
 @pytest.fixture
 def _few_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand timers are too many here, where a million are in earnest."""
-    monkeypatch.setattr("pyflinklike.runtime.timer_queue.MOST_AT_THE_END", 1_000)
+    monkeypatch.setattr("pyflinklike.engine.runtime.timer_queue.MOST_AT_THE_END", 1_000)
 
 
 @pytest.mark.usefixtures("_few_at_the_end")

@@ -6,12 +6,11 @@ from probe import drive
 from timer_support import EVENT, PROCESSING, both_domains, firing
 
 from pyflinklike import TimeDomain
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import Clock
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.runtime.timer_queue import KeyedTimerService, TimerQueue
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import HostError
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.runtime.timers import KeyedTimerService
-from pyflinklike.state.current_key import CurrentKey
 
 # Deleting
 

@@ -92,7 +92,7 @@ def test_the_command_line_shows_its_bytes(savepoint, trap, tmp_path, capsys, arg
 
 def test_a_difference_compares_bytes(savepoint, trap):
     """Without opening either side."""
-    from pyflinklike.replay.differences import differences
+    from pyflinklike.engine.inspection.state_differences import differences
 
     before = open_savepoint(savepoint).dataset("value").to_table()
     none = before.slice(0, 0)

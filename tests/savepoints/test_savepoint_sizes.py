@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.stored_rows import SECTION_BYTES
+from pyflinklike.savepoints.stored_sections import SECTION_BYTES
 from pyflinklike.testing import KeyedProcessHarness
 
 _KIB = bytes(1024)

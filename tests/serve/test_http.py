@@ -30,7 +30,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.serve import app
-from pyflinklike.serve.json_values import json_value
+from pyflinklike.serve.application import json_value
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     SessionStoreDescriptor,

@@ -32,7 +32,7 @@ from pyflinklike import (
 )
 from pyflinklike.replica import open_state
 from pyflinklike.serve import app
-from pyflinklike.serve.verbs import verbs_of
+from pyflinklike.serve.request_keys import verbs_of
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.views import MaterializedView

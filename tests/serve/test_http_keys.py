@@ -4,9 +4,9 @@
 import pytest
 
 from pyflinklike import Types
+from pyflinklike.engine.inspection.state_infos import StateInfo
 from pyflinklike.errors import StateValueError
-from pyflinklike.replay.described import StateInfo
-from pyflinklike.serve.keys import json_key_of, store_key_of
+from pyflinklike.serve.request_keys import json_key_of, store_key_of
 
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
 

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from pyflinklike import Types
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.broadcast_records import BroadcastReader
-from pyflinklike.spark.wire.names import BATCH_TIME, INPUT, INPUTS, KEY_GROUP
-from pyflinklike.spark.wire.packing import payload_to_batch
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark.wire.key_groups import group_ids
+from pyflinklike.spark.wire.own_columns import BATCH_TIME, INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.spark.wire.record_readers import BroadcastReader, RecordReader
 
 RECORD = pa.struct([("key", pa.string()), ("n", pa.int64())])
 RULE = pa.struct([("name", pa.string()), ("limit", pa.int64())])

@@ -11,11 +11,11 @@ from group_state_double import GroupStates
 from program_double import Program
 
 from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.serving import EarlyRecords, call
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.hosts.task import opened_operator
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.micro_batch import EarlyRecords, call
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.host.task import opened_operator
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK
 
 
 class SumsInColumns(KeyedBatchFunction):

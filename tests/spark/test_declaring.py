@@ -15,9 +15,9 @@ pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no transfo
 
 from pyspark.serializers import CloudPickleSerializer
 
-from pyflinklike.spark.hosts.declaring import DeclaringProcessor
-from pyflinklike.spark.hosts.log_storage import log_variable
-from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark.host.blob_map import log_variable
+from pyflinklike.spark.host.state_declaration import DeclaringProcessor
+from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
 
 
 class Nothing(KeyedProcessFunction):

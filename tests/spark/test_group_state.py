@@ -13,14 +13,13 @@ from group_state_double import GroupStates
 from program_double import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import read_segment
-from pyflinklike.spark.hosts.first_batch import begun
-from pyflinklike.spark.reading.sources import last_batch
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+from pyflinklike.spark.host.group_state_host import begun
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.read.checkpoint import last_batch
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -203,7 +202,7 @@ def test_a_stream_begins_with_a_savepoint(monkeypatch):
     program = Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE)
     keys = [str(number) for number in range(20)]
     rows = initial_rows(program, counted(*keys))
-    monkeypatch.setattr("pyflinklike.spark.hosts.first_batch._batch_id", lambda: 0)
+    monkeypatch.setattr("pyflinklike.spark.host.group_state_host._batch_id", lambda: 0)
     query = GroupStates(program)
     with pytest.raises(UserFunctionError):
         query.run([(keys[0], -1)], now=5, initial=rows, begins=True)
@@ -215,7 +214,7 @@ def test_a_stream_begins_with_a_savepoint(monkeypatch):
 
 def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
     """It would begin with nothing, without an error."""
-    monkeypatch.setattr("pyflinklike.spark.hosts.first_batch._batch_id", lambda: 1)
+    monkeypatch.setattr("pyflinklike.spark.host.group_state_host._batch_id", lambda: 1)
     query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
     with pytest.raises(HostError, match="first micro-batch of its checkpoint, got micro-batch 1"):
         query.run([("a", 1)], now=1, begins=True)
@@ -223,7 +222,7 @@ def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
 
 def test_reading_state_is_refused(monkeypatch):
     """PySpark 3.5 has no data source for it; without a word of ours the error would be one of Java."""
-    monkeypatch.setattr("pyflinklike.spark.reading.sources.HAS_TRANSFORM_WITH_STATE", False)
+    monkeypatch.setattr("pyflinklike.spark.read.checkpoint.HAS_TRANSFORM_WITH_STATE", False)
     with pytest.raises(HostError, match=r"cannot read the state .* run the stream on PySpark 4\.0"):
         last_batch(None, "/checkpoints/x", 0, "checkpoint x")
 

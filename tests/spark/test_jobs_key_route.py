@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spark_support import reads_state
 
+from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import StateValueError
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.spark.following.key_route import KeyRoute
-from pyflinklike.spark.reading.keys import wanted_keys
+from pyflinklike.spark.read.replica_source import KeyRoute
+from pyflinklike.spark.read.state_frames import wanted_keys
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
 from pyflinklike.spark.wire.schema import key_type_of
 

@@ -9,8 +9,8 @@ from pyspark.errors import StreamingQueryException
 from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of, start
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.engine.inspection.log_check import Finding
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.replay.checking import Finding
 from pyflinklike.report import checkpoint_report
 from pyflinklike.spark import (
     key_by,
@@ -22,7 +22,7 @@ from pyflinklike.spark import (
     repartition_state,
     take_savepoint,
 )
-from pyflinklike.spark.checking import check_checkpoint
+from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 
 pytestmark = reads_state
 pickle_by_value(__name__)

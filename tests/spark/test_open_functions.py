@@ -12,13 +12,13 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.log.storage import Head
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 
-open_functions = pytest.importorskip("pyflinklike.spark.hosts.open_functions")
+open_functions = pytest.importorskip("pyflinklike.spark.host.task")
 QueryRun = open_functions.QueryRun
 
 RUN = QueryRun("query", "run", "plan")

@@ -5,8 +5,8 @@ import attrs
 import pytest
 
 from pyflinklike.errors import HostError
-from pyflinklike.replica.held import Part
-from pyflinklike.spark.following.source import CheckpointSource
+from pyflinklike.replica.image import Part
+from pyflinklike.spark.read.replica_source import CheckpointSource
 
 
 @attrs.define

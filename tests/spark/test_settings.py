@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.setup.settings import partitions_of, prepare_session
+from pyflinklike.spark.plan.session import partitions_of, prepare_session
 
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

@@ -10,15 +10,21 @@ from checkpoint_double import Checkpoint, Program, Times
 from program_double import packed_records
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.engine.log.operator_record import RECORD_AT, OperatorRecord
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.log.operator_record import RECORD_AT, OperatorRecord
-from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, SharingProcessor
-from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
-from pyflinklike.spark.wire.homes import home_ids, is_home
-from pyflinklike.spark.wire.names import BATCH_TIME
-from pyflinklike.spark.wire.packing import payload_to_batch
-from pyflinklike.spark.wire.places import PLACES, first_of, is_roll_call, place_of, roll_call_of
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark.wire.key_groups import (
+    PLACES,
+    ROLL_CALL,
+    first_of,
+    group_ids,
+    index_of,
+    is_roll_call,
+    place_of,
+    roll_call_of,
+)
+from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike.spark.wire.payloads import home_ids, is_home, payload_to_batch
 
 
 class Added(KeyedProcessFunction):

@@ -9,7 +9,7 @@ import venv
 import pytest
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.setup.shipping import (
+from pyflinklike.spark.plan.session import (
     check_python,
     link_python,
     prepare_workers,

@@ -22,8 +22,10 @@ from pyflinklike import (
 )
 from pyflinklike.cli.entry import main
 from pyflinklike.report import ProgressLog, checkpoint_report, query_report
-from pyflinklike.spark import inputs, key_by, operator_checks
-from pyflinklike.spark.checking import check_checkpoint
+from pyflinklike.spark import key_by
+from pyflinklike.spark.api import inputs
+from pyflinklike.spark.read import checkpoint_check
+from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 
 pytestmark = [
     reads_state,
@@ -137,8 +139,8 @@ def test_keys_in_the_wrong_key_group_are_found(spark, feed, tmp_path, monkeypatc
 
 def test_a_timer_that_spark_has_lost_is_found(spark, chain, monkeypatch):
     """Of each key group whose head asks for one."""
-    every = operator_checks.registered_timers
-    monkeypatch.setattr(operator_checks, "registered_timers", lambda *at: every(*at).limit(0))
+    every = checkpoint_check.registered_timers
+    monkeypatch.setattr(checkpoint_check, "registered_timers", lambda *at: every(*at).limit(0))
     found = parts(spark, chain, operator="visits")
     assert ({"timers"}, True) == (set(found), len(found) in (1, 2))
 

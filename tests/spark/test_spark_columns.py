@@ -32,8 +32,8 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, OutputError
 from pyflinklike.spark import get_side_output, key_by, main_output, read_savepoint
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.wire.column_records import ColumnLayout
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.wire.columnar_layout import ColumnLayout
 from pyflinklike.spark.wire.schema import output_schema
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 

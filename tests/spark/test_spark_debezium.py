@@ -19,11 +19,10 @@ from pyspark.sql import types
 from spark_support import at, pickle_by_value
 
 from pyflinklike import cdc
-from pyflinklike.cdc.decoder import DebeziumDecoder
+from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import decode_debezium
-from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
-from pyflinklike.spark.debezium.frames import event_schema
+from pyflinklike.spark.debezium.event_frames import FrameDecoder, event_schema
 
 pickle_by_value(__name__)
 

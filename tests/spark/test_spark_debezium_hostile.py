@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
 
-from pyflinklike.cdc.decoder import DebeziumDecoder
-from pyflinklike.cdc.unavailable import DEFAULT_PLACEHOLDER
-from pyflinklike.spark.debezium.frame_decoder import FrameDecoder
-from pyflinklike.spark.debezium.frames import event_schema
+from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
+from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
+from pyflinklike.spark.debezium.event_frames import FrameDecoder, event_schema
 
 ROW = sql.StructType(
     [

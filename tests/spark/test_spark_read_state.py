@@ -16,15 +16,15 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.engine.inspection.log_rows import StateChanges
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.errors import (
     HostError,
     StateValueError,
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.replay.change_rows import StateChanges
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.rows import StateRows
 from pyflinklike.spark import (
     diff_state,
     key_by,
@@ -36,8 +36,8 @@ from pyflinklike.spark import (
     read_state_changes,
     read_timers,
 )
-from pyflinklike.spark.reading.changes import changes_up_to
-from pyflinklike.spark.reading.checkpoint import checkpoint_states
+from pyflinklike.spark.read.checkpoint import checkpoint_states
+from pyflinklike.spark.read.state_changes import changes_up_to
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 pytestmark = reads_state

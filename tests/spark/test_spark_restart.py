@@ -31,10 +31,10 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.log.storage import Head
+from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.spark import key_by, read_state
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.hosts.log_storage import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)

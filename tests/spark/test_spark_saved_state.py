@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.savepoint_directory import place_of
 from pyflinklike.spark import (
     diff_state,
     list_states,

@@ -22,9 +22,9 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.files import place_of
+from pyflinklike.savepoints.savepoint_directory import place_of
 from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
-from pyflinklike.spark.writing.saving import save
+from pyflinklike.spark.savepoint.saved_files import save
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
 pytestmark = reads_state

@@ -21,8 +21,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
-from pyflinklike.spark.failures import ours_alone
-from pyflinklike.spark.hosts.telling import telling, telling_each
+from pyflinklike.spark.host.python_stage import ours_alone, telling, telling_each
 from pyflinklike.testing import KeyedProcessHarness
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.clock import (
+from pyflinklike.engine.clock import (
     MAX_WATERMARK,
     MIN_WATERMARK,
     Clock,

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from pyflinklike.clock import Duration, Time
+from pyflinklike.engine.clock import Duration, Time
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.state.ttl_config import StateTtlConfig
 
 UpdateType = StateTtlConfig.UpdateType
 StateVisibility = StateTtlConfig.StateVisibility

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from pyflinklike.clock import Duration, Time
+from pyflinklike.engine.clock import Duration, Time
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.state.ttl_config import StateTtlConfig
 
 NOT_A_TTL = [None, True, 1.5, "1 h", [1], Time(1.5)]
 TOO_SHORT = [

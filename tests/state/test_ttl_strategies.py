@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from pyflinklike.clock import Duration, Time
+from pyflinklike.engine.clock import Duration, Time
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.state.ttl_config import StateTtlConfig
 
 CleanupStrategies = StateTtlConfig.CleanupStrategies
 Strategies = CleanupStrategies.Strategies

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pyflinklike import StateTtlConfig
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.clock import Clock
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
-from pyflinklike.state.ttl import TtlTable
-from pyflinklike.types import Types
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Shape, Table, TableSpec
+from pyflinklike.engine.state.ttl_table import TtlTable
+from pyflinklike.engine.types import Types
 
 SPEC = TableSpec("map", Shape.MAP, "map", Types.LONG(), Types.STRING(), paired=True)
 RELAXED = StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp

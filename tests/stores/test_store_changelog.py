@@ -15,7 +15,7 @@ from pyflinklike.stores import (
     SessionStoreDescriptor,
     WindowStoreDescriptor,
 )
-from pyflinklike.stores import changes as changes_module
+from pyflinklike.stores import state_store as changes_module
 from pyflinklike.testing import KeyedProcessHarness
 
 TEXT, LONG = Types.STRING(), Types.LONG()

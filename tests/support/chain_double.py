@@ -21,26 +21,22 @@ from pyspark import cloudpickle
 from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import read_segment
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.broadcast_records import BroadcastReader
-from pyflinklike.spark.wire.connected_records import ConnectedReader
-from pyflinklike.spark.wire.homes import calling_homes
-from pyflinklike.spark.wire.names import (
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
+from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.spark.wire.own_columns import (
     BATCH_TIME,
     BEFORE_WATERMARK,
     INPUT,
     INPUTS,
     KEY_GROUP,
 )
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.packing import pack
-from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, roll_payload
+from pyflinklike.spark.wire.payloads import calling_homes, pack
+from pyflinklike.spark.wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.spark.wire.schema import arrow_schema
 
 __all__ = ["Behind", "ChainOnSpark", "Stage"]

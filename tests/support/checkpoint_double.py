@@ -16,21 +16,19 @@ import attrs
 import pytest
 from program_double import Program, packed_records
 
-from pyflinklike.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord
-from pyflinklike.log.roll import Roll
-from pyflinklike.log.storage import Head
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.names import BATCH_TIME
-from pyflinklike.spark.wire.packing import payload_to_batch
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike.spark.wire.payloads import payload_to_batch
 
 if not HAS_TRANSFORM_WITH_STATE:
     pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
 
-from pyflinklike.spark.hosts.streaming import KeyGroupProcessor, PandasKeyGroupProcessor
+from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, PandasKeyGroupProcessor
 
 __all__ = ["Checkpoint", "Program", "Times"]
 

@@ -26,16 +26,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries, schema_of
+from pyflinklike.engine.log.segments import (
+    FORMAT_VERSION,
+    Declaration,
+    Section,
+    Segment,
+    read_segment,
+)
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import Instant, Types
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.entries import encode_entries, schema_of
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import FORMAT_VERSION, Section, Segment, read_segment
-from pyflinklike.log.stored_entries import decode_entries
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.types import Instant, Types
-from pyflinklike.types.keys import AnyKeyTypeInfo
 
 _HEADER = struct.Struct("<3sBB16s16sI")
 _SECTION = struct.Struct("<BII")

@@ -28,18 +28,18 @@ from all_states import AllStates
 from replay_support import record_of
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, Types
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.inspection.stored_table import StoredTable
+from pyflinklike.engine.log.entry_codec import schema_of
+from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.errors import (
     CorruptStateError,
     IncompatibleStateError,
 )
-from pyflinklike.log.entries import schema_of
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import described
-from pyflinklike.replay.group import StateReader, TimersReader
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replay.table import StoredTable
 from pyflinklike.testing import KeyedProcessHarness
 
 ODD = [0, 1, -1, 7, 127, 2**15, 2**28, 2**31 - 1, 2**32, 2**48, 2**48 + 1, 2**62, 2**63 - 1]

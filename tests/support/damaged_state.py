@@ -23,15 +23,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.backends.heap.warm import WARM_GROUPS
+from pyflinklike.engine.backends.heap.keyed_heap import WARM_GROUPS
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.storage import Head
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import Records, serve
-from pyflinklike.runtime.waking import Waking
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 REFUSED = (CorruptStateError, IncompatibleStateError)
 SAVEPOINT, HEAD = "savepoint", "head"

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from spark_support import pickle_by_value
 
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 
 if not HAS_TRANSFORM_WITH_STATE:
     pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
 
-from pyflinklike.spark.hosts import streaming
+from pyflinklike.spark.host import streaming_host
 
 pickle_by_value(__name__)
 
@@ -79,6 +79,6 @@ def hosted_by(addition: type) -> Iterator[None]:
     """Let streams that are made meanwhile run in processors with this added."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("KeyGroupProcessor", "PandasKeyGroupProcessor"):
-            base = getattr(streaming, name)
-            patch.setattr(streaming, name, type(name, (addition, base), {}))
+            base = getattr(streaming_host, name)
+            patch.setattr(streaming_host, name, type(name, (addition, base), {}))
         yield

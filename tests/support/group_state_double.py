@@ -16,9 +16,9 @@ from pyspark.sql import Row
 from pyspark.sql import types as st
 from pyspark.sql.streaming.state import GroupState
 
-from pyflinklike.spark.hosts.group_state import TIMEOUTS, GroupStateTask
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.packing import payload_to_batch
+from pyflinklike.spark.host.group_state_host import TIMEOUTS, GroupStateTask
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.wire.payloads import payload_to_batch
 
 _NEVER = -1
 _ROW: Any = Row

@@ -9,13 +9,12 @@ from typing import Any
 from pyflinklike.common import Configuration, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.graph.job import Job
-from pyflinklike.graph.nodes import FromSource
-from pyflinklike.spark.jobs.folders import JobFolder
-from pyflinklike.spark.jobs.identity import identity_of
-from pyflinklike.spark.jobs.marks import needs_feed
-from pyflinklike.spark.jobs.session import backend_of
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.spark.jobs.job_folder import JobFolder, identity_of
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.job_runs import backend_of
+from pyflinklike.spark.jobs.watermark_feed import needs_feed
 
 __all__ = ["FACTS", "One", "Two", "environment", "files", "first", "job_of", "keyed", "run"]
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.graph.job import Job
-from pyflinklike.graph.nodes import FromSource
-from pyflinklike.runtime.serving import Served
-from pyflinklike.spark.hosts.key_group_task import KeyGroupTask
-from pyflinklike.spark.jobs.marked_rows import WATERMARK
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.engine.runtime.micro_batch import Served
+from pyflinklike.spark.host.task import KeyGroupTask
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA, micro_batches
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
-from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.homes import calling_homes, is_home
-from pyflinklike.spark.wire.places import is_roll_call, place_of
-from pyflinklike.spark.wire.watermarks import watermark_of
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.spark.jobs.stream_sources import SOURCE_SCHEMA, micro_batches
+from pyflinklike.spark.jobs.watermark_feed import WATERMARK
+from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
+from pyflinklike.spark.wire.own_columns import watermark_of
+from pyflinklike.spark.wire.payloads import calling_homes, is_home
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 __all__ = ["results_of_stream"]
 

@@ -14,9 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from pyflinklike.kafka.delivery import deliver
-from pyflinklike.kafka.messages import of_batches
+from pyflinklike.kafka.messages import RecordIds, of_batches
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.record_ids import RecordIds
 from pyflinklike.kafka.stream_reader import stream_reader
 
 

@@ -22,7 +22,7 @@ import attrs
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pyflinklike.kafka.batch_reader import KafkaBatchReader
+from pyflinklike.kafka.data_source import KafkaBatchReader
 from pyflinklike.kafka.options import reader_options
 
 _PATIENCE = 20

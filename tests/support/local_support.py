@@ -10,9 +10,9 @@ import attrs
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
-from pyflinklike.graph.nodes import ToSink
-from pyflinklike.graph.sinks import CollectSink
-from pyflinklike.graph.sources import Source
+from pyflinklike.engine.graph.nodes import ToSink
+from pyflinklike.engine.graph.sinks import CollectSink
+from pyflinklike.engine.graph.sources import Source
 
 __all__ = ["Endless", "Watermarks", "Where", "collecting", "local"]
 

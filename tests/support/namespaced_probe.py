@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from probe import Probe
 
 from pyflinklike import Types
-from pyflinklike.api.namespaces import NamespacedFunction
+from pyflinklike.engine.api.process_functions import NamespacedFunction
 
 __all__ = ["NamespacedProbe", "NamespacedRecord"]
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike import Function, HashMapStateBackend, Types
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.spark.setup.columnar import in_columns
-from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.spark.api.query import in_columns
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.packing import pack
-from pyflinklike.spark.wire.records import RecordReader
+from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.payloads import pack
+from pyflinklike.spark.wire.record_readers import RecordReader
 
 _OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
 

@@ -3,15 +3,14 @@
 
 from typing import Any
 
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.savepoint import read_log
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.group import StateReader, TimersReader
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.checkpoint_logs import read_log
+from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.types import TypeInformation, Types
 
 NEVER = BatchClock(0)
 

@@ -19,20 +19,18 @@ from typing import Any
 import attrs
 
 from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction, Types
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.log.log_storage import HEAD_AT
+from pyflinklike.engine.log.operator_record import OperatorRecord, call_roll
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
-from pyflinklike.log.operator_record import OperatorRecord, call_roll
-from pyflinklike.log.storage import HEAD_AT
-from pyflinklike.replay.clock import BatchClock
 from pyflinklike.replica import Position, QueryableState
-from pyflinklike.replica.following import Write, followed
-from pyflinklike.replica.held import Part
-from pyflinklike.replica.image import Image, image_of
+from pyflinklike.replica.image import Image, Part, Write, followed, image_of
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import Records, serve
 from pyflinklike.stores import StoreDescriptor
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _OWNERS = itertools.count()
 STRING = Types.STRING()

@@ -27,14 +27,13 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Records, serve
-from pyflinklike.runtime.waking import Waking
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
 from pyflinklike.stores import KeyValueStoreDescriptor
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 KEYS = [f"key-{number:03}" for number in range(120)]
 LARGE = KEYS[7]

@@ -44,8 +44,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.wire.arrow_frames import frame_of
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.wire.own_columns import frame_of
 from pyflinklike.spark.wire.schema import arrow_schema
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -26,13 +26,13 @@ from pyflinklike import (
     StateBackend,
     Types,
 )
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import commit
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
-from pyflinklike.stores.codec import INT_SIZE, read_int
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.stores.store_codec import INT_SIZE, read_int
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _GROUP, _GROUPS = 3, 8
 _DIRECTORY = tempfile.TemporaryDirectory()

@@ -23,15 +23,15 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.regrouping import regrouped
-from pyflinklike.log.savepoint import merge, read_log
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.serving import Records, begin, serve
+from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.log.checkpoint_logs import merge, read_log
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.log.working_state import LocalStateBackend
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.micro_batch import Records, begin, serve
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS = [pytest.param(HashMapStateBackend(), id="heap")]
 try:

@@ -13,17 +13,16 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.clock import TimeDomain
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import NO_RECORDS, Records, serve
-from pyflinklike.runtime.waking import Waking
-from pyflinklike.testing.log_storage import InMemoryLogStorage
-from pyflinklike.types import Types
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import NO_RECORDS, Records, Waking, serve
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.types import Types
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _GROUP = 0
 

@@ -7,7 +7,7 @@ from tasks import Task
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 class Count(KeyedProcessFunction):

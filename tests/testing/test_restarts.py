@@ -15,9 +15,9 @@ from restart_cells import CELLS, READ, REFUSED, Cell, given, keeping, ttl, value
 from surroundings import is_installed
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.testing.log_storage import InMemoryLogStorage
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS = {"heap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
 THROUGH = ("snapshot", "log")

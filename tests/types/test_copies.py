@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.common import Row, RowKind
+from pyflinklike.engine.types.copies import as_given, copied
 from pyflinklike.errors import OutputError
-from pyflinklike.types.copies import as_given, copied
 
 FIXED = st.one_of(st.integers(0, 2), st.none(), st.booleans(), st.binary(max_size=1))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pyflinklike import Row
-from pyflinklike.types.fields import field_of, names_of
+from pyflinklike.engine.types.row import field_of, names_of
 
 
 class Point(NamedTuple):

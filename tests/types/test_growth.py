@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from type_support import same
 
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.growth import UngrownError, growth
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.testing.strategies import values_of
-from pyflinklike.types import Types
-from pyflinklike.types.growth import UngrownError, growth
-from pyflinklike.types.signature import type_of
 
 SCALARS = [
     *(Types.BOOLEAN(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT()),

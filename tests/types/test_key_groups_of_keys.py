@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.datastream.keys import ObjectKeyTypeInfo
-from pyflinklike.types import Types
-from pyflinklike.types.frozen_keys import key_group_of
+from pyflinklike.datastream.stream_node import ObjectKeyTypeInfo
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.frozen_keys import key_group_of
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 VECTORS = [

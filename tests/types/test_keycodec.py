@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyflinklike.engine.types.key_codec import MAX_INT, AnyKeyTypeInfo, decode_key, encode_key
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.testing import strategies
-from pyflinklike.types.key_codec import MAX_INT, decode_key, encode_key
-from pyflinklike.types.keys import AnyKeyTypeInfo
 
 ORDERED = {
     "int": st.integers(),

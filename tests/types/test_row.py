@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pyflinklike.types.row import Row, row_class
+from pyflinklike.engine.types.row import Row, row_class
 
 
 def test_fields_are_read_by_name_position_and_attribute():

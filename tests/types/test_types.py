@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 from type_support import DOUBLE, INTEGRAL, LONG, PICKLED, STRING
 
+from pyflinklike.engine.types import Types
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import StateValueError
-from pyflinklike.types import Types
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.row import Row
 
 NULLABLE = [
     STRING,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from type_support import DOUBLE, LONG, PICKLED, STRING
 
+from pyflinklike.engine.types import Instant, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.types import Instant, Types
 
 
 @pytest.mark.parametrize(

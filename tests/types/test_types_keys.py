@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from type_support import DOUBLE, LONG, PICKLED, STRING, same
 
-from pyflinklike.types import Pickled, Types
+from pyflinklike.engine.types import Pickled, Types
 
 
 def test_a_zero_loses_its_sign_in_a_key_of_fields_only():

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from type_support import DOUBLE, INTEGRAL, LONG, PICKLED, STRING, same
 
-from pyflinklike.types import Instant, Types
-from pyflinklike.types.row import row_class
+from pyflinklike.engine.types import Instant, Types
+from pyflinklike.engine.types.row import row_class
 
 
 def _ints(bits):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.engine.types.time_types import local_time, to_instant, to_instants, to_local_times
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.types.arrow_rows import to_python
-from pyflinklike.types.keys import AnyKeyTypeInfo
-from pyflinklike.types.zones import local_time, to_instant, to_instants, to_local_times
 
 UTC = dt.timezone.utc
 ZONES = ["UTC", "America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "+05:30"]
@@ -55,7 +55,7 @@ def test_fold_tells_the_second_of_two_hours(zone):
     assert (local[0] == local[1]) is (zone == "America/New_York")
 
 
-instant_keys = pytest.importorskip("pyflinklike.spark.wire.instant_keys", exc_type=ImportError)
+instant_keys = pytest.importorskip("pyflinklike.spark.wire.schema", exc_type=ImportError)
 
 
 def _type(zone="America/New_York"):

@@ -15,8 +15,8 @@ from pyflinklike.upsert import (
     Tombstone,
     consolidating_merge_function,
 )
-from pyflinklike.upsert.index.consolidate import consolidate, consolidate_scalar
-from pyflinklike.upsert.index.sketch import Difference
+from pyflinklike.upsert.index.difference_sketch import Difference
+from pyflinklike.upsert.index.upsert_state import consolidate, consolidate_scalar
 
 # Modes
 
@@ -171,7 +171,7 @@ DIFFERENCES = st.builds(
 @given(st.lists(DIFFERENCES, max_size=40), st.randoms())
 def test_the_two_ways_to_consolidate_agree(chunk, random):
     """Record by record and with arrays: the same keys, order and sketches, bit by bit."""
-    vectorized = pytest.importorskip("pyflinklike.upsert.index.vectorized")
+    vectorized = pytest.importorskip("pyflinklike.upsert.index.numpy_consolidation")
     chunk += random.sample(chunk, len(chunk) // 2)
 
     expected = consolidate_scalar(chunk)

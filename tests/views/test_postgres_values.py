@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from view_support import change
 
 from pyflinklike import Row
+from pyflinklike.engine.types.order_keys import is_nan, is_newer
 from pyflinklike.errors import DeclarationValueError, StateValueError, ValueDecodeError
-from pyflinklike.types.order_keys import is_nan, is_newer
 from pyflinklike.views import MaterializedView, PostgresView
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
-from pyflinklike.views.postgres.columns import types_of
-from pyflinklike.views.postgres.ordering import order_bytes
+from pyflinklike.views.postgres.sql_columns import types_of
+from pyflinklike.views.postgres.staging_table import order_bytes
 
 NUMBERS = st.integers() | st.floats(allow_nan=False) | st.decimals(allow_nan=False) | st.booleans()
 DAY = dt.datetime(2026, 10, 25, 2, 30, 0, 1, fold=1)

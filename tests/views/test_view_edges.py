@@ -14,6 +14,7 @@ from decimal import Decimal
 import pytest
 
 from pyflinklike import Row
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import (
     DeclarationValueError,
     OrderKeyError,
@@ -22,7 +23,6 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.types import Types
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.views import MaterializedView, ServingView
 

@@ -13,8 +13,8 @@ import pytest
 
 from pyflinklike import Row
 from pyflinklike.errors import DeclarationTypeError, HostError
-from pyflinklike.views.core import frames
-from pyflinklike.views.core.served_stream import ServedStream
+from pyflinklike.views import batch_frame
+from pyflinklike.views.batch_frame import ServedStream
 
 NOON = dt.datetime(2024, 1, 1, 12)
 
@@ -93,7 +93,7 @@ def test_the_name_of_a_stream_is_a_str(view):
 def served(monkeypatch):
     """This process as one that a server of Spark Connect has started."""
     made = ServedStream()
-    monkeypatch.setattr(frames, "SERVED", made)
+    monkeypatch.setattr(batch_frame, "SERVED", made)
     monkeypatch.setenv("SPARK_CONNECT_LOCAL_URL", "sc://localhost")
     return made
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pyflinklike import Row
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.views.core.row_codec import decode_row, encode_row
+from pyflinklike.views.row_codec import decode_row, encode_row
 
 _zones = st.sampled_from(
     [None, dt.timezone.utc, dt.timezone(dt.timedelta(hours=-3)), ZoneInfo("Europe/Berlin")]

@@ -11,13 +11,13 @@ from pyflinklike import (
     OutputTag,
     Types,
 )
-from pyflinklike.clock import MAX_WATERMARK
+from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
 )
-from pyflinklike.runtime.serving import Records, serve
 from pyflinklike.windows import (
     EventTimeSessionWindows,
     MergingWindowAssigner,

@@ -16,8 +16,8 @@ from stream_support import BACKENDS, Stream
 from window_support import bounds
 
 from pyflinklike import HashMapStateBackend, OutputTag, Types
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.runtime.serving import Records, serve
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     CountEvictor,

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources and sinks, under the names of `pyflink.datastream.connectors`."""
 
-from pyflinklike.doors import pin
-from pyflinklike.graph.file_layout import BucketAssigner, OutputFileConfig, RollingPolicy
-from pyflinklike.graph.file_sink import FileSink
-from pyflinklike.graph.file_source import FileSource, StreamFormat
-from pyflinklike.graph.sinks import DeliveryGuarantee, Sink
-from pyflinklike.graph.sources import NumberSequenceSource, Source
+from pyflinklike.engine.doors import pin
+from pyflinklike.engine.graph.files import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamFormat,
+)
+from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Sink
+from pyflinklike.engine.graph.sources import NumberSequenceSource, Source
 
 __all__ = [
     "BucketAssigner",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sources and sinks have in common, under the path that PyFlink has for it."""
 
-from pyflinklike.graph.sinks import DeliveryGuarantee, Sink
-from pyflinklike.graph.sources import Source
+from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Sink
+from pyflinklike.engine.graph.sources import Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source"]

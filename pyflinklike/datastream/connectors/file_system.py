@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
-from pyflinklike.common.missing import refusing
-from pyflinklike.graph.file_layout import BucketAssigner, OutputFileConfig, RollingPolicy
-from pyflinklike.graph.file_sink import FileSink
-from pyflinklike.graph.file_source import FileSource, StreamFormat
+from pyflinklike.common.missing_names import refusing
+from pyflinklike.engine.graph.files import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamFormat,
+)
 
 __all__ = [
     "BucketAssigner",

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
 
-from pyflinklike.common.missing import refusing
-from pyflinklike.doors import pin
-from pyflinklike.graph.sinks import DeliveryGuarantee
-from pyflinklike.kafka.jobs.serializer import (
+from pyflinklike.common.missing_names import refusing
+from pyflinklike.engine.doors import pin
+from pyflinklike.engine.graph.sinks import DeliveryGuarantee
+from pyflinklike.kafka.kafka_sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
     KafkaTopicSelector,
 )
-from pyflinklike.kafka.jobs.sink import KafkaSink, KafkaSinkBuilder
-from pyflinklike.kafka.jobs.source import KafkaSource, KafkaSourceBuilder
-from pyflinklike.kafka.jobs.starting import (
+from pyflinklike.kafka.kafka_source import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaSourceBuilder,
     KafkaTopicPartition,
 )
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers, under the path that PyFlink has for them."""
 
-from pyflinklike.graph.sources import NumberSequenceSource
+from pyflinklike.engine.graph.sources import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

@@ -10,10 +10,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.graph.java_text import java_text
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.basic import (
+from pyflinklike.engine.graph.sinks import java_text
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
     BooleanTypeInfo,
@@ -21,8 +20,9 @@ from pyflinklike.types.basic import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.types.nested import ByteArrayTypeInfo
-from pyflinklike.types.times import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from pyflinklike.engine.types.nested_types import ByteArrayTypeInfo
+from pyflinklike.engine.types.time_types import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from pyflinklike.errors import DeclarationTypeError
 
 __all__ = ["is_quoted", "parser_of", "refused", "texter_of"]
 

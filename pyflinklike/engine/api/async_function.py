@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.checks import is_int, is_number
+from pyflinklike.engine.checks import is_int, is_number
+from pyflinklike.engine.functions import Function
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.functions import Function
-from pyflinklike.shown import shown
 
 __all__ = ["AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"]
 

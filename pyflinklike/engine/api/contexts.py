@@ -3,26 +3,52 @@
 
 The runtime subclasses these classes.  To the user a context is valid during the call that receives
 it.  Names and signatures are those of `pyflink.datastream`; all times are ms since the epoch.
+
+State and timers that belong to a pair: the key, and a namespace of it, such as a window.
+
+They are for programs of this library, such as the window operator.  Users of such a program see its
+own names: `window_state()`, or `get_partitioned_state` of a trigger.
+
+The timers of a `KeyedBatchFunction`, registered and deleted as columns.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
-from pyflinklike.api.metrics import MetricGroup
-from pyflinklike.errors import DeclarationError
-from pyflinklike.shown import shown
-from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.api.metric_group import MetricGroup
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateDescriptor,
     ValueStateDescriptor,
 )
+from pyflinklike.engine.state.table import Setting
+from pyflinklike.errors import DeclarationError
 
-__all__ = ["KeyedStateStore", "RuntimeContext", "StoreDeclaration", "TimerService"]
+__all__ = [
+    "ColumnTimerService",
+    "KeyedStateStore",
+    "NamespacedRuntimeContext",
+    "NamespacedTimerService",
+    "RuntimeContext",
+    "StoreDeclaration",
+    "TimerService",
+]
+
 
 ACC = TypeVar("ACC")
 IN = TypeVar("IN")
@@ -163,3 +189,122 @@ class TimerService(ABC):
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete that timer of the current key; if there is none, nothing happens."""
+
+
+class NamespacedTimerService(TimerService):
+    """The clock, and the timers of the current key and namespace."""
+
+    @abstractmethod
+    def has_event_time_timer(self, timestamp: int) -> bool:
+        """Return whether a timer for that time, in ms, is registered."""
+
+
+class NamespacedRuntimeContext(RuntimeContext):
+    """The context with which a `NamespacedFunction` is opened.
+
+    Its other states (`get_state` and so on) belong to the key alone, as those of any function.
+    """
+
+    current: CurrentKey
+    """Has the current key, and takes the current namespace."""
+    timers: NamespacedTimerService
+    """The clock, and the timers of the current key and namespace."""
+
+    @abstractmethod
+    def get_partitioned_state(
+        self,
+        name: str,
+        state_descriptor: StateDescriptor[S],
+        kind: str | None = None,
+        settings: Sequence[Setting] = (),
+    ) -> S:
+        """Return the state of the current key and the current namespace.
+
+        Args:
+            name: The name of its table, unique among all states of the function.
+            state_descriptor: The rest of its declaration; its own name is for messages.
+            kind: The kind of state under which it is stored; state of another kind is refused.
+                None takes that of the descriptor.
+            settings: Other parts of the declaration that must not change between runs.
+
+        Raises:
+            DeclarationError: The name is taken by a state that is declared otherwise.
+            IncompatibleStateError: The state restored under the name does not fit.
+        """
+
+    @abstractmethod
+    def reserve(self, state_descriptor: StateDescriptor) -> None:
+        """Reserve a state of the key for the program: a user's declaration of that name is refused.
+
+        Args:
+            state_descriptor: The very object with which the program itself obtains the state.
+        """
+
+    @abstractmethod
+    def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
+        """Move the current key's contents of some namespaces of a state into another one.
+
+        Args:
+            name: The name of the state's table, which was obtained before.
+            target: The namespace that receives the contents, frozen.
+            sources: The namespaces that lose them, frozen.
+
+        Raises:
+            DeclarationTypeError: It is not a list, reducing or aggregating state.
+        """
+
+
+class ColumnTimerService(ABC):
+    """The clock, and the timers of the batch's keys.
+
+    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
+    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
+    `codes`, the group of each timestamp, there may be any number of timestamps:
+    `codes=batch.groups.codes` takes one for each record.
+    """
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms; it stands still during a call."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
+
+    @abstractmethod
+    def register_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
+
+        Raises:
+            DeclarationError: The function has no `on_timers`.
+            HostError: The host cannot fire such timers; the message has the remedy.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def register_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called when the processing time reaches `timestamps`."""
+
+    @abstractmethod
+    def delete_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete event-time timers of these keys; where there is none, nothing happens.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def delete_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""

@@ -21,7 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -29,7 +30,6 @@ from pyflinklike.errors import (
     PyflinklikeError,
     UserFunctionError,
 )
-from pyflinklike.shown import shown
 
 __all__ = [
     "Counter",

@@ -7,11 +7,11 @@ from typing import Any, Generic, overload
 
 import attrs
 
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import T
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.type_vars import T
-from pyflinklike.types import TypeInformation, Types
-from pyflinklike.types.row import Row
 
 __all__ = ["OutputTag"]
 

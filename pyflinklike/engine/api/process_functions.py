@@ -1,5 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two inputs of which one is broadcast: rules, prices, models that every key needs.
+"""Process functions: of one element at a time, and on keyed streams with state and timers per key.
+
+One instance serves many keys.  What belongs to a key goes into state, obtained once in `open()`.
+An attribute of the function belongs to no key, is not durable, and is not shared between workers.
+
+Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
+to that side output.
+
+Functions of two inputs; inputs that are keyed alike share one state and one set of timers.
+
+Between the two inputs there is no order: an element of one may come before an older one of the
+other.  A program that needs an order stores what comes first in state, and waits with a timer.
+Names are those of `pyflink.datastream`.
+
+Functions of two inputs of which one is broadcast: rules, prices, models that every key needs.
 
 Elements of the broadcast input change broadcast state, a map that is the same for every key;
 elements of the other input read it.  Between the two inputs there is no order: an element may be
@@ -8,26 +22,281 @@ processed before a rule that is older.  Names are those of `pyflink.datastream`.
 What `process_broadcast_element` does to broadcast state must depend on its elements and on that
 state only, never on chance, the clock, or an attribute of the function.  Then the state is the same
 in every instance.
+
+A function of many records at a time, with state as columns.
+
+A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: the same records in the
+same order, the same state on the same checkpoint, and no Python per record.  Either can go on where
+the other stopped.
+
+The outputs that a function may return, whatever its kind.
+
+Operator state: there is broadcast state, as in PyFlink, and no list or union list state.
+
+Flink's Java API has list states for what belongs to an operator's instance instead of a key, above
+all the offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
+
+State and timers that belong to a pair: the key, and a namespace of it, such as a window.
+
+They are for programs of this library, such as the window operator.  Users of such a program see its
+own names: `window_state()`, or `get_partitioned_state` of a trigger.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyflinklike.api.context import RuntimeContext, TimerService
-from pyflinklike.clock import TimeDomain
-from pyflinklike.functions import Function
-from pyflinklike.state.broadcast import BroadcastState, ReadOnlyBroadcastState
-from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
-from pyflinklike.type_vars import K, V
+from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.functions import Function
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
+from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
+from pyflinklike.engine.type_vars import K, V
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.row import Row
+from pyflinklike.errors import DeclarationTypeError, OutputError
+
+if TYPE_CHECKING:
+    from pyflinklike.engine.columnar.column_state import ColumnMapState, ColumnState
+    from pyflinklike.engine.columnar.keyed_batch import KeyedBatch
 
 __all__ = [
+    "OPERATOR_STATE_METHODS",
+    "OPERATOR_STATE_REMEDY",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "KeyedBatchFunction",
     "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "NamespacedFunction",
+    "ProcessFunction",
+    "TimedResult",
+    "check_results",
+    "refuse_checkpointed_function",
 ]
+
+
+class ProcessFunction(Function, ABC):
+    """A function of one element at a time, of a stream without keys.
+
+    As `pyflink.datastream.ProcessFunction`.  It has neither state nor timers, both of which belong
+    to keys.
+    """
+
+    class Context(ABC):
+        """What `process_element` may ask; valid during that call only."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the clock; it registers no timers."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Return the time of the element in ms; None if it has none."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element.
+
+        Args:
+            value: The element.
+            ctx: The element's time, and the clock.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
+        """
+
+
+class KeyedProcessFunction(Function, ABC):
+    """A function of one element at a time, with state and timers per key.
+
+    As `pyflink.datastream.KeyedProcessFunction`.  Both methods return their outputs as an iterable,
+    commonly by being generators, or return None for none.
+    """
+
+    class Context(ABC):
+        """What `process_element` may ask; valid during that call only."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """Return the key of the element, or of the timer."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the clock and the timers of the current key."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Return the time of the element or timer in ms; None if the element has none."""
+
+    class OnTimerContext(Context):
+        """What `on_timer` may ask; valid during that call only."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return the clock that the timer followed."""
+
+    # Not abstract: a function without state needs none.
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Obtain the states; called once before the first element.
+
+        There is no current key yet: states can be obtained, not read.
+        """
+
+    @abstractmethod
+    def process_element(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Process one element.
+
+        Args:
+            value: The element.
+            ctx: The element's key and time, and the timers of that key.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side
+            output.
+        """
+
+    # The return type must admit the generators that override it.
+    def on_timer(
+        self,
+        timestamp: int,  # noqa: ARG002  for those who override it
+        ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
+    ) -> Iterable[Any] | None:
+        """Process a timer that is due; does nothing by default.
+
+        Args:
+            timestamp: The time the timer was registered for, in ms.
+            ctx: The timer's key and domain, and the timers of that key.
+
+        Returns:
+            The outputs, as of `process_element`.
+        """
+        return None
+
+
+class CoProcessFunction(Function, ABC):
+    """A function of the elements of two inputs without keys.
+
+    As `pyflink.datastream.CoProcessFunction`.  It has neither state nor timers, both of which
+    belong to keys.
+    """
+
+    Context = ProcessFunction.Context
+    """What `process_element1` and `process_element2` may ask; valid during that call only."""
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element of the first input.
+
+        Args:
+            value: The element.
+            ctx: The element's time, and the clock.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
+        """
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Process one element of the second input, as `process_element1` does for the first."""
+
+
+class KeyedCoProcessFunction(Function, ABC):
+    """A function of the elements of two inputs, with state and timers per key.
+
+    As `pyflink.datastream.KeyedCoProcessFunction`.  An element of either input finds the state and
+    the timers of its key.  The watermark is the smaller one of both inputs': a timer fires once
+    both inputs have reached its time.
+    """
+
+    Context = KeyedProcessFunction.Context
+    """What `process_element1` and `process_element2` may ask; valid during that call only."""
+    OnTimerContext = KeyedProcessFunction.OnTimerContext
+    """What `on_timer` may ask; valid during that call only."""
+
+    # Not abstract: a function without state needs none.
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Obtain the states; called once before the first element.
+
+        There is no current key yet: states can be obtained, not read.
+        """
+
+    @abstractmethod
+    def process_element1(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Process one element of the first input.
+
+        Args:
+            value: The element.
+            ctx: The element's key and time, and the timers of that key.
+
+        Returns:
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
+        """
+
+    @abstractmethod
+    def process_element2(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Process one element of the second input, as `process_element1` does for the first."""
+
+    # The return type must admit the generators that override it.
+    def on_timer(
+        self,
+        timestamp: int,  # noqa: ARG002  for those who override it
+        ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
+    ) -> Iterable[Any] | None:
+        """Process a timer that is due; does nothing by default.
+
+        Args:
+            timestamp: The time the timer was registered for, in ms.
+            ctx: The timer's key and domain, and the timers of that key.
+
+        Returns:
+            The outputs, as of `process_element1`.
+        """
+        return None
+
+
+class CoMapFunction(Function, ABC):
+    """Makes at most one output of each element of two inputs.
+
+    As `pyflink.datastream.CoMapFunction`; state per key is obtained in `open`.
+    """
+
+    @abstractmethod
+    def map1(self, value: Any) -> Any:
+        """Return the output for an element of the first input; None is no output."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """Return the output for an element of the second input; None is no output."""
+
+
+class CoFlatMapFunction(Function, ABC):
+    """Makes any number of outputs of each element of two inputs.
+
+    As `pyflink.datastream.CoFlatMapFunction`; state per key is obtained in `open`.
+    """
+
+    @abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """Return the outputs for an element of the first input; None is no output."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """Return the outputs for an element of the second input; None is no output."""
 
 
 class BaseBroadcastProcessFunction(Function, ABC):
@@ -205,3 +474,222 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
             The outputs, as of `process_broadcast_element`.
         """
         return None
+
+
+class KeyedBatchFunction(Function, ABC):
+    """A function of batches of records, with state and timers per key in columns.
+
+    A batch has records of many keys, and of each key as many as the host has at hand.  Results must
+    not depend on where the host cuts batches; `pyflinklike.testing.cuts` tests that.  There are no
+    lists and stores: use a `KeyedProcessFunction` for these.
+    """
+
+    class OpenContext(RuntimeContext):
+        """The context of `open`: where the function runs, and its states."""
+
+        @abstractmethod
+        def get_column_state(self, state_descriptor: StateDescriptor[Any]) -> ColumnState:
+            """Return the state of this declaration as columns; the same one each time.
+
+            Args:
+                state_descriptor: The descriptor of a value, reducing or aggregating state.  A
+                    reduce or aggregate function is not called: the column holds its values or
+                    accumulators.
+
+            Raises:
+                DeclarationError: The name is taken by a state that is declared otherwise.
+                DeclarationTypeError: It is a list or map state, or of a type without columns.
+                IncompatibleStateError: The state restored under the name does not fit.
+            """
+
+        @abstractmethod
+        def get_column_map_state(
+            self, state_descriptor: MapStateDescriptor[Any, Any]
+        ) -> ColumnMapState:
+            """Return the map state of this declaration as columns; the same one each time.
+
+            Args:
+                state_descriptor: The descriptor of a map whose user keys are ints, bools, strings,
+                    bytes, dates or timestamps, and whose values have columns.
+
+            Raises:
+                DeclarationError: The name is taken by a state that is declared otherwise.
+                DeclarationTypeError: It is no map state, or of types without columns.
+                IncompatibleStateError: The state restored under the name does not fit.
+            """
+
+    class Context(ABC):
+        """What `process_batch` may ask; valid during that call only."""
+
+        @abstractmethod
+        def timer_service(self) -> ColumnTimerService:
+            """Return the clock and the timers of the batch's keys."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """Return the processing time in ms, the same for the whole call."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """Return the watermark in ms, the same for the whole call; at first `MIN_WATERMARK`."""
+
+        @abstractmethod
+        def output(self, tag: OutputTag, columns: Any) -> None:
+            """Emit rows to a side output.
+
+            Args:
+                tag: The tag of the side output.
+                columns: The rows, in a form that `process_batch` may return.
+            """
+
+    class OnTimersContext(Context):
+        """What `on_timers` may ask; valid during that call only."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return the clock that the timers followed."""
+
+    # Not abstract: a function without state needs none.
+    def open(self, runtime_context: KeyedBatchFunction.OpenContext) -> None:
+        """Obtain the states; called once before the first batch."""
+
+    @abstractmethod
+    def process_batch(self, batch: KeyedBatch, ctx: KeyedBatchFunction.Context) -> Any:
+        """Process the records of a batch.
+
+        Args:
+            batch: The records as columns, and by key.
+            ctx: The times, the timers, and the side outputs.
+
+        Returns:
+            The rows to emit: a mapping from names of columns to NumPy or Arrow arrays or lists of
+            equal length, an Arrow record batch or table, a pandas or Polars DataFrame, or None
+            for no rows.
+        """
+
+    # Not abstract: a function without timers needs none.
+    def on_timers(self, batch: KeyedBatch, ctx: KeyedBatchFunction.OnTimersContext) -> Any:
+        """Process timers that are due; a function that registers any must have it.
+
+        Each key sees what it sees in `on_timer`: its timers come one by one, in ascending time,
+        each in a call of its own, and a timer registered or deleted in one call counts for the
+        next.  A call has the earliest due timer of every key that has one, sorted by time.
+
+        Args:
+            batch: The timers, no key twice, so records and groups are the same.  Its columns are
+                those of the key, and `batch.timestamps` the times in ms for which the timers were
+                registered.
+            ctx: The times and their domain, the timers, and the side outputs.
+
+        Returns:
+            The rows to emit, as of `process_batch`.
+        """
+        raise NotImplementedError
+
+
+class TimedResult(NamedTuple):
+    """An output with a time of its own, for programs of this library, such as windows.
+
+    Any other output has the time of the element or timer whose call returned it.
+
+    Args:
+        value: The output.
+        timestamp: Its time in ms.
+    """
+
+    value: Any
+    timestamp: int
+
+
+def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
+    """Refuse an output that was returned where it should have been yielded.
+
+    Args:
+        results: What the function returned.
+        givers: The names of such functions, for the message.
+
+    Raises:
+        OutputError: It is a single output, not an iterable of outputs.
+    """
+    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
+    row = isinstance(results, (Row, str, bytes, Mapping))
+    # As the language has it: what can be indexed from 0 can be iterated, too.
+    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
+    if tagged or row or not iterable:
+        msg = (
+            f"{givers} give an iterable of outputs, got {shown(results)}; "
+            "yield it instead of returning it"
+        )
+        raise OutputError(msg)
+
+
+OPERATOR_STATE_METHODS: Final = frozenset(
+    {"get_operator_state_store", "get_operator_list_state", "get_union_list_state"}
+)
+"""The methods that a port from Java asks for."""
+OPERATOR_STATE_REMEDY: Final = (
+    "of operator state there is broadcast state only, as in PyFlink: keep a list per key "
+    "(get_list_state in open), or under one key for all elements, and what every instance must "
+    "have in broadcast state; offsets of sources and transactions of sinks are Spark's"
+)
+_JAVA_NAMES: Final = (
+    ("initialize_state", "snapshot_state"),
+    ("initializeState", "snapshotState"),
+)
+
+
+def refuse_checkpointed_function(function: Any) -> None:
+    """Refuse a port of Java's `CheckpointedFunction`: nothing would ever call its methods.
+
+    Raises:
+        DeclarationTypeError: The function is such a port.
+    """
+    for names in _JAVA_NAMES:
+        if all(callable(getattr(function, name, None)) for name in names):
+            msg = (
+                f"nothing calls {' and '.join(names)}, got {type(function).__qualname__} with "
+                f"them; {OPERATOR_STATE_REMEDY}"
+            )
+            raise DeclarationTypeError(msg)
+
+
+class NamespacedFunction(KeyedProcessFunction):
+    """A function whose timers, and some of whose states, belong to a key and a namespace.
+
+    Before it uses one of them it sets the namespace, `runtime_context.current.namespace = ...`, in
+    the form that `namespace_type.freeze_key` returns.  When a timer fires, the namespace in which
+    it was registered is the current one.  `open` receives a `NamespacedRuntimeContext`.
+    """
+
+    namespace_type: TypeInformation
+    """The type of the namespaces; stored state is read with the same type only."""
+
+    def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
+        """Return whether the function registers processing-time timers.
+
+        A program can do both, so its own code does not say which; the host has to know.
+
+        Args:
+            registers: Says of an object whether the code of its class registers them.
+        """
+        raise NotImplementedError
+
+    def called(self) -> str:
+        """Return the function's name in messages: that of the user's own function, if any."""
+        return type(self).__qualname__
+
+    def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
+        """Return which call of the user's code raised, and where, for a message.
+
+        Args:
+            error: What was raised.
+            method: The method of this function that was running.
+
+        Returns:
+            For example "Ratio.process", and a text such as "window TimeWindow(...)", or "".
+        """
+        del error
+        return f"{self.called()}.{method}", ""
+
+    hidden_state: str = ""
+    """The name of a state that the user did not declare; messages do not mention it."""

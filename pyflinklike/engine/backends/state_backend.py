@@ -13,12 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import Changes, Table, TableChanges, TableSpec
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.column_changes import Changes
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import Table, TableChanges, TableSpec
 
 __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 

@@ -1,25 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a batch by key, as vectors: what a loop over a dict computes, without one.
+"""Records of one key group as columns: the argument of a `KeyedBatchFunction`.
+
+The records of a batch by key, as vectors: what a loop over a dict computes, without one.
 
 A batch has one group for each distinct key, numbered in the order in which the keys first come.
 *Per key* means one value for each group in that order; *per record*, one value for each record.
 `spread` goes from the first to the second.
+
+Running results of each key, in the order of its records: bit-equal to a loop, without one.
+
+The records of a key depend on one another; those of different keys do not.  So results are
+computed in *waves*: the first record of every key, then the second of every key that has two, and
+so on.  A key with many records would cause as many small waves; `ufunc.accumulate` computes it by
+itself, record by record.  Sums of ints do not depend on the order: they are differences of one
+running sum over all records.
+
+The keys of a batch's records: its distinct keys, and which record has which.
+
+Arrow numbers the values of a column in the order in which they first come.  Keys of ints, bools
+and strings, and tuples of these, stay Arrow columns.  Any other key (floats, dates, timestamps,
+decimals, bytes, structs) is encoded as functions per record encode it, which costs a call of
+Python for each *distinct* key of a batch.
 """
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.columns.given import numbers_of
-from pyflinklike.columns.running import accumulated, checked_sum
-from pyflinklike.errors import StateValueError
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.columnar.arrays import numbers_of, plain_array
+from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
+from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
 
-__all__ = ["Groups"]
+__all__ = [
+    "Groups",
+    "KeyReader",
+    "KeyedBatch",
+    "accumulated",
+    "checked_sum",
+    "frozen_keys",
+    "numbered",
+]
+
+
+class KeyedBatch:
+    """Records as columns, in the order in which a `KeyedProcessFunction` would get them.
+
+    A batch holds all records that one call is for, of any number of keys.  The host decides where
+    the records of a key are cut into batches, and results must not depend on it:
+    `pyflinklike.testing.cuts` tests that.
+
+    Args:
+        records: The records, in the order in which they came.
+        groups: The same records by key.
+        timestamps: Event times in ms, `MIN_WATERMARK` where a record has none; None where the
+            host has no event time.
+    """
+
+    def __init__(self, records: pa.RecordBatch, groups: Groups, timestamps: Any = None) -> None:
+        self._records = records
+        self.groups = groups
+        """The records by key."""
+        self.timestamps = timestamps
+        """For each record: its event time in ms as a NumPy array of int64, `MIN_WATERMARK` where it
+        has none.  None where the host has no event time."""
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return int(self._records.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<KeyedBatch of {len(self)} records, {len(self.groups)} keys: {self.column_names}>"
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._records.schema.names)
+
+    def __getitem__(self, column: str) -> pa.Array:
+        """Return a column as an Arrow array.
+
+        Raises:
+            StateAccessError: There is no such column.
+        """
+        names = self._records.schema.names
+        if column not in names:
+            msg = f"a batch has the columns of its stream, got {column!r}; choose from {names}"
+            raise StateAccessError(msg)
+        return self._records.column(names.index(column))
+
+    def numpy(self, column: str) -> np.ndarray[Any, Any]:
+        """Return a column without nulls as a NumPy array: a view of Arrow's memory where possible.
+
+        Raises:
+            StateAccessError: There is no such column.
+            StateValueError: It has nulls, or values that NumPy has no type for.
+        """
+        array: np.ndarray[Any, Any] = plain_array(self[column], f"column {column!r}")
+        return array
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return all columns as an Arrow record batch."""
+        return self._records
+
+    def to_pandas(self) -> Any:
+        """Return all columns as a pandas DataFrame.
+
+        Raises:
+            RequirementError: pandas is not installed.
+        """
+        try:
+            return self._records.to_pandas()
+        except ImportError as error:
+            msg = f"to_pandas needs the package pandas, got {error}; pip install pandas"
+            raise RequirementError(msg) from error
+
+    def to_polars(self) -> Any:
+        """Return all columns as a Polars DataFrame.
+
+        Raises:
+            RequirementError: Polars is not installed.
+        """
+        try:
+            polars: Any = importlib.import_module("polars")
+        except ImportError as error:
+            msg = f"to_polars needs the package polars, got {error}; pip install polars"
+            raise RequirementError(msg) from error
+        return polars.from_arrow(pa.Table.from_batches([self._records]))
+
 
 _SHORT = 1 << 16
 
@@ -191,3 +307,251 @@ class Groups:
                 "of values per key"
             )
             raise StateValueError(msg)
+
+
+_LONG_RUN = 64
+"""Keys with more records are computed each by itself."""
+
+
+def accumulated(
+    ufunc: np.ufunc, values: Any, start: Any, order: Any, starts: Any, counts: Any
+) -> Any:
+    """Return the running result per record.
+
+    Args:
+        ufunc: One of two arguments.
+        values: One number per record.
+        start: One number per key, or one for all.
+        order: The records sorted by key.
+        starts: Where the records of each key begin in `order`.
+        counts: The number of records of each key.
+
+    Raises:
+        StateValueError: An int does not fit in its type.
+    """
+    kind = np.result_type(start.dtype, values.dtype)
+    # NumPy adds bools by `or`; a loop over Python's bools counts them.
+    if kind.kind == "b" and ufunc in _ARITHMETIC:
+        kind = np.dtype(np.int64)
+    begin = np.broadcast_to(start, counts.shape).astype(kind)
+    sorted_values = values.astype(kind, copy=False)[order]
+    if ufunc is np.add and kind.kind in "iu":
+        found = _int_sums(sorted_values, begin, starts, counts)
+    else:
+        found = _waves(ufunc, sorted_values, begin, starts, counts)
+    results = np.empty_like(found)
+    results[order] = found
+    return results
+
+
+def _int_sums(values: Any, begin: Any, starts: Any, counts: Any) -> Any:
+    if not len(values):
+        return values
+    sums = np.cumsum(values, dtype=values.dtype)  # it wraps around, and so do the differences
+    before = sums[starts] - values[starts] - begin
+    sums -= np.repeat(before, counts)
+    former = sums - values
+    if _wrapped_sum(former, values, sums).any():
+        _refuse(np.add, values.dtype)
+    return sums
+
+
+def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -> Any:
+    results = np.empty_like(values)
+    wrapped = _ARITHMETIC.get(ufunc) if values.dtype.kind in "iu" else None
+    state = begin.copy()
+    by_length = np.argsort(-counts, kind="stable")
+    longest = np.searchsorted(-counts[by_length], -_LONG_RUN)
+    for key in by_length[:longest].tolist():
+        run = slice(starts[key], starts[key] + counts[key])
+        chain = np.concatenate([begin[key : key + 1], values[run]])
+        # Ints that overflow are refused below, and a NaN is a result like any other.
+        with np.errstate(all="ignore"):
+            results[run] = ufunc.accumulate(chain, dtype=values.dtype)[1:]
+        if wrapped is not None:
+            former = np.concatenate([begin[key : key + 1], results[run][:-1]])
+            _check(wrapped, ufunc, former, values[run], results[run])
+    waiting = by_length[longest:]
+    lengths = counts[waiting]
+    for wave in range(int(lengths[0]) if len(lengths) else 0):
+        waiting = waiting[: np.searchsorted(-lengths[: len(waiting)], -wave)]
+        at = starts[waiting] + wave
+        former, here = state[waiting], values[at]
+        with np.errstate(all="ignore"):
+            now = ufunc(former, here).astype(values.dtype, copy=False)
+        if wrapped is not None:
+            _check(wrapped, ufunc, former, here, now)
+        state[waiting] = results[at] = now
+    return results
+
+
+def checked_sum(values: Any, codes: Any, counts: Any) -> Any:
+    """Return the sum of ints per key.
+
+    Raises:
+        StateValueError: One does not fit in 64 bits.
+    """
+    kind = np.uint64 if values.dtype.kind == "u" else np.int64
+    values = values.astype(kind, copy=False)
+    sums = np.zeros(len(counts), kind)
+    if not len(values):
+        return sums
+    greatest = max(abs(int(values.min())), abs(int(values.max())))
+    if greatest * int(counts.max()) <= np.iinfo(kind).max:
+        np.add.at(sums, codes, values)
+        return sums
+    # The halves of 32 bits cannot overflow; Python puts them together exactly.
+    high, low = np.zeros_like(sums), np.zeros_like(sums)
+    np.add.at(high, codes, values >> kind(32))
+    np.add.at(low, codes, values & kind(0xFFFFFFFF))
+    exact = [int(h) * (1 << 32) + int(at) for h, at in zip(high, low)]
+    info = np.iinfo(kind)
+    if any(not info.min <= each <= info.max for each in exact):
+        _refuse(np.add, np.dtype(kind))
+    return np.array(exact, kind)
+
+
+def _wrapped_sum(former: Any, value: Any, now: Any) -> Any:
+    if now.dtype.kind == "u":
+        return now < former
+    return ((former ^ now) & (value ^ now)) < 0
+
+
+def _wrapped_difference(former: Any, value: Any, now: Any) -> Any:
+    if now.dtype.kind == "u":
+        return value > former
+    return ((former ^ value) & (former ^ now)) < 0
+
+
+def _wrapped_product(former: Any, value: Any, now: Any) -> Any:
+    # A float64 has 53 bits: too few to tell a product just above the bound from one below.
+    exact = former.astype(np.longdouble) * value.astype(np.longdouble)
+    info = np.iinfo(now.dtype)
+    return (exact < info.min) | (exact > info.max)
+
+
+_ARITHMETIC: dict[np.ufunc, Callable[[Any, Any, Any], Any]] = {
+    np.add: _wrapped_sum,
+    np.subtract: _wrapped_difference,
+    np.multiply: _wrapped_product,
+}
+
+
+def _check(
+    wrapped: Callable[[Any, Any, Any], Any], ufunc: np.ufunc, former: Any, value: Any, now: Any
+) -> None:
+    if wrapped(former, value, now).any():
+        _refuse(ufunc, now.dtype)
+
+
+def _refuse(ufunc: np.ufunc, kind: Any) -> None:
+    msg = (
+        f"{ufunc.__name__}: a result must fit in {kind}, got one that does not; "
+        "convert the values to a larger type, or to float64"
+    )
+    raise StateValueError(msg)
+
+
+Freeze = Callable[[Sequence[Any]], list[Any]]
+
+
+def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
+    """Return the key of each row in the form of tables."""
+    values = [to_python(column, "UTC") for column in columns]
+    keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
+    return [key_type.freeze_key(key) for key in keys]
+
+
+@attrs.frozen
+class KeyReader:
+    """Reads the keys of records.
+
+    Args:
+        columns: Names of the columns that make the key.
+        key_type: The type that the keys are declared as.
+        freeze: Turns key columns into one frozen key for each row; for keys that are encoded.
+    """
+
+    columns: tuple[str, ...]
+    key_type: TypeInformation
+    freeze: Freeze
+
+    def read(self, records: pa.RecordBatch) -> tuple[Any, Any, Any]:
+        """Read the keys of records.
+
+        Returns:
+            The distinct keys as an Arrow column of the key type, in the order in which they first
+            come; for each record the number of its key; for each key the number of its first
+            record.
+
+        Raises:
+            StateValueError: A record has no key.
+        """
+        parts = [records.column(name) for name in self.columns]
+        if len(parts) == 1 and parts[0].null_count:
+            msg = (
+                f"every record needs a key, got null in column {self.columns[0]!r}; filter such "
+                "records out, or coalesce the column"
+            )
+            raise StateValueError(msg)
+        kind = self.key_type.arrow_type
+        if parts[0].type == kind and not pa.types.is_binary(kind):
+            codes, distinct = _encoded(parts[0])
+            return distinct, codes, _first_of(codes, len(distinct))
+        codes, first = numbered(parts)
+        chosen = [part.take(pa.array(first)) for part in parts]
+        if pa.types.is_binary(kind):
+            return self._encoded(chosen, codes, first)
+        if isinstance(self.key_type, TupleTypeInfo):
+            fields = [each.cast(field.type) for each, field in zip(chosen, kind)]
+            return pa.StructArray.from_arrays(fields, fields=list(kind)), codes, first
+        return chosen[0].cast(kind), codes, first
+
+    def _encoded(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
+        """Encode distinct keys; the type may encode several alike, such as -0.0 and 0.0."""
+        keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
+        same = _whole(keys.indices)
+        distinct = keys.dictionary
+        if len(distinct) == len(first):
+            return distinct, codes, first
+        firsts = np.full(len(distinct), len(codes), np.int64)
+        np.minimum.at(firsts, same, first)
+        return distinct, same[codes], firsts
+
+
+def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
+    """Number each record's combination of values, and find the first record of each."""
+    codes, count = _codes(parts[0])
+    for part in parts[1:]:
+        more, several = _codes(part)
+        # Numbered anew after each column: the product of all columns' counts may pass 64 bits.
+        codes, count = _codes(pa.array(codes * several + more))
+    return codes, _first_of(codes, count)
+
+
+def _first_of(codes: Any, count: int) -> Any:
+    first = np.empty(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal places the last one stays
+    return first
+
+
+def _codes(column: Any) -> tuple[Any, int]:
+    if pa.types.is_struct(column.type):
+        return _numbered_structs(column)
+    codes, distinct = _encoded(column)
+    return codes, len(distinct)
+
+
+def _encoded(column: Any) -> tuple[Any, Any]:
+    found = column.dictionary_encode(null_encoding="encode")
+    return _whole(found.indices), found.dictionary
+
+
+def _numbered_structs(column: Any) -> tuple[Any, int]:
+    parts = [column.is_null().cast(pa.int8()), *column.flatten()]
+    codes, first = numbered(parts)
+    return codes, len(first)
+
+
+def _whole(indices: Any) -> Any:
+    return indices.to_numpy().astype(np.int64)

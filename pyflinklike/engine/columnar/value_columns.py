@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.columns.given import plain_array
+from pyflinklike.engine.columnar.arrays import plain_array
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from pyflinklike.engine.types.row import row_class
 from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
-from pyflinklike.types.row import row_class
 
 __all__ = ["ValueColumn", "value_column"]
 

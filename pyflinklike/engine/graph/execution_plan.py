@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph as text: Flink's JSON of a plan, and a picture in Mermaid's language."""
+"""A graph as text: Flink's JSON of a plan, and a picture in Mermaid's language.
+
+A graph as a picture: as text that Mermaid draws, or as SVG without a browser or a network.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from pyflinklike.graph.job import JobGraph
-from pyflinklike.graph.nodes import (
+from pyflinklike.engine.checks import install
+from pyflinklike.engine.graph.job import JobGraph
+from pyflinklike.engine.graph.nodes import (
     FromSource,
     KeyBy,
     Node,
@@ -16,8 +20,11 @@ from pyflinklike.graph.nodes import (
     ToSink,
     Union,
 )
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import DeclarationValueError, RequirementError
 
-__all__ = ["execution_plan", "mermaid"]
+__all__ = ["execution_plan", "mermaid", "pictured", "svg"]
+
 
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 
@@ -88,3 +95,60 @@ def _senders(
     return [
         sender for each in node.inputs for sender in _senders(each, graph, parallelism, strategy)
     ]
+
+
+_HEIGHT, _LETTER, _MARGIN = 36.0, 8.0, 28.0
+"""The height of a node, the width of a letter of its name, and the margin, in px."""
+
+
+def pictured(graph: JobGraph, form: str) -> str:
+    """Return a graph in one of the forms of pictures.
+
+    Args:
+        graph: The graph of a job.
+        form: "mermaid" or "svg".
+
+    Raises:
+        DeclarationValueError: There is no such form.
+        RequirementError: graphlay is missing, for "svg".
+    """
+    if form == "mermaid":
+        return mermaid(graph)
+    if form == "svg":
+        return svg(graph)
+    msg = f"explain takes 'mermaid' or 'svg', got {shown(form)}; give one of them"
+    raise DeclarationValueError(msg)
+
+
+def svg(graph: JobGraph) -> str:
+    """Return a drawing of a graph by graphlay: elements go from left to right.
+
+    Args:
+        graph: The graph of a job.
+
+    Raises:
+        RequirementError: graphlay is missing: the extra `plan`.
+    """
+    graphlay = _graphlay()
+    drawn = graphlay.Graph()
+    for node in graph.nodes.values():
+        label = node.description or node.name
+        shape = "ellipse" if isinstance(node, (FromSource, ToSink)) else "box"
+        width = _MARGIN + _LETTER * len(label)
+        drawn.node(node.id, width=width, height=_HEIGHT, shape=shape, label=label)
+    for node in graph.nodes.values():
+        for number in node.inputs:
+            drawn.edge(number, node.id)
+    return str(graphlay.layout(drawn, preset="layered").sketch())
+
+
+def _graphlay() -> Any:
+    try:
+        import graphlay
+    except ImportError as error:
+        msg = (
+            "a plan is drawn as SVG by graphlay, which is not installed; "
+            f"{install('plan')}, or take explain('mermaid')"
+        )
+        raise RequirementError(msg, name=error.name) from error
+    return graphlay

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import cloudpickle
 
+from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown, shown_error
 
 __all__ = ["captured", "own_copy"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.sources import NumberSequenceSource, Source
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
-from pyflinklike.graph.captured import captured
-from pyflinklike.graph.sources import NumberSequenceSource, Source
-from pyflinklike.shown import shown, shown_error
-from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["DataGeneratorSource", "RateLimiterStrategy"]
 

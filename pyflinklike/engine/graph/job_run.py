@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
-from pyflinklike.graph.job import Job
+from pyflinklike.engine.graph.job import Job
 
 __all__ = ["DrivenRun", "Host", "JobRun", "JobStatus"]
 

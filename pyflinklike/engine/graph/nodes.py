@@ -30,13 +30,13 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.functions import Function, ReduceFunction
-from pyflinklike.graph.sinks import Sink
-from pyflinklike.graph.sources import Source
-from pyflinklike.graph.watermarks import WatermarkStrategy
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.functions import Function, ReduceFunction
+from pyflinklike.engine.graph.sinks import Sink
+from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.graph.watermarks import WatermarkStrategy
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import TypeInformation
 
 __all__ = [
     "AssignTimestamps",

@@ -11,9 +11,9 @@ import codecs
 from abc import ABC, abstractmethod
 from typing import Any
 
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, OutputError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
     "ByteArraySchema",

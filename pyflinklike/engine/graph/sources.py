@@ -13,11 +13,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.checks import is_int64
+from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.shown import shown
-from pyflinklike.types import TypeInformation, Types
-from pyflinklike.types.copies import as_given
 
 __all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
 

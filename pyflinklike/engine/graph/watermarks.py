@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import instance_of, shown
 
 __all__ = ["TimestampAssigner", "WatermarkKind", "WatermarkStrategy"]
 

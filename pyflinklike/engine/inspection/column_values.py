@@ -1,25 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a savepoint, whoever wrote them, as stored columns.
+"""Stored columns in the types that other tools know, by the type they were declared with.
+
+| declared | shown | in a savepoint |
+|---|---|---|
+| INSTANT | timestamp, to the microsecond | struct of seconds and nanos |
+| SQL_TIME | string, `hh:mm:ss.ffffff` | as shown |
+| BIG_INT, BIG_DEC | string, all digits | as shown |
+| ROW, TUPLE | struct of the fields' names, or f0, f1 ... | as shown |
+| pickled | binary | as shown |
+
+All other types are the same in Arrow, Parquet and Spark.
+
+Columns of a savepoint, whoever wrote them, as stored columns.
 
 The columns may have been edited, so they are checked as a function's values are: numbers in range,
 no null where None is no value, one form for equal keys.  Nothing is unpickled.
+
+Expiry by the clock of a micro-batch: the rules of TTL for Arrow's columns.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.shown import shown_message
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.state.ttl_rules import horizon_at
+from pyflinklike.engine.types import (
+    ListTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    Types,
+)
+from pyflinklike.engine.types.time_types import InstantTypeInfo, TimeTypeInfo
 from pyflinklike.errors import StateValueError
-from pyflinklike.replay.values import field_names
-from pyflinklike.shown import shown_message
-from pyflinklike.types import ListTypeInfo, MapTypeInfo, TupleTypeInfo, TypeInformation, Types
-from pyflinklike.types.times import InstantTypeInfo, TimeTypeInfo
 
-__all__ = ["stored"]
+__all__ = [
+    "TIMESTAMP",
+    "BatchClock",
+    "are_alive",
+    "expires_at",
+    "field_names",
+    "shown",
+    "shown_type",
+    "stored",
+    "timestamps",
+]
+
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""The type in which points in time are shown."""
+_MICROS = 1_000_000
+_LAST_SECOND = 2**63 // _MICROS - 1
+
+
+def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
+    """Return the Arrow type in which values of a type are shown.
+
+    Args:
+        declared: Type of the values.
+        saved: Whether they are for a savepoint, which loses nothing.
+    """
+    if isinstance(declared, InstantTypeInfo):
+        return declared.arrow_type if saved else TIMESTAMP
+    if isinstance(declared, TimeTypeInfo):
+        return pa.string()
+    if isinstance(declared, ListTypeInfo):
+        return pa.list_(shown_type(declared.elem_type, saved=saved))
+    if isinstance(declared, MapTypeInfo):
+        key, value = declared._key_type_info, declared._value_type_info
+        return pa.map_(shown_type(key, saved=saved), shown_type(value, saved=saved))
+    if isinstance(declared, TupleTypeInfo) and declared.field_types:
+        types = [shown_type(each, saved=saved) for each in declared.field_types]
+        return pa.struct(list(zip(field_names(declared), types)))
+    return declared.arrow_type
+
+
+def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any:
+    """Return a stored column as it is shown, in the `shown_type`.
+
+    Args:
+        column: An Arrow array, as stored.
+        declared: Type of the values.
+        saved: Whether they are for a savepoint.
+    """
+    kind = shown_type(declared, saved=saved)
+    if kind == column.type:
+        return column
+    if isinstance(declared, InstantTypeInfo):
+        return _instants(column)
+    if isinstance(declared, TimeTypeInfo):
+        return column.cast(pa.string())
+    mask = column.is_null() if column.null_count else None
+    if isinstance(declared, ListTypeInfo):
+        parts = shown(column.values, declared.elem_type, saved=saved)
+        return pa.ListArray.from_arrays(column.offsets, parts, type=kind, mask=mask)
+    if isinstance(declared, MapTypeInfo):
+        keys = shown(column.keys, declared._key_type_info, saved=saved)
+        items = shown(column.items, declared._value_type_info, saved=saved)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, type=kind, mask=mask)
+    assert isinstance(declared, TupleTypeInfo)
+    parts = [
+        shown(column.field(at), each, saved=saved) for at, each in enumerate(declared.field_types)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+
+
+def timestamps(milliseconds: Any) -> Any:
+    """Return times in ms as timestamps; the nearest timestamp for times that are too far away.
+
+    Args:
+        milliseconds: An array of int64, nulls included.
+    """
+    limit = (2**63 - 1) // 1000
+    clipped = pc.max_element_wise(
+        pc.min_element_wise(milliseconds, pa.scalar(limit, pa.int64()), skip_nulls=False),
+        pa.scalar(-limit, pa.int64()),
+        skip_nulls=False,
+    )
+    return pc.multiply(clipped, pa.scalar(1000, pa.int64())).cast(TIMESTAMP)
+
+
+def field_names(declared: TupleTypeInfo) -> tuple[str, ...]:
+    """Return the names of a row's fields, or the names under which a tuple's fields are shown."""
+    if isinstance(declared, RowTypeInfo):
+        return tuple(declared.field_names)
+    return tuple(f"f{at}" for at in range(len(declared.field_types)))
+
+
+def _instants(column: Any) -> Any:
+    """Return instants as timestamps; null for null, and beyond the range of a timestamp."""
+    seconds, nanos = column.flatten()
+    within = pc.less_equal(pc.abs(seconds), pa.scalar(_LAST_SECOND, pa.int64()))
+    micros = pc.add(
+        pc.multiply(pc.if_else(within, seconds, None), pa.scalar(_MICROS, pa.int64())),
+        pc.divide(nanos.cast(pa.int64()), pa.scalar(1000, pa.int64())),
+    )
+    return micros.cast(TIMESTAMP)
+
 
 _AS_THEY_ARE = frozenset(
     (
@@ -81,7 +208,7 @@ def _stored(column: Any, declared: TypeInformation) -> Any:
     if column.offset:
         column = column.take(pa.array(range(len(column)), pa.int64()))
     if isinstance(declared, InstantTypeInfo):
-        return _instants(column, declared)
+        return _stored_instants(column, declared)
     if isinstance(declared, TimeTypeInfo):
         texts = column.to_pylist()
         times = [each and dt.time.fromisoformat(each) for each in texts]
@@ -105,7 +232,7 @@ def _stored(column: Any, declared: TypeInformation) -> Any:
     return column.cast(declared.arrow_type)
 
 
-def _instants(column: Any, declared: InstantTypeInfo) -> Any:
+def _stored_instants(column: Any, declared: InstantTypeInfo) -> Any:
     if pa.types.is_struct(column.type):
         return column.cast(declared.arrow_type)
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
@@ -117,3 +244,46 @@ def _instants(column: Any, declared: InstantTypeInfo) -> Any:
     nanos = pc.multiply(rest, pa.scalar(1000, pa.int64())).cast(pa.int32())
     mask = column.is_null() if column.null_count else None
     return pa.StructArray.from_arrays([seconds, nanos], fields=list(declared.arrow_type), mask=mask)
+
+
+_EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime.name
+
+
+@attrs.frozen
+class BatchClock:
+    """The times that an operator was given in a micro-batch.
+
+    Args:
+        processing_time: Processing time in ms.
+        watermark: Watermark in ms; `MIN_WATERMARK` where there was none yet.
+    """
+
+    processing_time: int
+    watermark: int = MIN_WATERMARK
+
+    def now(self, ttl: Mapping[str, Any]) -> int:
+        """Return the time that a TTL goes by, in ms."""
+        return self.watermark if ttl["time"] == _EVENT_TIME else self.processing_time
+
+
+def are_alive(stamps: Any, ttl: Mapping[str, Any], clock: BatchClock) -> Any:
+    """Return a mask of the entries that are not expired; an entry without a stamp is not.
+
+    Args:
+        stamps: Stamps in ms; null where an entry has none.
+        ttl: The TTL as in `StateInfo.ttl`.
+        clock: The clock of the micro-batch.
+    """
+    horizon = horizon_at(clock.now(ttl), ttl["ms"])
+    # Below 64 bits, so that Arrow cannot compare it, and before any stamp.
+    if horizon < MIN_WATERMARK:
+        return pa.repeat(pa.scalar(True), len(stamps))
+    return pc.greater(stamps, pa.scalar(horizon, pa.int64())).fill_null(True)
+
+
+def expires_at(stamps: Any, ttl: Mapping[str, Any]) -> Any:
+    """Return when entries expire; null without a stamp, or if it was written at no known time."""
+    last = pa.scalar(MAX_WATERMARK - ttl["ms"], pa.int64())
+    known = pc.if_else(pc.equal(stamps, MAX_WATERMARK), pa.scalar(None, pa.int64()), stamps)
+    within = pc.min_element_wise(known, last, skip_nulls=False)
+    return timestamps(pc.add(within, pa.scalar(ttl["ms"], pa.int64())))

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of a checkpoint, one key group at a time, wherever its log comes from."""
+"""Readers of a checkpoint, one key group at a time, wherever its log comes from.
+
+The keys that have entries in a key group, table by table, wherever its log comes from.
+
+One row for each key with a column for each state, as Flink's table of an operator.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +15,49 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.clock import TimeDomain
-from pyflinklike.log.decoding import decoding
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.savepoint import sections_of
-from pyflinklike.log.segments import Section, Segment
-from pyflinklike.replay.clock import BatchClock, are_alive
-from pyflinklike.replay.codes import codes_of
-from pyflinklike.replay.described import timers_of
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.retention import retained, stream_times
-from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
-from pyflinklike.replay.table import StoredTable, replayed
-from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
-from pyflinklike.types.signature import type_of
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.column_values import (
+    TIMESTAMP,
+    BatchClock,
+    are_alive,
+    shown,
+    shown_type,
+    timestamps,
+)
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import timers_of
+from pyflinklike.engine.inspection.state_rows import (
+    EXPIRING,
+    STREAM_TIME,
+    StateRows,
+    retained,
+    stream_times,
+)
+from pyflinklike.engine.inspection.stored_table import (
+    StoredTable,
+    codes_of,
+    last_of_each,
+    numbers,
+    replayed,
+)
+from pyflinklike.engine.log.checkpoint_logs import read_log, sections_of
+from pyflinklike.engine.log.damage import decoding
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Section, Segment
+from pyflinklike.engine.state.table import RESERVED_PREFIX
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.errors import PyflinklikeError
 
-__all__ = ["GroupReader", "StateReader", "TimersReader", "sections_by_table", "with_keys"]
+__all__ = [
+    "GroupReader",
+    "KeyedReader",
+    "StateReader",
+    "StoredKeys",
+    "TimersReader",
+    "sections_by_table",
+    "with_keys",
+]
 
 
 class GroupReader(Protocol):
@@ -190,3 +222,183 @@ class TimersReader:
             columns += [timestamps(times), pc.less_equal(times, pa.scalar(now, pa.int64()))]
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), rows))
         return pa.table(columns, schema=self.schema)
+
+
+@attrs.frozen
+class StoredKeys:
+    """Read the keys of key groups; a reader is pickled for the workers that do so.
+
+    Args:
+        record: Record of the operator.
+    """
+
+    record: OperatorRecord
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows: key columns, a state that has entries of the key, key group.
+
+        Raises:
+            IncompatibleStateError: The keys are of a type that cannot be read.
+        """
+        fields = KeyColumns.of(self.record).fields
+        return pa.schema(
+            [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
+        )
+
+    def read(
+        self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the keys of one key group; keys of a damaged table are left out.
+
+        Args:
+            index: Index of the group.
+            head: Head of the group.
+            blobs: Segments by sequence number.
+            where: Name of the group, for messages.
+        """
+        try:
+            tables = sections_by_table(read_log(head, blobs, where), where)
+        except PyflinklikeError:
+            return
+        columns = KeyColumns.of(self.record)
+        for name, sections in tables.items():
+            declaration = sections[-1].declaration
+            if declaration.per_group:
+                continue
+            try:
+                entries = replayed(StoredTable(declaration), sections, where)
+                keys = columns.shown(_distinct(entries.column("key").combine_chunks()))
+            except (PyflinklikeError, pa.ArrowException):
+                continue
+            what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
+            rows = len(keys[0])
+            arrays = [
+                *keys,
+                pa.repeat(pa.scalar(what), rows),
+                pa.repeat(pa.scalar(index, pa.int32()), rows),
+            ]
+            yield from pa.table(arrays, schema=self.schema).to_batches()
+
+
+def _distinct(keys: pa.Array) -> pa.Array:
+    codes = codes_of([keys], len(keys))
+    return keys.take(last_of_each(codes, numbers(len(keys))).drop_null())
+
+
+_JUDGED = ("stamp", "expires_at", "alive", "key_group")
+
+
+@attrs.frozen
+class KeyedReader:
+    """Read all states of each key.
+
+    Args:
+        states: Descriptions of each state's rows; keyed state only.
+        keys: The key columns.
+        clock: The time by which expired entries are left out.
+        wanted: The stored keys to read; None for all.
+    """
+
+    states: tuple[StateRows, ...]
+    keys: KeyColumns
+    clock: BatchClock
+    wanted: Any = attrs.field(default=None, eq=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema: key columns, a column for each state, key group.
+
+        A state's column has its value, an array, a map or an array of structs.
+        """
+        fields = [pa.field(_column(each), _type_of(each)) for each in self.states]
+        return pa.schema([*self.keys.fields, *fields, pa.field("key_group", pa.int32())])
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Read the keys of one key group."""
+        tables = sections_by_table(log, where)
+        found = []
+        for rows in self.states:
+            entries = replayed(rows.table, tables.get(rows.info.name, []), where)
+            if self.wanted is not None:
+                entries = with_keys(entries, self.wanted)
+            with _decoding(rows, where):
+                found.append(alive_of(rows, entries, tables, self.clock, where))
+        keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
+        codes = codes_of([keys], len(keys))
+        count = len(pc.unique(codes))
+        if not count:
+            return
+        any_row = last_of_each(codes, numbers(len(codes)))
+        columns, start = self.keys.shown(keys.take(any_row)), 0
+        for rows, entries in zip(self.states, found):
+            mine = codes.slice(start, entries.num_rows)
+            start += entries.num_rows
+            with _decoding(rows, where):
+                shown = rows.of_entries(entries, index, self.clock).combine_chunks()
+            columns.append(_by_key(rows, shown, mine, count))
+        columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
+        yield pa.table(columns, schema=self.schema)
+
+
+def _decoding(rows: StateRows, where: str) -> decoding:
+    rule = "must hold entries as a function writes them"
+    return decoding(f"{where}, state {rows.info.name!r}", rule)
+
+
+def _column(rows: StateRows) -> str:
+    taken = {name.lower() for name in (*rows.keys.names, "key_group")}
+    name = rows.info.name
+    return f"state_{name}" if name.lower() in taken else name
+
+
+def _is_single(rows: StateRows) -> bool:
+    return rows.table.spec.shape.value == "single" and not rows.declaration.namespace
+
+
+def _struct_fields(rows: StateRows) -> list[Any]:
+    whose = {each.name for each in rows.key_fields}
+    return [each for each in rows.schema if each.name not in whose and each.name not in _JUDGED]
+
+
+def _type_of(rows: StateRows) -> Any:
+    if _is_single(rows):
+        return rows.schema.field("value").type
+    if rows.info.kind == "list" and not rows.declaration.namespace:
+        return pa.list_(rows.schema.field("value").type)
+    if rows.info.kind == "map" and not rows.declaration.namespace:
+        return pa.map_(rows.schema.field("user_key").type, rows.schema.field("value").type)
+    return pa.list_(pa.struct(_struct_fields(rows)))
+
+
+def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
+    """Return a state's rows as a value for each code below `count`; null for one without rows."""
+    every = numbers(count)
+    if _is_single(rows):
+        return _array(shown, "value").take(pc.index_in(every, codes))
+    order = pa.table({"code": codes})
+    if rows.info.kind == "list":
+        order = order.append_column("position", shown.column("position"))
+    places = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
+    sorted_rows = shown.take(places).combine_chunks()
+    counted = codes.value_counts() if len(codes) else pa.array([], pa.struct([]))
+    lengths = pa.repeat(pa.scalar(0, pa.int64()), count)
+    if len(codes):
+        at = pc.index_in(every, counted.field("values"))
+        lengths = counted.field("counts").take(at).fill_null(0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    mask, offsets = pc.equal(lengths, 0), offsets.cast(pa.int32())
+    kind = _type_of(rows)
+    if pa.types.is_map(kind):
+        keys, values = _array(sorted_rows, "user_key"), _array(sorted_rows, "value")
+        return pa.MapArray.from_arrays(offsets, keys, values, type=kind, mask=mask)
+    if rows.info.kind == "list" and not rows.declaration.namespace:
+        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), type=kind, mask=mask)
+    fields = _struct_fields(rows)
+    parts = [_array(sorted_rows, each.name) for each in fields]
+    structs = pa.StructArray.from_arrays(parts, fields=fields)
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=mask)
+
+
+def _array(table: pa.Table, name: str) -> Any:
+    return table.column(name).combine_chunks()

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and times that somebody typed, on a command line or in a URL.
+"""Stored keys as the key columns of the stream, and back.
+
+Numbers, booleans and strings are stored as such, several of them as a struct.  Keys of other types
+are stored encoded, and are decoded one by one.
+
+The types of key columns as a record names them, in the words of Spark's `simpleString`.
+
+Keys and times that somebody typed, on a command line or in a URL.
 
 The text is the key, or it is refused: nothing is rounded, cut or moved to another key.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import math
@@ -15,18 +23,252 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import attrs
 import pyarrow as pa
 
-from pyflinklike.errors import StateValueError
-from pyflinklike.replay.key_types import arrow_of
-from pyflinklike.replay.values import shown as column_of
-from pyflinklike.shown import shown
-from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
-from pyflinklike.types.keys import ANY_KEY
-from pyflinklike.types.signature import type_of
-from pyflinklike.types.times import Instant, InstantTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from pyflinklike.engine.inspection.column_values import shown as column_of
+from pyflinklike.engine.inspection.column_values import shown as shown_column
+from pyflinklike.engine.inspection.column_values import shown_type, stored
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
+from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.key_codec import ANY_KEY, decode_key, encode_key
+from pyflinklike.engine.types.time_types import (
+    Instant,
+    InstantTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    to_instant,
+)
+from pyflinklike.errors import IncompatibleStateError, StateValueError
 
-__all__ = ["as_user", "column_key_of", "json_of", "key_of", "time_of", "to_float", "user_key_of"]
+__all__ = [
+    "OWN_NAMES",
+    "KeyColumns",
+    "arrow_of",
+    "as_user",
+    "column_key_of",
+    "json_of",
+    "key_of",
+    "name_of",
+    "time_of",
+    "to_float",
+    "user_key_of",
+]
+
+
+OWN_NAMES = frozenset(
+    (
+        *("alive", "batch_id", "change_type", "domain", "due", "expires_at", "key_group"),
+        *("last_use", "namespace", "number", "position", "result", "session_end"),
+        *("session_start", "stamp", "store_key", "time", "timestamp", "user_key", "valid_from"),
+        *("valid_to", "value", "window_end", "window_start", "before", "after", "change"),
+    )
+)
+"""Names of columns that readers add; a key column of such a name gets the prefix `key_`."""
+
+
+@attrs.frozen
+class KeyColumns:
+    """The key columns of a stream.
+
+    Args:
+        names: Names as they are shown.
+        types: Arrow's types.
+        signature: Signature of the stored keys' type.
+        is_encoded: Whether keys of any type are shown as they are stored, encoded.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    signature: str
+    is_encoded: bool = False
+
+    @classmethod
+    def of(cls, record: OperatorRecord) -> KeyColumns:
+        """Return the key columns that a record names, or one called `key` if it names none.
+
+        Raises:
+            IncompatibleStateError: A column has a type that cannot be read.
+        """
+        declared, signature = record.identity.key_columns, record.identity.key
+        if not declared:
+            is_encoded = signature == ANY_KEY
+            kind = pa.binary() if is_encoded else shown_type(type_of(signature))
+            return cls(("key",), (kind,), signature, is_encoded)
+        # For two inputs the record notes both names where they differ, "a = b".
+        names = [name.partition(" = ")[0] for name, _ in declared]
+        return cls(_unlike(names), tuple(arrow_of(kind) for _, kind in declared), signature)
+
+    @property
+    def fields(self) -> list[Any]:
+        """The columns as fields of a schema."""
+        return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
+
+    def shown(self, keys: Any) -> list[Any]:
+        """Return stored keys as columns.
+
+        Args:
+            keys: An Arrow array.
+
+        Raises:
+            IncompatibleStateError: A key has no form in its columns, such as the nanoseconds of an
+                instant: it would be another one.
+        """
+        if self.signature != ANY_KEY:
+            declared = type_of(self.signature)
+            if not self._is_struct:
+                return [_exactly_shown(keys, declared)]
+            return [part.cast(kind) for part, kind in zip(keys.flatten(), self.types)]
+        if self.is_encoded:
+            return [keys]
+        decoded = [decode_key(each) for each in keys.to_pylist()]
+        try:
+            columns = (
+                [decoded] if len(self.types) == 1 else list(zip(*decoded)) or [()] * len(self.types)
+            )
+            return [pa.array(each, kind) for each, kind in zip(columns, self.types)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            said = ", ".join(f"{each.name} {each.type}" for each in self.fields)
+            msg = f"keys must be values of the key columns ({said}), got {shown_error(error)}"
+            raise IncompatibleStateError(
+                f"{msg}; give the harness keys of these types, or read the state as bytes"
+            ) from error
+
+    @property
+    def _is_struct(self) -> bool:
+        return len(self.types) > 1 and isinstance(type_of(self.signature), TupleTypeInfo)
+
+    def stored(self, columns: Sequence[Any]) -> Any:
+        """Return columns as stored keys.
+
+        Args:
+            columns: Arrow arrays of the `types`.
+
+        Raises:
+            IncompatibleStateError: A key is null.
+            StateValueError: A key does not fit its type.
+        """
+        if any(column.null_count for column in columns) and len(columns) == 1:
+            msg = f"a key must have a value in its column {self.names[0]!r}, got null"
+            raise IncompatibleStateError(f"{msg}; leave such rows out")
+        if self.signature != ANY_KEY:
+            declared = type_of(self.signature)
+            if not self._is_struct:
+                return stored(columns[0], declared, "keys", as_key=True)
+            kind = declared.arrow_type
+            parts = [each.cast(kind.field(at).type) for at, each in enumerate(columns)]
+            return pa.StructArray.from_arrays(parts, fields=list(kind))
+        if self.is_encoded:
+            return columns[0]
+        values = [_with_zones(to_python(each, "UTC"), each.type) for each in columns]
+        keys = values[0] if len(values) == 1 else zip(*values)
+        return pa.array([encode_key(key) for key in keys], pa.binary())
+
+
+def _exactly_shown(keys: Any, declared: TypeInformation) -> Any:
+    found = shown_column(keys, declared)
+    if not _has_instants(declared):
+        return found
+    with contextlib.suppress(StateValueError):  # null, where an instant is too far away
+        if stored(found, declared, "keys", as_key=True).equals(keys):
+            return found
+    msg = (
+        f"keys of {declared!r} are read and saved to the microsecond, got one that has no such form"
+    )
+    raise IncompatibleStateError(f"{msg}; key by seconds and nanos, in Types.TUPLE, say")
+
+
+def _has_instants(declared: TypeInformation) -> bool:
+    if isinstance(declared, TupleTypeInfo):
+        return any(map(_has_instants, declared.field_types))
+    if isinstance(declared, ListTypeInfo):
+        return _has_instants(declared.elem_type)
+    return isinstance(declared, InstantTypeInfo)
+
+
+def _with_zones(values: list[Any], kind: Any) -> list[Any]:
+    """Return values in which instants are in UTC, as they are stored."""
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return [each and to_instant(each, "UTC") for each in values]
+    if pa.types.is_struct(kind):
+        parts = [
+            _with_zones([each and each[at] for each in values], kind.field(at).type)
+            for at in range(kind.num_fields)
+        ]
+        rows = list(zip(*parts))
+        return [each and row for each, row in zip(values, rows)]
+    return values
+
+
+def _unlike(names: Sequence[str]) -> tuple[str, ...]:
+    # By lower case, as Spark compares the names of columns.
+    return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)
+
+
+_PLAIN: dict[str, Any] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_TEXT = re.compile(r"(?:var)?char\(\d+\)|string collate \w+")
+
+
+def arrow_of(kind: str) -> Any:
+    """Return the Arrow type of a key column.
+
+    Args:
+        kind: Spark's name of the type.
+
+    Raises:
+        IncompatibleStateError: A type of this name cannot be read.
+    """
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is not None:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if _TEXT.fullmatch(kind):
+        return pa.string()
+    if kind.startswith("struct<") and kind.endswith(">"):
+        parts = [each.partition(":") for each in _parts(kind[len("struct<") : -1])]
+        return pa.struct([(name, arrow_of(part)) for name, _, part in parts])
+    msg = f"keys are read in columns whose types have a form in Arrow, got one of {kind!r}"
+    raise IncompatibleStateError(f"{msg}; use read_savepoint() for this state")
+
+
+def name_of(kind: Any) -> str:
+    """Return Spark's name of an Arrow type that a key can have."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return f"struct<{','.join(f'{each.name}:{name_of(each.type)}' for each in fields)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return next((name for name, each in _PLAIN.items() if each == kind), str(kind))
+
+
+def _parts(text: str) -> list[str]:
+    """Divide a text at the commas that are in no brackets."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]] if text else []
+
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)

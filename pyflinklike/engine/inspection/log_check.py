@@ -9,18 +9,18 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.clock import TimeDomain
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.group_reader import sections_by_table
+from pyflinklike.engine.inspection.state_infos import declaration_of
+from pyflinklike.engine.inspection.stored_table import StoredTable, replayed
+from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.log.entry_codec import rows_in
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segment_chain import place_of
+from pyflinklike.engine.log.segments import Section, Segment, read_segment
+from pyflinklike.engine.state.timer_agenda import timers_table
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.log.chain import place_of
-from pyflinklike.log.checkpoint_logs import checked_log
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.segments import Section, Segment, read_segment
-from pyflinklike.log.storage import Head
-from pyflinklike.log.stored_entries import rows_in
-from pyflinklike.replay.described import declaration_of
-from pyflinklike.replay.group import sections_by_table
-from pyflinklike.replay.table import StoredTable, replayed
-from pyflinklike.state.agenda import timers_table
 
 __all__ = ["Checked", "Finding", "GroupChecker"]
 

@@ -6,6 +6,8 @@ then removes all, then writes a snapshot: its own segments are what it changed.
 
 The notes may be damaged where the state is not, since nobody else reads them.  So each commit must
 follow the one before, and the last one must lead to the head.
+
+The log itself as rows: one for each segment, without a look at its entries.
 """
 
 from __future__ import annotations
@@ -16,18 +18,19 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.inspection.stored_table import changed
+from pyflinklike.engine.log.checkpoint_logs import sections_of
+from pyflinklike.engine.log.damage import decoding
+from pyflinklike.engine.log.entry_codec import rows_in
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.segments import Declaration, Segment, read_segment
+from pyflinklike.engine.state.table import CLEAR, DELETE
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.decoding import decoding
-from pyflinklike.log.savepoint import sections_of
-from pyflinklike.log.segments import Segment, read_segment
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replay.table import changed
-from pyflinklike.state.column_changes import CLEAR, DELETE
 
-__all__ = ["Commit", "GroupChanges", "StateChanges"]
+__all__ = ["SEGMENTS", "Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
+
 
 _LEFT_OUT = ("alive", "valid_to")
 """Columns of `read_state` that only a whole state has."""
@@ -192,3 +195,59 @@ class StateChanges:
         return pa.table(
             [batches, kinds, *(table.column(name) for name in names)], schema=self.schema
         )
+
+
+SEGMENTS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        pa.field("place", pa.int32()),
+        pa.field("nonce", pa.string()),
+        pa.field("parent", pa.string()),
+        pa.field("is_snapshot", pa.bool_()),
+        pa.field("bytes", pa.int64()),
+        pa.field("entries", pa.map_(pa.string(), pa.int64())),
+        pa.field("entry_bytes", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+class SegmentsReader:
+    """Read what segments say of themselves."""
+
+    schema = SEGMENTS
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Return the segments of one key group that count, oldest first."""
+        declared: dict[int, Declaration] = {}
+        rows = []
+        for at, segment in enumerate(log):
+            declared |= segment.declarations
+            rows.append(_row(index, at, attrs.evolve(segment, declarations=declared), where))
+        yield pa.Table.from_pylist(rows, SEGMENTS)
+
+
+def _row(index: int, at: int, segment: Segment, where: str) -> dict[str, object]:
+    """Return what a segment says of itself.
+
+    Args:
+        index: Index of the key group.
+        at: Place of the segment in the log.
+        segment: The segment, with the declarations of all segments up to it.
+        where: Name of the key group, for messages.
+    """
+    entries: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    for section in sections_of([segment], where):
+        name = section.declaration.name
+        entries[name] = entries.get(name, 0) + rows_in(section, where)
+        sizes[name] = sizes.get(name, 0) + len(section.payload)
+    return {
+        "key_group": index,
+        "place": at,
+        "nonce": segment.nonce.hex(),
+        "parent": segment.parent.hex() or None,
+        "is_snapshot": not segment.parent,
+        "bytes": sum(sizes.values()),
+        "entries": list(entries.items()),
+        "entry_bytes": list(sizes.items()),
+    }

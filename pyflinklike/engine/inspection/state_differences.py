@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.replay.codes import codes_of
+from pyflinklike.engine.inspection.stored_table import codes_of
 
 __all__ = ["differences", "differing_schema", "entry_columns"]
 

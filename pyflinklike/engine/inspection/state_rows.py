@@ -1,29 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a state as users read them: key columns, those of its kind, value, age, key group."""
+"""The rows of a state as users read them: key columns, those of its kind, value, age, key group.
+
+The user keys of stores as columns: the key, and the numbers before and behind it.
+
+Numbers have a fixed size, so they are cut out as columns; so are strings and bytes.  Keys of other
+types are decoded one by one, each distinct key once.
+
+The times from when until when the versions of a versioned store are valid.
+
+Retention of windows, sessions and versions, as columns.
+
+The rules are those of the stores themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
-from pyflinklike.replay.described import StateInfo, declaration_of, descriptor_of
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.store_keys import number_at, store_keys
-from pyflinklike.replay.table import StoredTable
-from pyflinklike.replay.values import TIMESTAMP, shown, shown_type, timestamps
-from pyflinklike.replay.versions import valid_from, valid_to
-from pyflinklike.stores.codec import INT_SIZE
-from pyflinklike.stores.descriptors import StoreDescriptor
-from pyflinklike.types.signature import type_of
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.inspection.column_values import (
+    TIMESTAMP,
+    BatchClock,
+    are_alive,
+    expires_at,
+    shown,
+    shown_type,
+    timestamps,
+)
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import StateInfo, declaration_of, descriptor_of
+from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, last_of_each, replayed
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.state.table import Shape
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
+from pyflinklike.stores.store_descriptors import StoreDescriptor
 
-__all__ = ["EXPIRING", "STREAM_TIME", "StateRows"]
+__all__ = [
+    "EXPIRING",
+    "STREAM_TIME",
+    "StateRows",
+    "number_at",
+    "retained",
+    "store_keys",
+    "stream_times",
+    "times_table",
+    "valid_from",
+    "valid_to",
+]
+
 
 EXPIRING = ("window", "session", "versioned")
 """The kinds of stores that keep a stream time."""
@@ -212,3 +244,171 @@ _ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
     "session": _of_session,
     "versioned": _of_versioned,
 }
+
+_SIGN = -(2**63)
+_NUMBER = 8
+
+
+def number_at(user_keys: Any, at: int) -> Any:
+    """Return the numbers at a place of each user key, as int64.
+
+    Args:
+        user_keys: A binary array without nulls.
+        at: Where the numbers begin, in bytes; counted from the end if negative.
+    """
+    end = at + INT_SIZE
+    parts = pc.binary_slice(user_keys, at + 1, end if end else None)
+    if not len(parts):
+        return pa.array([], pa.int64())
+    data = b"".join(parts.to_pylist()) if parts.offset else _data(parts)
+    # The bytes are big-endian: read backwards they are little-endian, the last number first.
+    backwards = pa.Array.from_buffers(pa.int64(), len(parts), [None, pa.py_buffer(data[::-1])])
+    numbers = backwards.take(pa.array(range(len(parts) - 1, -1, -1), pa.int64()))
+    return pc.bit_wise_xor(numbers, pa.scalar(_SIGN, pa.int64()))
+
+
+def _data(parts: Any) -> bytes:
+    data = parts.buffers()[2].to_pybytes()[: _NUMBER * len(parts)]
+    if len(data) != _NUMBER * len(parts):
+        msg = "a number of a store's key that is cut short"
+        raise ValueError(msg)
+    return bytes(data)
+
+
+def _without_ends(column: Any, before: int, behind: int) -> Any:
+    """Cut bytes off the beginning and the end of each value."""
+    if behind or not before:
+        return pc.binary_slice(column, before, -behind) if behind else column
+    # Arrow fails where a slice without an end begins behind the first byte.
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return pc.binary_slice(column, before, longest or before)
+
+
+def store_keys(
+    user_keys: Any, key_type: TypeInformation, before: int, behind: int, *, saved: bool
+) -> Any:
+    """Return the keys of a store's entries, as they are shown.
+
+    Args:
+        user_keys: A binary array without nulls.
+        key_type: Type of the store's keys.
+        before: Number of numbers before the key.
+        behind: Number of numbers behind it.
+        saved: Whether the keys are for a savepoint.
+    """
+    encoded = _without_ends(user_keys, before * INT_SIZE, behind * INT_SIZE)
+    if key_type == Types.STRING() or key_type == Types.PRIMITIVE_ARRAY(Types.BYTE()):
+        plain = pc.binary_slice(encoded, 1, -1)  # between the type and the end
+        if not pc.any(pc.greater_equal(pc.find_substring(plain, b"\x00"), 0)).as_py():
+            return plain.cast(shown_type(key_type, saved=saved))
+    codec = KeyCodec("", key_type)
+    each = encoded.dictionary_encode()
+    thawed = [codec.decode(data)[0] for data in each.dictionary.to_pylist()]
+    keys = key_type.to_arrow([key_type.freeze_key(key) for key in thawed])
+    return shown(keys.take(each.indices), key_type, saved=saved)
+
+
+def valid_from(stored: Mapping[str, Any]) -> Any:
+    """Return the time of each version, in ms.
+
+    Args:
+        stored: The columns of `StoredTable.schema`, by name.
+    """
+    return number_at(stored["user_key"], -INT_SIZE)
+
+
+def valid_to(stored: Mapping[str, Any]) -> Any:
+    """Return the time of the next version of the same key, in ms; null for the latest."""
+    user_keys, times = stored["user_key"], valid_from(stored)
+    if not len(times):
+        return times
+    whose = [stored["key"]] if "key" in stored else []
+    owners = codes_of([*whose, pc.binary_slice(user_keys, 0, -INT_SIZE)], len(user_keys))
+    places = pc.sort_indices(
+        pa.table({"owner": owners, "time": times}), [("owner", "ascending"), ("time", "ascending")]
+    )
+    owner, time = owners.take(places), times.take(places)
+    none = pa.nulls(1, pa.int64())
+    follower = pa.concat_arrays([time.slice(1), none])
+    same = pc.equal(pa.concat_arrays([owner.slice(1), none]), owner).fill_null(False)
+    nexts = pc.if_else(same, follower, none[0])
+    return nexts.take(pc.sort_indices(places))
+
+
+def retained(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """Return a mask of the entries that the store still shows.
+
+    Args:
+        rows: Description of the store's rows.
+        entries: Entries of one key group.
+        tables: All sections of the group, by table.
+        clock: The time, for stores that go by the watermark.
+        where: Name of the group, for messages.
+    """
+    options = rows.info.options
+    stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
+    if rows.info.kind == "versioned":
+        times, retention = valid_to(stored), options["history_retention"]
+    else:
+        numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
+        times = number_at(stored["user_key"], -numbers * INT_SIZE)
+        retention = options["retention"]
+    now = stream_times(rows, entries, tables, clock, where)
+    # Before any write nothing is expired: the stream time is null then, and so is the difference.
+    expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
+    # The latest version, which has no end, is never forgotten.
+    return pc.greater(times, expired).fill_null(True)
+
+
+def stream_times(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """Return the stream time by which each entry is judged; null where none was seen."""
+    mode, count = rows.info.options["stream_time"], entries.num_rows
+    seen = _seen(rows, tables, mode, where)
+    if mode == "key" and not rows.declaration.per_group:
+        keys = pa.concat_arrays(
+            [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
+        )
+        codes = codes_of([keys], len(keys))
+        known = pa.concat_arrays(
+            [seen.column("value").combine_chunks(), pa.nulls(count, pa.int64())]
+        )
+        return last_of_each(codes, known).take(codes.slice(seen.num_rows))
+    now = pc.max(seen.column("value")) if seen.num_rows else pa.scalar(None, pa.int64())
+    if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
+        now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
+    return pa.repeat(now, count)
+
+
+def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str) -> pa.Table:
+    declaration = times_table(rows, mode)
+    return replayed(StoredTable(declaration), tables.get(declaration.name, []), where)
+
+
+def times_table(rows: StateRows, mode: str) -> Declaration:
+    """Return the declaration of the table in which a store keeps its stream time.
+
+    Args:
+        rows: Description of the store's rows.
+        mode: The store's `stream_time`.
+    """
+    key = rows.declaration.key if mode == "key" else ""
+    return Declaration(
+        f"{rows.info.name}/time",
+        f"stream time by {mode}",
+        Shape.SINGLE.value,
+        key,
+        "",
+        Types.LONG().signature,
+    )

@@ -14,16 +14,15 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.segments import Section, Segment
-from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
-from pyflinklike.replay.codes import codes_of
-from pyflinklike.replay.described import StateInfo, described
-from pyflinklike.replay.group import TimersReader, sections_by_table
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replay.table import changed, replayed
+from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.inspection.column_values import BatchClock, are_alive, expires_at
+from pyflinklike.engine.inspection.group_reader import TimersReader, sections_by_table
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import StateInfo, described
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.inspection.stored_table import changed, codes_of, replayed
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Section, Segment
 
 __all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
 

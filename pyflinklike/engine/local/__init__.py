@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job run in this process: no JVM, no threads, elements one by one.
 
-It is a host like Spark's: it drives the operators of `pyflinklike.runtime` and adds no semantics
+It is a host like Spark's: it drives the operators of `pyflinklike.engine.runtime` and adds no semantics
 of its own.  Elements are processed in the order in which they arrive, each through the whole
 graph before the next one is read; a watermark follows each, or every so many of them.
 
@@ -13,6 +13,6 @@ graph before the next one is read; a watermark follows each, or every so many of
     running     drives the job
 """
 
-from pyflinklike.local.running import LocalRun, start
+from pyflinklike.engine.local.local_run import LocalRun, start
 
 __all__ = ["LocalRun", "start"]

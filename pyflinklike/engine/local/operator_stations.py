@@ -1,29 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances that have an operator of the runtime: all that call a user's function."""
+"""Instances that have an operator of the runtime: all that call a user's function.
+
+Which station runs a node that calls a user's function.
+
+Instances of `AsyncWait`: they hold elements back, and wait for many of them at a time.
+
+Elements are waited for when as many have come as may wait, before a watermark passes, and when the
+clock has moved on a little, so that none stays behind where a source is slow.  A host that gives many elements at
+a time says itself when they are waited for: then the next one takes the place of each that is done.
+"""
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyflinklike.api.map_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.api.metrics import Increment
-from pyflinklike.api.results import check_results
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.clock import MAX_WATERMARK
-from pyflinklike.local.stations import Channel, Exit, Send, Station, guarded_call
-from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.batches import Batches
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import end_bounded, enter_bounded
-from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.copies import as_given
+from pyflinklike.engine.api.async_function import AsyncRetryStrategy
+from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.engine.api.metric_group import Increment
+from pyflinklike.engine.api.process_functions import check_results
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.graph.function_copies import own_copy
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.nodes import (
+    AssignTimestamps,
+    AsyncWait,
+    Filter,
+    FlatMap,
+    Fold,
+    KeyBy,
+    Keyed,
+    Map,
+    Node,
+    Process,
+    TwoInputs,
+    WithBroadcast,
+)
+from pyflinklike.engine.local.stations import (
+    Channel,
+    Exit,
+    Send,
+    Station,
+    TimestampStation,
+    guarded_call,
+)
+from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.async_calls import Waiting
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import Batches, end_bounded, enter_bounded
+from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.engine.types.copies import as_given
+from pyflinklike.errors import HostError
+from pyflinklike.folds.fold import Fold as FoldFunction
+from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = [
     "BatchStation",
@@ -33,6 +70,9 @@ __all__ = [
     "OperatorStation",
     "TwoInputBatchStation",
     "TwoInputStation",
+    "WaitingStation",
+    "function_of",
+    "operator_station",
 ]
 
 
@@ -285,3 +325,139 @@ class BroadcastBatchStation(BatchStation, BroadcastStation):
 def _by_time(element: tuple[Any, int | None]) -> int:
     timestamp = element[1]
     return -(2**63) if timestamp is None else timestamp
+
+
+def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
+    """The instance of a node.
+
+    Args:
+        node: That calls a user's function.
+        out: Where what it gives goes.
+        task: Which instance it is.
+        job: Has the settings.
+
+    Raises:
+        HostError: The local runner has nothing for a node of this kind.
+    """
+    if isinstance(node, AssignTimestamps):
+        return TimestampStation(out, node.strategy)
+    backend = job.settings.state_backend or HashMapStateBackend()
+    if isinstance(node, AsyncWait):
+        keys = PickledByteArrayTypeInfo()
+        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
+    kind, key_type, has_keys = _kind_of(node, job)
+    states = node.states if isinstance(node, WithBroadcast) else ()
+    function = function_of(node, is_batch=job.settings.is_batch)
+    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
+
+
+def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
+    """The class of its instances, the type of keys, and whether there are any."""
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
+    keyed = isinstance(first, KeyBy)
+    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
+    if isinstance(node, (Map, FlatMap, Filter)):
+        return MapStation, key_type, False
+    if isinstance(node, Process):
+        return OperatorStation, key_type, False
+    if isinstance(node, (Keyed, Fold)):
+        return (BatchStation if is_batch else OperatorStation), key_type, True
+    if isinstance(node, TwoInputs):
+        in_batches = is_batch and node.is_keyed
+        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
+    if isinstance(node, WithBroadcast):
+        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
+    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
+    raise HostError(msg)
+
+
+def function_of(node: Any, *, is_batch: bool) -> Any:
+    """What the runtime is given for a node: the user's function, or a program that has it.
+
+    Args:
+        node: With a function.
+        is_batch: Whether the job runs in batch mode.
+    """
+    function = own_copy(node.function)
+    if isinstance(node, Fold):
+        return FoldFunction(function, node.type_info, running=not is_batch)
+    return function.timed() if isinstance(function, WindowOperator) else function
+
+
+_HELD_MS = 20
+"""How long elements are held back while others come: few of them would wait at a time with less."""
+
+
+class WaitingStation(OperatorStation):
+    """One with an `AsyncFunction`.
+
+    Args:
+        out: Where what it gives goes.
+        node: Says how it waits.
+        function: The user's, a copy of its own.
+        task: Which instance it is.
+        key_type: For the operator, which has no keys.
+        state_backend: Likewise.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        node: AsyncWait,
+        function: Any,
+        task: TaskInfo,
+        key_type: TypeInformation,
+        state_backend: StateBackend,
+    ) -> None:
+        super().__init__(out, function, task, key_type, state_backend, has_keys=False)
+        retry = node.retry or AsyncRetryStrategy.no_restart()
+        options = (node.timeout, node.capacity, node.is_ordered, retry)
+        self._waiting = Waiting(function, *options)
+        self._held: list[tuple[Any, int | None]] = []
+        self._most_held: float = node.capacity
+        self._now = self._since = 0
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        def element(value: Any, timestamp: int | None) -> None:
+            if not self._held:
+                self._since = self._now
+            self._held.append((as_given(value), timestamp))
+            if len(self._held) >= self._most_held:
+                self.wait()
+
+        return element
+
+    def _on_watermark(self, watermark: int) -> None:
+        self.wait()
+        super()._on_watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """The clock moves on: nothing is held back for long."""
+        super().tick(now)
+        self._now = now
+        if self._held and now - self._since >= _HELD_MS:
+            self.wait()
+
+    def close(self) -> None:
+        """Close the function, and the event loop."""
+        try:
+            super().close()
+        finally:
+            self._waiting.close()
+
+    def abandon(self) -> None:
+        """Close after a failure."""
+        super().abandon()
+        self._waiting.close()
+
+    def hold(self) -> None:
+        """Hold back all elements until a watermark, or a call of `wait`."""
+        self._most_held = math.inf
+
+    def wait(self) -> None:
+        """Wait for the elements that are held back, and pass on what comes of them."""
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        for value, timestamp in self._waiting.results(held):
+            self._out.main(value, timestamp)

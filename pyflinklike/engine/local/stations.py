@@ -1,30 +1,236 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instance gets an element."""
+"""Instances of nodes, and what travels between them.
+
+A station is one parallel instance of a node.  Whoever sends to it asks for a channel, which takes
+elements and watermarks; the station's own watermark is the least one of all its channels.
+
+Which instance gets an element.
+
+Instances that make watermarks: those that read a source, and those that assign timestamps.
+
+Instances that carry out sinks.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyflinklike.errors import StateValueError, UserFunctionError
-from pyflinklike.graph.nodes import KeyBy, Node, Partition, Partitioning
-from pyflinklike.local.stations import (
-    Channel,
-    Exit,
-    Send,
-    Station,
-    guarded,
-    guarded_call,
-    misfit,
-)
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.shown import shown
-from pyflinklike.types.copies import copied
-from pyflinklike.types.frozen_keys import key_group_of
+from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.nodes import KeyBy, Node, Partition, Partitioning
+from pyflinklike.engine.graph.sinks import SinkWriter
+from pyflinklike.engine.graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.engine.types.copies import as_given, copied
+from pyflinklike.engine.types.frozen_keys import key_group_of
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 
-__all__ = ["KeyByStation", "forwarded", "routed"]
+__all__ = [
+    "Channel",
+    "CollectStation",
+    "Converter",
+    "Exit",
+    "Gate",
+    "KeyByStation",
+    "Send",
+    "SinkStation",
+    "SourceStation",
+    "Station",
+    "TimestampStation",
+    "WatermarkMaker",
+    "converter_of",
+    "forwarded",
+    "guarded",
+    "guarded_call",
+    "misfit",
+    "nowhere",
+    "routed",
+    "to_all",
+]
+
+
+Send = Callable[[Any, "int | None"], None]
+"""Takes an element with its time in ms, or None."""
+
+Converter = Callable[[Any], Any]
+
+
+class Channel(NamedTuple):
+    """The way from one instance to another one.
+
+    Args:
+        element: Takes an element with its time.
+        watermark: Takes a watermark in ms.
+        keyed: Takes a frozen key and an element with its time, where elements have keys.
+    """
+
+    element: Send
+    watermark: Callable[[int], None]
+    keyed: Callable[[Any, Any, int | None], None] | None = None
+
+
+class Exit(NamedTuple):
+    """Where what an instance gives goes.
+
+    Args:
+        main: Takes the elements of the main output.
+        side: Take those of the side outputs that are read, by tag id.
+        watermark: Takes watermarks.
+    """
+
+    main: Send
+    side: dict[str, Send]
+    watermark: Callable[[int], None]
+
+
+class Gate:
+    """The channels of one input or of all inputs of an instance, and the least watermark of them.
+
+    Args:
+        on_watermark: Called when that rises.
+    """
+
+    def __init__(self, on_watermark: Callable[[int], None]) -> None:
+        self._on_watermark = on_watermark
+        self._marks: list[int] = []
+        self.watermark = MIN_WATERMARK
+
+    def channel(self) -> Callable[[int], None]:
+        """A further channel: takes its watermarks."""
+        marks, number = self._marks, len(self._marks)
+        marks.append(MIN_WATERMARK)
+
+        def advance(watermark: int) -> None:
+            marks[number] = watermark
+            least = watermark if len(marks) == 1 else min(marks)
+            if least > self.watermark:
+                self.watermark = least
+                self._on_watermark(least)
+
+        return advance
+
+
+class Station:
+    """An instance of a node; this one passes on what it gets, as `Union` does.
+
+    Args:
+        out: Where what it gives goes.
+    """
+
+    def __init__(self, out: Exit) -> None:
+        self._gate = Gate(self._on_watermark)
+        self._out = out
+
+    def channel(self, position: int) -> Channel:
+        """A channel for somebody who sends to this instance.
+
+        Args:
+            position: Of the input, from 0.
+        """
+        return Channel(self._element(position), self._gate.channel())
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        return self._out.main
+
+    def _on_watermark(self, watermark: int) -> None:
+        self._out.watermark(watermark)
+
+    def open(self) -> None:
+        """Open the user's functions."""
+
+    def close(self) -> None:
+        """Close them."""
+
+    def tick(self, now: int) -> None:
+        """The processing time is another one.
+
+        Args:
+            now: In ms.
+        """
+
+
+def converter_of(type_info: TypeInformation) -> Converter | None:
+    """What makes an element one of a type, where it leaves an operator; None where there is none.
+
+    As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
+    """
+    if isinstance(type_info, PickledByteArrayTypeInfo):
+        return None
+    convert = type_info.freeze if type_info.is_identity else type_info.converted
+    return lambda value: None if value is None else convert(value)
+
+
+def misfit(whose: str, error: StateValueError) -> StateValueError:
+    """Say of a value that does not fit its type whose it is.
+
+    Args:
+        whose: The rule that it breaks, such as that of an output of an operator.
+        error: What the type says.
+    """
+    return StateValueError(f"{whose}: {error}")
+
+
+def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A call of a user's function whose failure says of which function and element it is.
+
+    Args:
+        call: Given an element first.
+        name: Of the function.
+    """
+
+    def guard(value: Any, *more: Any) -> Any:
+        try:
+            return call(value, *more)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(name, value, error) from error
+
+    return guard
+
+
+def guarded_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """The same for a call with nothing but an element: without a tuple for the rest."""
+
+    def guard(value: Any) -> Any:
+        try:
+            return call(value)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(name, value, error) from error
+
+    return guard
+
+
+def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
+    where = where_raised(error)
+    msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
+    return UserFunctionError(msg)
+
+
+def to_all(sends: Sequence[Send]) -> Send:
+    """One that sends to all; each gets a copy of what can be changed, as a network gives it.
+
+    Args:
+        sends: May be none.
+    """
+    if len(sends) == 1:
+        return sends[0]
+
+    def send(value: Any, timestamp: int | None) -> None:
+        for each in sends:
+            each(copied(value), timestamp)
+
+    return send
+
 
 _KEY_MISFIT = "what the key selector gives does not fit the key_type of key_by"
 _KNOWN_KEYS = 100_000
@@ -196,3 +402,179 @@ class KeyByStation(Station):
 
 def _without_key(element: Send) -> Keyed:
     return lambda _, value, timestamp: element(value, timestamp)
+
+
+class WatermarkMaker:
+    """Makes watermarks of the times of elements.
+
+    Args:
+        strategy: Says how.
+        out: Where they go.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, out: Exit) -> None:
+        self._watermark_after, self._out = strategy.watermark_after, out.watermark
+        self._greatest: int | None = None
+        self._last = MIN_WATERMARK
+
+    def note(self, timestamp: int | None) -> None:
+        """An element has this time."""
+        if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
+            self._greatest = timestamp
+
+    def emit(self) -> None:
+        """Send the watermark that the elements so far make, if it is a later one."""
+        if self._greatest is None:
+            return
+        watermark = self._watermark_after(self._greatest)
+        if watermark is not None and watermark > self._last:
+            self._last = watermark
+            self._out(watermark)
+
+
+def _assigning(assigner: TimestampAssigner | None) -> Send | None:
+    """What tells the time of an element, given that which it has."""
+    if assigner is None:
+        return None
+    name = f"{type(assigner).__qualname__}.extract_timestamp"
+    extract = guarded(assigner.extract_timestamp, name)
+
+    def time_of(value: Any, timestamp: int | None) -> int:
+        told = extract(value, timestamp)
+        if not is_int64(told):
+            msg = (
+                f"{name} gives an int of ms, got {shown(told)} for element {shown(value)}; "
+                "convert it, for example int(seconds * 1000)"
+            )
+            raise UserFunctionError(msg)
+        return told
+
+    return time_of  # type: ignore[return-value]
+
+
+class SourceStation(Station):
+    """Reads its part of a source.
+
+    Args:
+        out: Where elements go.
+        elements: With their times.
+        strategy: Says what watermarks follow.
+    """
+
+    def __init__(
+        self, out: Exit, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
+    ) -> None:
+        super().__init__(out)
+        self.maker = WatermarkMaker(strategy, out)
+        self._elements = elements
+        self._time_of: Any = _assigning(strategy.assigner)
+
+    def step(self) -> bool:
+        """Read one element; whether there was one."""
+        for value, timestamp in self._elements:
+            self.take(value, timestamp)
+            return True
+        self.end()
+        return False
+
+    def take(self, value: Any, timestamp: int | None) -> None:
+        """An element comes in.
+
+        Args:
+            value: The element.
+            timestamp: Its time in ms from the source, or None.
+        """
+        if self._time_of is not None:
+            timestamp = self._time_of(value, timestamp)
+        self.maker.note(timestamp)
+        self._out.main(value, timestamp)
+
+    def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Elements come in, in order.
+
+        Args:
+            elements: With their times, as of `take`.
+        """
+        time_of, note, send = self._time_of, self.maker.note, self._out.main
+        for value, given in elements:
+            timestamp = given if time_of is None else time_of(value, given)
+            if timestamp is not None:
+                note(timestamp)
+            send(value, timestamp)
+
+    def end(self) -> None:
+        """No further element will come."""
+        self._out.watermark(MAX_WATERMARK)
+
+
+class TimestampStation(Station):
+    """Gives elements other times; watermarks of others end here, but for the last one.
+
+    Args:
+        out: Where elements go.
+        strategy: Says which.
+    """
+
+    def __init__(self, out: Exit, strategy: WatermarkStrategy) -> None:
+        super().__init__(out)
+        self.maker = WatermarkMaker(strategy, out)
+        self._time_of: Any = _assigning(strategy.assigner)
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        time_of, note, send = self._time_of, self.maker.note, self._out.main
+
+        def element(value: Any, timestamp: int | None) -> None:
+            if time_of is not None:
+                timestamp = time_of(value, timestamp)
+            note(timestamp)
+            send(value, timestamp)
+
+        return element
+
+    def _on_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self._out.watermark(watermark)
+
+
+def _dropped(_: Any, __: int | None) -> None:
+    """An element that nobody reads."""
+
+
+def _ended(_: int) -> None:
+    """A watermark that nobody reads."""
+
+
+def nowhere() -> Exit:
+    """The exit of an instance behind which nothing comes."""
+    return Exit(_dropped, {}, _ended)
+
+
+class SinkStation(Station):
+    """Writes elements.
+
+    Args:
+        writer: Does it.
+    """
+
+    def __init__(self, writer: SinkWriter) -> None:
+        super().__init__(nowhere())
+        self.writer = writer
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        return self.writer.write
+
+
+class CollectStation(Station):
+    """Keeps elements for the program.
+
+    Args:
+        collected: Gets them.
+    """
+
+    def __init__(self, collected: deque[Any]) -> None:
+        super().__init__(nowhere())
+        self._collected = collected
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        append = self._collected.append
+        return lambda value, _: append(as_given(value))

@@ -13,8 +13,8 @@ from types import TracebackType
 import attrs
 import pyarrow as pa
 
+from pyflinklike.engine.shown import shown_error
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.shown import shown_error
 
 __all__ = ["RAW_ERRORS", "RESTORE_ADVICE", "decoding"]
 

@@ -16,29 +16,55 @@ half-written working state cannot be used.
 
 Compaction: once the log outweighs what is alive in it, a commit writes one snapshot and drops all
 older segments.  It does the same once the log is older than the cleanup of expired entries allows.
+
+Changes written as segments: those of one commit, and snapshots.
+
+Sections restored as entries of the tables that a program declares.
+
+Working state read from a log: from all its segments, or from those that it lacks.
+
+When a snapshot replaces a log: once the log outweighs what is alive in it, or is too old.
+
+A log is append-only, so entries that were overwritten or deleted stay in it.
+
+The counters that a log raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Protocol
 
 import attrs
 
-from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.log.compaction import LogCleanup, is_outgrown
-from pyflinklike.log.counters import LogCounters
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.loading import catch_up, rebuilt
-from pyflinklike.log.restorer import Restorer
-from pyflinklike.log.segment_writer import SegmentWriter
-from pyflinklike.log.segments import SEGMENT_BYTES, Section, Segment
-from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.log.stored_entries import entries_in
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.column_changes import Changes
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.log.entry_codec import (
+    decode_columns,
+    decode_entries,
+    encode_columns,
+    encode_entries,
+    entries_in,
+    has_stamps,
+)
+from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
+from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.log.segment_chain import chained, divided, place_of, read_one
+from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
+from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
+from pyflinklike.engine.state.table import Changes, ColumnChanges, TableSpec
+from pyflinklike.engine.types import TypeInformation
 
-__all__ = ["KeyGroupLog"]
+__all__ = [
+    "KeyGroupLog",
+    "LogCleanup",
+    "LogCounters",
+    "Restorer",
+    "SegmentWriter",
+    "catch_up",
+    "is_outgrown",
+    "rebuilt",
+]
+
 
 _Written = tuple[Segment, bytes]
 """A segment with its bytes."""
@@ -274,3 +300,226 @@ class KeyGroupLog:
         state.declarations.clear()
         state.rewrite = False
         return head
+
+
+@attrs.frozen
+class SegmentWriter:
+    """Write segments for one operator.
+
+    Args:
+        key_type: Type in which keys are written.
+        segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
+    """
+
+    key_type: TypeInformation
+    segment_bytes: int
+
+    def changed(
+        self, changes: Iterable[Changes | Section], state: WorkingState
+    ) -> Iterator[Segment]:
+        """Write the changes of one commit as segments that follow the state; one segment at least.
+
+        Args:
+            changes: Changes, and sections that are written as they are; without any, the segment is
+                empty.
+            state: State before the commit; learns which tables are declared.
+        """
+        return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
+
+    def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
+        """Write segments that need no other: these entries, and those of undeclared states.
+
+        Args:
+            contents: Every entry of the declared tables.
+            state: State of the group; learns which tables are declared, and forgets all others.
+        """
+        state.declared.clear()
+        state.declarations.clear()
+        undeclared = chain.from_iterable(state.pending.values())
+        sections = chain(self._sections(contents), undeclared)
+        return divided(sections, state, b"", self.segment_bytes)
+
+    def _sections(self, changes: Iterable[Changes | Section]) -> Iterator[Section]:
+        for each in changes:
+            if isinstance(each, Section):
+                yield each
+                continue
+            declaration = Declaration.of(each.spec, self.key_type)
+            encode = encode_columns if isinstance(each, ColumnChanges) else encode_entries
+            for payload in encode(each, self.key_type, self.segment_bytes):
+                yield Section(declaration, payload)
+
+
+@attrs.frozen
+class Restorer:
+    """Read sections for one operator, in the form that its backend takes.
+
+    Args:
+        backend: Says of which tables it takes columns.
+        key_type: The program's type of keys.
+        where: Names a key group for messages.
+    """
+
+    backend: KeyedStateBackend
+    key_type: TypeInformation
+    where: Callable[[int], str]
+
+    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
+        """Decode the entries of a table that were read but not yet applied.
+
+        Args:
+            state: Holds the sections as `pending`, and loses them.
+            spec: The program's declaration of the table.
+            stamp: Stamp for entries written before TTL was switched on, in ms.
+
+        Raises:
+            IncompatibleStateError: They were written under another declaration.
+        """
+        changes = []
+        for section in state.pending.pop(spec.name, ()):
+            changes.append(self._entries(state, section, spec, stamp))
+            # Without a snapshot, the next load from the log would stamp these entries anew, and
+            # untouched entries would stay as if their settings had never been others.
+            if has_stamps(section) != spec.paired or section.declaration.settings != spec.settings:
+                state.rewrite = True
+        return changes
+
+    def added(
+        self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
+    ) -> Changes | None:
+        """Decode a section of a savepoint, and leave its entries to the next commit to log.
+
+        Args:
+            state: State of the group; keeps the section undecoded if `spec` is None.
+            section: None of its entries is in the group yet.
+            spec: The program's declaration of the table, or None.
+            stamp: Stamp for entries written before TTL was switched on, in ms.
+
+        Raises:
+            IncompatibleStateError: They were written under another declaration.
+        """
+        if spec is None:
+            state.keep(section)
+            state.added.append(section)
+            return None
+        changes = self._entries(state, section, spec, stamp)
+        state.added.append(changes)
+        return changes
+
+    def _entries(
+        self, state: WorkingState, section: Section, spec: TableSpec, stamp: int
+    ) -> Changes:
+        section.declaration.check(Declaration.of(spec, self.key_type))
+        decode = decode_columns if self.backend.takes_columns(spec) else decode_entries
+        return decode(section, spec, self.key_type, stamp, self.where(state.index))
+
+
+def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingState:
+    """Build working state from all segments.
+
+    Args:
+        storage: Where the host keeps the group's log.
+        head: The group's head.
+        index: Index of the key group.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: A segment is missing, damaged, or not made from the one before.
+    """
+    state = WorkingState(index)
+    _read(storage, range(head.first_sequence, head.next_sequence), head, state, where)
+    state.next_sequence = head.next_sequence
+    return state
+
+
+def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -> bool:
+    """Replay the segments since the working state, if it is an ancestor of the head.
+
+    Args:
+        storage: Where the host keeps the group's log.
+        head: The group's head.
+        state: What a worker still has of the group; changed only if it is an ancestor.
+        where: Name of the group, for messages.
+
+    Returns:
+        Whether the state was an ancestor, and is now the state at the head.
+
+    Raises:
+        CorruptStateError: A segment is missing, damaged, or not made from the one before.
+    """
+    # A state older than the last snapshot lacks segments that are no longer there.
+    if not state.nonce or not head.first_sequence < state.next_sequence < head.next_sequence:
+        return False
+    first = read_one(storage.read_segment, state.next_sequence, where)
+    # An attempt that failed has used the same number for a segment of its own.
+    if first.parent != state.nonce:
+        return False
+    state.read(first, place_of(where, state.next_sequence))
+    _read(storage, range(state.next_sequence + 1, head.next_sequence), head, state, where)
+    state.next_sequence = head.next_sequence
+    return True
+
+
+def _read(
+    storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
+) -> None:
+    segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
+    for place, segment in segments:
+        state.read(segment, place)
+
+
+_FLOOR_BYTES = 4096
+"""Bytes that a log may have in excess, so that a small one is not compacted again and again."""
+_STAGGER = 64
+
+
+class LogCleanup(Protocol):
+    """The knowledge of expired entries that a log asks for."""
+
+    def now(self) -> int:
+        """Return the processing time in ms."""
+
+    def is_compaction_due(self, compacted_at: int) -> bool:
+        """Return whether a log whose last snapshot was written at that time, in ms, is too old."""
+
+    def drop_expired(self) -> None:
+        """Delete the expired entries that a compaction must not keep."""
+
+
+def is_outgrown(head: Head, index: int, alive: int, segment_bytes: int) -> bool:
+    """Return whether a log weighs more than 2 to 2.5 times a snapshot of what is alive in it.
+
+    Args:
+        head: Head of the log as it would be after this commit.
+        index: Index of the key group.
+        alive: Number of entries in the group.
+        segment_bytes: Bytes that this commit writes, which a snapshot would not save.
+    """
+    if head.log_bytes <= _FLOOR_BYTES + segment_bytes:
+        return False
+    # A snapshot's entries come first: those of many small commits take more bytes each, and a
+    # log measured by them grew to three times a snapshot.
+    if head.snapshot_entries:
+        each = head.snapshot_bytes / head.snapshot_entries
+    else:
+        each = head.log_bytes / max(head.log_entries, 1)
+    # Groups fill at one pace; with one limit all would be compacted in the same micro-batch.
+    limit = 2.5 - (index % _STAGGER) / (2 * _STAGGER)
+    return head.log_bytes > _FLOOR_BYTES + limit * alive * each
+
+
+class LogCounters(Protocol):
+    """Counts of loads and commits."""
+
+    key_groups: int
+    """Key groups loaded."""
+    warm_loads: int
+    """Key groups whose working state could be used as it was."""
+    caught_up_loads: int
+    """Key groups whose working state was brought up to date."""
+    cold_loads: int
+    """Key groups rebuilt from their log."""
+    compactions: int
+    """Logs replaced by a snapshot, or by nothing where nothing was left."""
+    segment_bytes: int
+    """Bytes written to the log."""

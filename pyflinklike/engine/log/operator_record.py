@@ -4,24 +4,44 @@
 The record lies beside the key groups, in a place that depends on no setting, and is compared in
 every micro-batch that has records.  It is JSON, so that a checkpoint can be understood without its
 program.
+
+The roll of an operator: its key groups, and when each last had records.
+
+The storage of a stream's state cannot tell that a key group is missing: it looks like one that
+never had records.  The roll is kept apart from the key groups, and says which must be there and
+of which micro-batch.
+
+Whose state a checkpoint holds: what may not change while a query goes on from it.
+
+State is found by operator, key group and key.  A program with another operator in this place,
+another number of key groups, or keys of other columns would look in the wrong place and start
+from nothing without an error.  So each of these is stored with the state, and compared.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
-from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.declaration import Declaration, settings_said
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.roll import Roll
+from pyflinklike.engine.log.segments import Declaration, settings_said
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
-__all__ = ["RECORD_AT", "ROLL_AT", "OperatorRecord", "RecordStorage", "call_roll"]
+__all__ = [
+    "RECORD_AT",
+    "ROLL_AT",
+    "OperatorIdentity",
+    "OperatorRecord",
+    "RecordStorage",
+    "Roll",
+    "call_roll",
+]
+
 
 RECORD_AT = -2
 """Number of the record in the map that stores it."""
@@ -210,3 +230,177 @@ def _damaged(where: str, blob: bytes) -> str:
         f"{where}: the record must be the JSON object that was written, got {blob[:200]!r}; "
         "go back to a checkpoint"
     )
+
+
+_MAGIC = b"PFR\x01"
+_HEADER = struct.Struct("<4s8sII")
+_CHECKSUM = struct.Struct("<I")
+_GROUP = struct.Struct("<iq")
+
+
+@attrs.frozen
+class Roll:
+    """The key groups that had records, each with the time of its last ones.
+
+    Args:
+        record: `OperatorRecord.digest` of the program that called it last.
+        served_at: When each key group last had records: the time of the micro-batch in ms.
+    """
+
+    record: bytes
+    served_at: Mapping[int, int]
+
+    def called(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
+        """Return the roll after a micro-batch.
+
+        Args:
+            record: Digest of the program's record.
+            groups: Key groups that had records in the micro-batch.
+            time: Time of the micro-batch, in ms.
+        """
+        return Roll(record, {**self.served_at, **dict.fromkeys(groups, time)})
+
+    def to_bytes(self) -> bytes:
+        """Return the roll as it is stored, with its checksum."""
+        plain = b"".join(_GROUP.pack(*each) for each in sorted(self.served_at.items()))
+        stored = zlib.compress(plain, 1)
+        head = _HEADER.pack(_MAGIC, self.record, len(self.served_at), len(stored))
+        return head + _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))) + stored
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, where: str) -> Roll:
+        """Read a roll that `to_bytes` wrote.
+
+        Args:
+            blob: What was stored, or anything else.
+            where: Name of the operator, for messages.
+
+        Raises:
+            CorruptStateError: The blob is no roll, or is damaged.
+        """
+        try:
+            magic, record, count, size = _HEADER.unpack_from(blob)
+            (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
+            stored = blob[_HEADER.size + _CHECKSUM.size :]
+            whole = magic == _MAGIC and len(stored) == size
+            if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
+                raise CorruptStateError(_damaged_roll(where, blob))
+            # No more than the header says: crafted bytes may decompress to any size.
+            plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
+            return cls(record, dict(_GROUP.iter_unpack(plain)))
+        except (struct.error, zlib.error) as error:
+            raise CorruptStateError(_damaged_roll(where, blob)) from error
+
+
+def _damaged_roll(where: str, blob: bytes) -> str:
+    return (
+        f"{where}: the roll of its key groups must have the checksum it was written with, got "
+        f"{len(blob)} bytes that do not; go back to a checkpoint"
+    )
+
+
+_SAVEPOINT = "begin a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
+_ALIKE = {"tinyint": "int", "smallint": "int"}
+"""Types that Spark hashes like another type, and that make the same keys."""
+
+
+@attrs.frozen
+class OperatorIdentity:
+    """The ties of an operator to its state.
+
+    Args:
+        name: Its uid, or where none was given the name of the function's class.
+        max_parallelism: The number of key groups.
+        key_columns: Names and types, as the host calls them, of the columns that make the key;
+            none where a selector makes the keys.
+        key: Signature of the keys' type.
+    """
+
+    name: str
+    max_parallelism: int
+    key_columns: tuple[tuple[str, str], ...] = ()
+    key: str = ""
+
+    @property
+    def text(self) -> str:
+        """Everything but `max_parallelism`, which a head has as a field of its own."""
+        parts = [self.name, self.key_columns, self.key]
+        return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def of_text(cls, text: str, max_parallelism: int) -> OperatorIdentity:
+        """Parse an identity from its `text`.
+
+        Raises:
+            CorruptStateError: The text is none.
+        """
+        try:
+            name, columns, key = json.loads(text)
+            found = cls(
+                name, max_parallelism, tuple((column, kind) for column, kind in columns), key
+            )
+        except (ValueError, TypeError) as error:
+            msg = f"the identity of an operator must be a JSON list, got {text[:200]!r}"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint") from error
+        return found
+
+    def check(self, stored: OperatorIdentity) -> None:
+        """Refuse the state of another operator.
+
+        Args:
+            stored: The identity that the state was written under.
+
+        Raises:
+            IncompatibleStateError: This operator would not find its keys in that state.
+        """
+        if self.name != stored.name:
+            raise IncompatibleStateError(
+                f"operator {self.name!r}: its place in the query is fixed by the checkpoint, got "
+                f"the state of operator {stored.name!r} there; put the operators back into their "
+                f"order, pass uid={stored.name!r} if it is the same one by another name, or begin "
+                "a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>, "
+                "operator_id=<its number>)"
+            )
+        if self.max_parallelism != stored.max_parallelism:
+            raise self._refused(
+                "max_parallelism is",
+                str(stored.max_parallelism),
+                str(self.max_parallelism),
+                f"pass max_parallelism={stored.max_parallelism}, or {_SAVEPOINT}",
+            )
+        self._check_keys(stored)
+
+    def _check_keys(self, stored: OperatorIdentity) -> None:
+        if _compared(self.key_columns) != _compared(stored.key_columns):
+            raise self._refused(
+                "the key columns are",
+                _described(stored.key_columns),
+                _described(self.key_columns),
+                f"key by the former{self._other_way(stored)}",
+            )
+        if self.key != stored.key:
+            raise self._refused(
+                "the type of the keys is",
+                stored.key,
+                self.key,
+                "go on with the version of pyflinklike that wrote it",
+            )
+
+    def _other_way(self, stored: OperatorIdentity) -> str:
+        if [name for name, _ in self.key_columns] == [name for name, _ in stored.key_columns]:
+            return f", or {_SAVEPOINT}, which takes keys that are values of both types"
+        # A savepoint has keys without names: in another order they would be other keys.
+        return " (rename or cast before key_by), or begin a new checkpoint without this state"
+
+    def _refused(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:
+        return IncompatibleStateError(
+            f"operator {self.name!r}: {what} fixed by its checkpoint at {former}, got {got}; {remedy}"
+        )
+
+
+def _compared(columns: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    return [(name, _ALIKE.get(kind, kind)) for name, kind in columns]
+
+
+def _described(columns: tuple[tuple[str, str], ...]) -> str:
+    return f"({', '.join(f'{name} {kind}' for name, kind in columns)})"

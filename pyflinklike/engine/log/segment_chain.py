@@ -11,10 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.segments import Section, Segment, read_segment
-from pyflinklike.log.working_state import WorkingState
 
 __all__ = ["chained", "divided", "joined", "place_of", "read_one", "snapshots"]
 

@@ -3,42 +3,66 @@
 
 It makes the parts in the order in which they need each other: first what keeps state, then what
 extends it, then what calls the function.  Nothing else in the runtime knows of stores.
+
+The class of a user's function decides which caller it has, and which contexts it gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from pyflinklike.api.broadcast import BroadcastProcessFunction
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.namespaces import NamespacedFunction
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.checks import install
-from pyflinklike.clock import Clock, TimeDomain
+from pyflinklike.engine.api.contexts import TimerService
+from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.engine.api.process_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBatchFunction,
+    KeyedCoProcessFunction,
+    NamespacedFunction,
+)
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.checks import install
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.log.working_state import KeyedStateBackend
+from pyflinklike.engine.runtime.broadcast_calls import (
+    BroadcastCalls,
+    BroadcastStates,
+    KeyedReadContext,
+    UnkeyedReadContext,
+)
+from pyflinklike.engine.runtime.call_contexts import (
+    NO_TIMERS,
+    CallContext,
+    NamespacedOperatorContext,
+    OperatorRuntimeContext,
+    TaskInfo,
+    UnkeyedCallContext,
+    UnkeyedOperatorContext,
+)
+from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, TwoInputCalls
+from pyflinklike.engine.runtime.keyed_operator import (
+    CurrentGroup,
+    KeyedProcessOperator,
+    StateCleanup,
+)
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
+from pyflinklike.engine.runtime.timer_queue import KeyedTimerService, TimerQueue
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.state.state_assembly import Assembled
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.pickled_type import ALLOW_PICKLE, check_pickled
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError, RequirementError
-from pyflinklike.log.backend import KeyedStateBackend
-from pyflinklike.log.key_group_log import KeyGroupLog
-from pyflinklike.runtime.broadcast_states import BroadcastStates
-from pyflinklike.runtime.callers import caller_of, context_of, runtime_context_of
-from pyflinklike.runtime.cleanup import StateCleanup
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.current_group import CurrentGroup
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.outputs import Outputs, TimedOutputs
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.runtime.timers import KeyedTimerService
-from pyflinklike.runtime.unkeyed_context import NO_TIMERS
-from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.stores.context import StoreContext
 from pyflinklike.stores.registry import StoreRegistry
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.pickle_switch import ALLOW_PICKLE, check_pickled
+from pyflinklike.stores.state_store import StoreContext
 
-__all__ = ["keyed_process_operator"]
+__all__ = ["caller_of", "context_of", "keyed_process_operator", "runtime_context_of"]
 
 
 def keyed_process_operator(
@@ -121,7 +145,7 @@ def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
     """
     # Imported late, since NumPy is an extra: an operator of rows must work without it.
     try:
-        from pyflinklike.runtime.batch_assembly import keyed_batch_operator
+        from pyflinklike.engine.runtime.columnar_operator import keyed_batch_operator
     except ImportError as error:
         msg = (
             f"a KeyedBatchFunction needs the package numpy, got {error}; "
@@ -168,3 +192,93 @@ def _timers(
     event_timers = TimerQueue(TimeDomain.EVENT_TIME, backend, namespace_type)
     processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
+
+
+Parts = tuple[
+    TypeInformation,
+    CurrentKey,
+    Clock,
+    Any,
+    Sequence[Callable[[], None]],
+    OperatorMetrics,
+    Outputs,
+]
+"""The arguments of every caller after the function."""
+
+_TWO_INPUTS = (KeyedCoProcessFunction, CoProcessFunction, CoMapFunction, CoFlatMapFunction)
+_MAPS = (MapFunction, FlatMapFunction, FilterFunction)
+
+
+def context_of(
+    function: Any,
+    clock: Clock,
+    current: CurrentKey,
+    key_type: TypeInformation,
+    timers: TimerService,
+    states: BroadcastStates,
+    *,
+    has_keys: bool,
+) -> Any:
+    """Make the `ctx` that a function gets with each element or timer.
+
+    Args:
+        function: Its class decides which context fits.
+        clock: The operator's clock, set by its host.
+        current: Holds the current key in its frozen form.
+        key_type: Thaws the current key.
+        timers: The timer service of the current key.
+        states: The broadcast states, for a function with a broadcast input.
+        has_keys: Whether elements have keys.
+    """
+    if isinstance(function, BroadcastProcessFunction):
+        return UnkeyedReadContext(clock, states)
+    if isinstance(function, BaseBroadcastProcessFunction):
+        return KeyedReadContext(clock, current, key_type, timers, states)
+    if not has_keys:
+        return UnkeyedCallContext(clock, timers)
+    return CallContext(clock, current, key_type, timers)
+
+
+def runtime_context_of(
+    parts: tuple[Any, ...],
+    timers: KeyedTimerService,
+    namespace_type: TypeInformation | None,
+    *,
+    has_keys: bool,
+) -> OperatorRuntimeContext:
+    """Make the context that a function is opened with.
+
+    Args:
+        parts: The arguments of every such context.
+        timers: The timers of both domains, for a function with namespaces.
+        namespace_type: The type of the function's namespaces, or None.
+        has_keys: Whether elements have keys.
+    """
+    if not has_keys:
+        return UnkeyedOperatorContext(*parts)
+    if namespace_type is not None:
+        return NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
+    return OperatorRuntimeContext(*parts)
+
+
+def caller_of(
+    function: Any, parts: Parts, states: BroadcastStates, runtime: OperatorRuntimeContext
+) -> FunctionCalls:
+    """Make the caller of a function.
+
+    Args:
+        function: Its class decides which caller fits.
+        parts: The arguments of every caller after the function.
+        states: The broadcast states, for a function with a broadcast input.
+        runtime: The context that the function is opened with.
+    """
+    if isinstance(function, BaseBroadcastProcessFunction):
+        has_keys = not isinstance(function, BroadcastProcessFunction)
+        return BroadcastCalls(
+            function, *parts, states=states, runtime_context=runtime, has_keys=has_keys
+        )
+    if isinstance(function, _TWO_INPUTS):
+        return TwoInputCalls(function, *parts)
+    if isinstance(function, _MAPS):
+        return MapCalls(function, *parts)
+    return FunctionCalls(function, *parts)

@@ -14,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.async_function import AsyncFunction, AsyncRetryStrategy
-from pyflinklike.api.results import check_results
+from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
+from pyflinklike.engine.api.process_functions import check_results
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
-from pyflinklike.runtime.raised import where_raised
-from pyflinklike.shown import shown, shown_error
 
 __all__ = ["Waiting"]
 

@@ -1,35 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broadcast states of one operator, and the contexts of functions with a broadcast input."""
+"""Calls of a function with a broadcast input.
+
+Its elements have no key, so a host gives them to `process_broadcast`, apart from the records.
+Flink calls the function once for an element in each parallel instance.  Here the first key group
+of a task calls it, and the journal repeats its writes in the others.
+
+The broadcast states of one operator, and the contexts of functions with a broadcast input.
+
+The journal of a broadcast input: the writes of each element, to be repeated.
+
+Every key group has its own copy of broadcast state, and all copies are equal.  So the function
+processes an element only in the first key group of a task, and the journal repeats its writes in
+the others, which keeps the copies equal.  An element that looked at the state of keys is processed
+in each key group, for each has other keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar, cast
 
-from pyflinklike.api.broadcast import BaseBroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.api.context import TimerService
-from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import DeclarationError
-from pyflinklike.runtime.contexts import CallContext
-from pyflinklike.runtime.journal import Journal, JournaledTable
-from pyflinklike.shown import shown
-from pyflinklike.state.broadcast import (
+import attrs
+
+from pyflinklike.engine.api.contexts import TimerService
+from pyflinklike.engine.api.process_functions import (
+    BaseBroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.runtime.call_contexts import CallContext, OperatorRuntimeContext
+from pyflinklike.engine.runtime.calls import FunctionCalls
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.broadcast_state import (
     BroadcastState,
     ReadOnlyBroadcastState,
     broadcast_spec,
     map_over,
 )
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
-from pyflinklike.state.table import Table, Tables, TableSpec
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
+from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
+from pyflinklike.engine.state.table import Entry, Table, Tables, TableSpec
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import DeclarationError, OutputError
 
 __all__ = [
+    "BroadcastCalls",
     "BroadcastSideContext",
     "BroadcastStates",
+    "Journal",
+    "JournaledTable",
     "KeyedReadContext",
+    "Processed",
     "UnkeyedReadContext",
 ]
+
+
+@attrs.frozen
+class BroadcastCalls(FunctionCalls):
+    """Calls a `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`.
+
+    Args:
+        runtime_context: Knows the states of keys, for `apply_to_keyed_state`.
+    """
+
+    states: BroadcastStates
+    _runtime_context: OperatorRuntimeContext
+    _has_keys: bool
+    _side: BroadcastSideContext = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        apply = self._apply if self._has_keys else None
+        # Assigned here, since the context takes a method of this frozen object.
+        object.__setattr__(self, "_side", BroadcastSideContext(self._clock, self.states, apply))
+
+    def process_broadcast(self, index: int, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Process elements of the broadcast input in the current key group, in order.
+
+        Args:
+            index: The number of the key group.
+            elements: Values with event times in ms.  Each key group of a task gets the same ones.
+
+        Raises:
+            UserFunctionError: The function raised; what it wrote before stays in
+                the working state, which the host must then not commit.
+        """
+        journal = self.states.journal
+        for value, timestamp in elements:
+            known = journal.next_of(index)
+            if known is not None and not known.is_local:
+                for change in known.changes:
+                    change()
+                continue
+            self._process_here(known or journal.begin(value, timestamp))
+            journal.end()
+
+    def rest(self) -> None:
+        """Forget the elements of the task that is over."""
+        self.states.journal.forget()
+
+    def _process_here(self, element: Processed) -> None:
+        clock = self._clock
+        clock.timestamp = element.timestamp
+        try:
+            results = self.function.process_broadcast_element(element.value, self._side)
+            if results is not None:
+                self.outputs.emit(results, GROUP_KEY)
+        except Exception as error:
+            self._explain(error, "process_broadcast_element", element.value)
+            raise
+        finally:
+            self._current.key, clock.timestamp = NO_KEY, None
+
+    def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
+        # A function without keys has no timers, and no method for them.
+        return super()._timer_call() if self._has_keys else lambda *_: None
+
+    def _apply(self, descriptor: StateDescriptor[Any], function: Callable[[Any, Any], Any]) -> None:
+        """Call a function for each key of the current key group that has the state."""
+        # Keys differ from group to group, so each key group must process this element itself.
+        self.states.journal.keep_local()
+        state = self._runtime_context.state_of(descriptor)
+        current, thaw = self._current, self.key_type.thaw_key
+        for key in self._runtime_context.keys_of(descriptor.name):
+            current.key = key
+            given = function(thaw(key), state)
+            if given is not None:
+                msg = (
+                    "the function of apply_to_keyed_state gives nothing, got "
+                    f"{shown(given)} for key {shown(thaw(key))}; collect what is to be put out "
+                    "in a list, and yield it afterwards"
+                )
+                raise OutputError(msg)
+        current.key = NO_KEY
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -201,3 +304,119 @@ class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
             )
             raise DeclarationError(msg)
         self._apply(state_descriptor, function)
+
+
+@attrs.define
+class Processed:
+    """An element of the broadcast input that was processed in one key group.
+
+    Args:
+        value: The element.
+        timestamp: The event time in ms, or None.
+        changes: The writes, in order: each is a call that writes into the current key group.
+        is_local: Whether the element looked at the state of the key group's keys.
+    """
+
+    value: Any
+    timestamp: int | None
+    changes: list[Callable[[], None]] = attrs.field(factory=list)
+    is_local: bool = False
+
+
+class Journal:
+    """The elements of one task's broadcast input, in order."""
+
+    def __init__(self) -> None:
+        self._elements: list[Processed] = []
+        self._taken: dict[int, int] = {}
+        self._written: Processed | None = None
+
+    def next_of(self, index: int) -> Processed | None:
+        """Return the next element of a key group, or None if no group of the task has had it.
+
+        Args:
+            index: The number of the key group.
+        """
+        at = self._taken.get(index, 0)
+        self._taken[index] = at + 1
+        return self._elements[at] if at < len(self._elements) else None
+
+    def begin(self, value: Any, timestamp: int | None) -> Processed:
+        """Begin an element that is new to the task: its writes are recorded until `end`."""
+        self._written = Processed(value, timestamp)
+        self._elements.append(self._written)
+        return self._written
+
+    def end(self) -> None:
+        """End the element: writes from now on repeat recorded ones."""
+        self._written = None
+
+    def write(self, change: Callable[[], None]) -> None:
+        """Record a write of the current element."""
+        if self._written is not None:
+            self._written.changes.append(change)
+
+    def keep_local(self) -> None:
+        """Mark the current element as one that each key group must process itself."""
+        if self._written is not None:
+            self._written.is_local = True
+
+    def forget(self) -> None:
+        """Forget the elements of the task that is over."""
+        self._elements.clear()
+        self._taken.clear()
+        self._written = None
+
+
+@attrs.frozen
+class JournaledTable:
+    """A table whose writes go to the journal, too; it has what a map uses of `Table`.
+
+    Entries are immutable, so a repeated write stores what the first one stored.
+
+    Args:
+        table: Writes into whichever key group is current, also when a write is repeated.
+        journal: Records the writes.
+    """
+
+    _table: Table
+    _journal: Journal
+
+    @property
+    def spec(self) -> TableSpec:
+        """The spec of the table."""
+        return self._table.spec
+
+    def get(self, user_key: Hashable) -> Entry:
+        """Return the entry, or `MISSING`."""
+        return self._table.get(user_key)
+
+    def items(self) -> Iterable[tuple[Any, Entry]]:
+        """Return the user keys with their entries."""
+        return self._table.items()
+
+    def is_empty(self) -> bool:
+        """Return whether there is no entry."""
+        return self._table.is_empty()
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        """Store an entry, in place of an earlier one."""
+        self._change(lambda: self._table.put(user_key, entry))
+
+    def delete(self, user_key: Hashable) -> None:
+        """Remove an entry; do nothing where there is none."""
+        self._change(lambda: self._table.delete(user_key))
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        self._change(self._table.clear)
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        """Store many entries at once."""
+        # The items may be an iterator, which could not be read again when the write is repeated.
+        entries = list(items)
+        self._change(lambda: self._table.multi_put(entries))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        change()
+        self._journal.write(change)

@@ -1,25 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call."""
+"""Contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
+
+The context of a function whose states may belong to a key and a namespace.
+
+Contexts of a function whose elements have no keys: in `open`, and with each element.
+
+The protocol of what joins an operator without being known to it, such as stores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import attrs
 
-from pyflinklike.api.context import RuntimeContext, StoreDeclaration, TimerService
-from pyflinklike.api.metrics import MetricGroup
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.errors import DeclarationError, DeclarationTypeError, StateAccessError
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.runtime.extension import Extension
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from pyflinklike.state.assembly import Assembled, assemble
-from pyflinklike.state.current_key import NO_KEY, CurrentKey
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.api.contexts import (
+    NamespacedRuntimeContext,
+    NamespacedTimerService,
+    RuntimeContext,
+    StoreDeclaration,
+    TimerService,
+)
+from pyflinklike.engine.api.metric_group import MetricGroup
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from pyflinklike.engine.state.current_key import NO_KEY, CurrentKey
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -27,10 +43,28 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.table import Tables, TableSpec
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.state.state_assembly import Assembled, assemble, merge_namespaces
+from pyflinklike.engine.state.table import Setting, Tables, TableSpec
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    StateAccessError,
+)
 
-__all__ = ["CallContext", "OperatorRuntimeContext", "TaskInfo"]
+__all__ = [
+    "NO_TIMERS",
+    "CallContext",
+    "Extension",
+    "NamespacedOperatorContext",
+    "OperatorRuntimeContext",
+    "TaskInfo",
+    "UnkeyedCallContext",
+    "UnkeyedOperatorContext",
+]
+
 
 ACC = TypeVar("ACC")
 IN = TypeVar("IN")
@@ -264,3 +298,164 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
             msg = "a time domain belongs to a timer, got a call outside on_timer"
             raise StateAccessError(msg)
         return self.domain
+
+
+class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext):
+    """An `OperatorRuntimeContext` that also has states of namespaces.
+
+    Args:
+        namespace_type: The type of the namespaces.
+        timers: The timer service of the current key and namespace.
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        backend: Tables,
+        clock: Clock,
+        assembled: dict[str, Assembled[Any]],
+        on_table: Callable[[TableSpec], None],
+        stores: Extension,
+        *,
+        namespace_type: TypeInformation,
+        timers: NamespacedTimerService,
+    ) -> None:
+        super().__init__(task, backend, clock, assembled, on_table, stores)
+        self.current = backend.current
+        self.timers = timers
+        self._namespace_type = namespace_type
+        self._reserved: dict[str, StateDescriptor[Any]] = {}
+
+    def get_partitioned_state(
+        self,
+        name: str,
+        state_descriptor: StateDescriptor[S],
+        kind: str | None = None,
+        settings: Sequence[Setting] = (),
+    ) -> S:
+        """Return a state of the current key and the current namespace."""
+        made = self.assembled.get(name)
+        if made is not None:
+            return made.checked(state_descriptor)
+        own = state_descriptor.spec()
+        spec = attrs.evolve(
+            own,
+            name=name,
+            kind=kind or state_descriptor.kind,
+            namespace_type=self._namespace_type,
+            settings=(*own.settings, *settings),
+        )
+        return self._made(state_descriptor, spec)
+
+    def reserve(self, state_descriptor: StateDescriptor[Any]) -> None:
+        """Reserve a state's name for the program, so that the user's function cannot declare it."""
+        self._reserved[state_descriptor.name] = state_descriptor
+
+    def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor[Any]]) -> S:
+        if isinstance(descriptor, StateDescriptor):
+            owner = self._reserved.get(descriptor.name)
+            if owner is not None and owner is not descriptor:
+                msg = f"{descriptor.name!r} is the name of a state of the windows' own, got a state"
+                raise DeclarationValueError(f"{msg} of that name; choose another name")
+        return super()._get(descriptor, wanted)
+
+    def merge_namespaces(self, name: str, target: Hashable, sources: Iterable[Hashable]) -> None:
+        """Move the entries of the current key from some namespaces of a state into another one."""
+        merge_namespaces(self.assembled[name], self.current, target, sources)
+
+
+NO_TIMERS: Mapping[TimeDomain, PyflinklikeError] = {
+    domain: StateAccessError(
+        "Register timers is only supported on a keyed stream, got one without keys; call key_by "
+        "before process, and subclass KeyedProcessFunction"
+    )
+    for domain in TimeDomain
+}
+"""The error that a registration of a timer raises."""
+
+
+class UnkeyedCallContext(ProcessFunction.Context):
+    """The `ctx` of a `ProcessFunction` or `CoProcessFunction`; one object serves all calls.
+
+    Args:
+        clock: The operator's clock, set by its host.
+        timers: Shows the clock, and refuses every registration.
+    """
+
+    domain: TimeDomain | None = None
+    """None: no timer ever fires."""
+    fired_at: int | None = None
+
+    def __init__(self, clock: Clock, timers: TimerService) -> None:
+        self._clock = clock
+        self._timers = timers
+
+    def timestamp(self) -> int | None:
+        """Return the event time of the element in ms, or None."""
+        return self._clock.timestamp
+
+    def timer_service(self) -> TimerService:
+        """Return the service that shows the clock."""
+        return self._timers
+
+
+class UnkeyedOperatorContext(OperatorRuntimeContext):
+    """An `OperatorRuntimeContext` without states and stores, all of which belong to keys."""
+
+    def get_store(self, store_descriptor: Any) -> NoReturn:
+        """Refuse every store.
+
+        Raises:
+            DeclarationError: Always: the function's elements have no keys.
+        """
+        raise _no_keys("store", store_descriptor)
+
+    def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:  # noqa: ARG002
+        raise _no_keys("state", descriptor)
+
+
+def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
+    return DeclarationError(
+        f"a {noun} belongs to keys, got {shown(descriptor)} in a function whose elements have none; "
+        "call key_by before, and give a function for keyed streams"
+    )
+
+
+class Extension(Protocol):
+    """Adds its own tables to an operator, and follows the operator's calls and batches.
+
+    `StoreRegistry` is one.  `keyed_process_operator` brings extension and operator together.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether a table of this name belongs to the extension."""
+
+    def open(self, descriptor: Any) -> Any:
+        """Return the declared object: the same one for the same declaration.
+
+        Raises:
+            DeclarationError: The descriptor is not one of this extension, or its name is taken.
+            IncompatibleStateError: The state restored under the name does not fit.
+        """
+
+    def get(self, name: str) -> Any:
+        """Return the object that was opened under a name.
+
+        Raises:
+            PyflinklikeError: Nothing was opened under it.
+        """
+
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """Describe each opened object by name, as plain data for the operator record."""
+
+    def begin_call(self) -> None:
+        """Begin a record or timer; the operator calls this only after something was opened."""
+
+    def flush(self) -> None:
+        """End the micro-batch of the current key group, which may add outputs."""
+
+    def drop_expired(self) -> None:
+        """Delete expired entries of the current key group."""
+
+    def close(self) -> None:
+        """Close all opened objects, which cannot be used after that."""

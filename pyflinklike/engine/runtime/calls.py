@@ -6,6 +6,15 @@ method, the key and the element or timer; our own errors keep their class and ge
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
 which method takes a record (`_element_call`) and how messages name it (`_named`).
+
+Calls of a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
+
+Such functions have state per key, but neither timers nor the time of an element.
+
+Calls of a function of two inputs.
+
+The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
+share the states and timers of a key.
 """
 
 from __future__ import annotations
@@ -16,22 +25,27 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.context import RuntimeContext
-from pyflinklike.api.namespaces import NamespacedFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.results import check_results
-from pyflinklike.clock import Clock
+from pyflinklike.engine.api.contexts import RuntimeContext
+from pyflinklike.engine.api.element_functions import FilterFunction, MapFunction
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    NamespacedFunction,
+    check_results,
+)
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.runtime.call_contexts import CallContext
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
+from pyflinklike.engine.runtime.timer_queue import TimerQueue
+from pyflinklike.engine.runtime.user_errors import hint, where_raised
+from pyflinklike.engine.shown import shown, shown_error, shown_state
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
+from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
-from pyflinklike.runtime.contexts import CallContext
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.outputs import CHANGEABLE, Outputs
-from pyflinklike.runtime.raised import hint, where_raised
-from pyflinklike.runtime.timer_queue import TimerQueue
-from pyflinklike.shown import shown, shown_error, shown_state
-from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
-from pyflinklike.types import TypeInformation
 
-__all__ = ["FunctionCalls"]
+__all__ = ["FunctionCalls", "MapCalls", "TwoInputCalls"]
 
 
 @attrs.frozen
@@ -250,3 +264,113 @@ def _cause(error: Exception, hidden: str) -> str:
     state = getattr(error, "state_name", None)
     where = "" if state is None or state == hidden else f"in the function of {shown_state(state)}: "
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"
+
+
+Results = Iterable[Any] | None
+
+
+@attrs.frozen
+class MapCalls(FunctionCalls):
+    """Calls a function that gets elements without a context."""
+
+    def name(self) -> str:
+        """Return the name of the function for messages; a wrapped callable shows its own name."""
+        given = getattr(self.function, "func", self.function)
+        return getattr(given, "__qualname__", type(given).__qualname__)
+
+    def _element_call(self) -> Callable[[Any, Any], Results]:
+        function = self.function
+        if isinstance(function, MapFunction):
+            return _mapped(function.map)
+        if isinstance(function, FilterFunction):
+            return _filtered(function.filter)
+        return _flat_mapped(function.flat_map)
+
+    def _timer_call(self) -> Callable[[int, Any], Results]:
+        # These functions register no timers, so ignore restored ones.
+        return _nothing
+
+    def _named(self, value: Any) -> tuple[str, Any]:
+        if isinstance(self.function, MapFunction):
+            return "map", value
+        return ("filter" if isinstance(self.function, FilterFunction) else "flat_map"), value
+
+
+def _mapped(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+    return lambda value, _: (call(value),)
+
+
+def _filtered(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+    return lambda value, _: (value,) if call(value) else None
+
+
+def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
+    def checked(value: Any, _: Any) -> Results:
+        results = call(value)
+        if results is not None and results.__class__ is not GeneratorType:
+            check_results(results, "flat_map functions")
+        return results
+
+    return checked
+
+
+def _nothing(_: int, __: Any) -> None:
+    return None
+
+
+@attrs.frozen
+class TwoInputCalls(FunctionCalls):
+    """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`."""
+
+    def _element_call(self) -> Callable[[Any, Any], Results]:
+        first, second = (getattr(self.function, self._method(number)) for number in (1, 2))
+        if isinstance(self.function, CoMapFunction):
+            return _mapped_of_two(first, second)
+        if isinstance(self.function, CoFlatMapFunction):
+            return _flat_mapped_of_two(first, second)
+
+        def process(record: tuple[int, Any], context: Any) -> Results:
+            number, element = record
+            results: Results = (first if number == 1 else second)(element, context)
+            return results
+
+        return process
+
+    def _timer_call(self) -> Callable[[int, Any], Results]:
+        # Co-map and co-flat-map functions register no timers, so ignore restored ones.
+        call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _nothing)
+        return call
+
+    def _named(self, value: tuple[int, Any]) -> tuple[str, Any]:
+        # There is no value if the first record could not even be read.
+        number, element = value or (1, None)
+        return self._method(number), element
+
+    def _method(self, number: int) -> str:
+        if isinstance(self.function, CoMapFunction):
+            return f"map{number}"
+        if isinstance(self.function, CoFlatMapFunction):
+            return f"flat_map{number}"
+        return f"process_element{number}"
+
+
+def _mapped_of_two(
+    first: Callable[[Any], Any], second: Callable[[Any], Any]
+) -> Callable[[Any, Any], Results]:
+    def process(record: tuple[int, Any], _: Any) -> Results:
+        number, element = record
+        result = (first if number == 1 else second)(element)
+        return None if result is None else (result,)
+
+    return process
+
+
+def _flat_mapped_of_two(
+    first: Callable[[Any], Results], second: Callable[[Any], Results]
+) -> Callable[[Any, Any], Results]:
+    def process(record: tuple[int, Any], _: Any) -> Results:
+        number, element = record
+        # As in PyFlink a false result, such as an empty list, is no output.
+        return (first if number == 1 else second)(element) or None
+
+    return process

@@ -1,29 +1,301 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts of a `KeyedBatchFunction`: its states in `open`, and `ctx` with every batch."""
+"""The assembly of the operator of a `KeyedBatchFunction`: columns instead of tables, no stores.
+
+Everything else is the code that other keyed functions run on: loading, commits, compaction,
+cleanup, the nonce.
+
+Calls of a `KeyedBatchFunction`: each gets a batch of records, or of timers, with the rows of keys.
+
+Contexts of a `KeyedBatchFunction`: its states in `open`, and `ctx` with every batch.
+
+The counters of an operator whose keys are rows of a key index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from pyflinklike.api.column_timers import ColumnTimerService
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.clock import Clock, TimeDomain
-from pyflinklike.columns.map_state import ColumnMapState
-from pyflinklike.columns.state import ColumnState
-from pyflinklike.columns.table import BatchRows
-from pyflinklike.columns.ttl import TtlColumns
-from pyflinklike.columns.user_keys import user_key_column
-from pyflinklike.columns.values import value_column
-from pyflinklike.errors import DeclarationTypeError, StateAccessError
-from pyflinklike.runtime.contexts import OperatorRuntimeContext
-from pyflinklike.shown import shown
-from pyflinklike.state.assembly import Assembled
-from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
-from pyflinklike.state.table import Shape, TableSpec
+import attrs
+import numpy as np
 
-__all__ = ["BatchContext", "ColumnarRuntimeContext"]
+from pyflinklike.engine.api.contexts import ColumnTimerService
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import KeyedBatchFunction
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.columnar.column_state import ColumnMapState, ColumnState, user_key_column
+from pyflinklike.engine.columnar.column_tables import BatchRows, TtlColumns
+from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
+from pyflinklike.engine.columnar.value_columns import value_column
+from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.runtime.call_contexts import OperatorRuntimeContext, TaskInfo
+from pyflinklike.engine.runtime.calls import FunctionCalls
+from pyflinklike.engine.runtime.columnar_records import BatchKeys, ColumnOutputs, KeyColumns
+from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
+from pyflinklike.engine.runtime.keyed_operator import (
+    CurrentGroup,
+    KeyedProcessOperator,
+    StateCleanup,
+)
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
+from pyflinklike.engine.state.state_assembly import Assembled
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.pickled_type import check_pickled
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    StateAccessError,
+    UnknownStoreError,
+    UserFunctionError,
+)
+
+__all__ = [
+    "BatchCalls",
+    "BatchContext",
+    "ColumnMetrics",
+    "ColumnarRuntimeContext",
+    "has_on_timers",
+    "keyed_batch_operator",
+]
+
+
+def keyed_batch_operator(
+    function: Any,
+    state_backend: StateBackend,
+    key_type: TypeInformation,
+    task: TaskInfo,
+    owner: str,
+    *,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+    allow_pickle: bool = True,
+) -> KeyedProcessOperator:
+    """Make an operator whose function has its state in columns; it is not open yet.
+
+    Args:
+        function: A `KeyedBatchFunction`.
+        state_backend: Makes the backend, which must have columns.
+        key_type: The type of the keys; the key index has its Arrow type.
+        task: The task that this instance serves; its name is the operator's.
+        owner: A name of this operator in this query; operators do not share working state.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationValueError: The backend has no columns, or keys would have to be unpickled.
+    """
+    if not allow_pickle:
+        check_pickled(f"operator {task.name!r}, keys", key_type)
+    clock, current, metrics, outputs = Clock(), CurrentKey(), ColumnMetrics(), ColumnOutputs()
+    backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
+    batch = BatchRows()
+    event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
+    refused = _refused(function, refused_timers or {})
+    timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
+    assembled: dict[str, Assembled[Any]] = {}
+    cleanup = StateCleanup(assembled, clock)
+    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    stores = _NoStores()
+    runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
+    runtime.batch = batch
+    context: Any = BatchContext(clock, outputs.emit_side_columns, timers)
+    before = runtime.before_every_call
+    parts = (key_type, current, clock, context, before, metrics, outputs, backend, batch)
+    key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
+    calls = BatchCalls(function, *parts, key_columns)
+    return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+
+
+def _refused(
+    function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
+) -> Mapping[TimeDomain, PyflinklikeError]:
+    """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""
+    if has_on_timers(function):
+        return refused
+    name = type(function).__qualname__
+    msg = f"timers fire in on_timers, got {name} without it; add on_timers(self, batch, ctx)"
+    return {domain: DeclarationError(msg) for domain in TimeDomain}
+
+
+class _NoStores:
+    """The `Extension` of an operator without stores: `open` and `get` raise, the others do nothing."""
+
+    def __contains__(self, name: object) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def open(self, descriptor: Any) -> Any:
+        """Raise always: `get_store` of the context refuses before it asks an extension."""
+        raise NotImplementedError(descriptor)
+
+    def get(self, name: str) -> Any:
+        """Refuse every name.
+
+        Raises:
+            UnknownStoreError: Always.
+        """
+        msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
+        raise UnknownStoreError(msg)
+
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """Return no declarations."""
+        return {}
+
+    def begin_call(self) -> None:
+        """Do nothing."""
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def drop_expired(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@attrs.frozen
+class BatchCalls(FunctionCalls):
+    """Calls a function of batches.
+
+    Args:
+        backend: Holds the columns of the current key group.
+        batch: Shared with states and timers, which read from it the rows of the batch's keys.
+        key_columns: Makes the key columns that a batch of timers shows.
+    """
+
+    _backend: Any
+    _batch: BatchRows
+    _key_columns: KeyColumns
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the function, which declares its states.
+
+        Raises:
+            DeclarationError: The function has a method for single elements, never to be called.
+            UserFunctionError: The function raised.
+        """
+        for method, instead in (("on_timer", "on_timers"), ("process_element", "process_batch")):
+            if hasattr(self.function, method):
+                msg = (
+                    f"a KeyedBatchFunction has {instead}, got {self.name()} with a method "
+                    f"{method}, which is never called; rename it, or use a KeyedProcessFunction"
+                )
+                raise DeclarationError(msg)
+        super().open(runtime_context)
+
+    def process(self, keys: Any, values: Any, timestamps: Any) -> None:
+        """Process the records of a batch of the current group.
+
+        Args:
+            keys: `BatchKeys`.
+            values: A `KeyedBatch`.
+            timestamps: The event times of the records in ms, or None.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        assert isinstance(keys, BatchKeys)
+        rows = self._backend.columns.rows_of(keys.column)
+        self._call(self.function.process_batch, rows, values, timestamps)
+
+    def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
+        """Call a method for a batch, and gather its outputs."""
+        outputs, batch, metrics = self.outputs, self._batch, self._metrics
+        assert isinstance(outputs, ColumnOutputs)
+        assert isinstance(metrics, ColumnMetrics)
+        metrics.touch_rows(self._backend.columns, rows)
+        batch.rows, batch.records = rows, len(values)
+        batch.codes, batch.timestamps = values.groups.codes, timestamps
+        batch.latest = values.groups.latest(timestamps)
+        try:
+            for each in self._before:
+                each()
+            outputs.emit_columns(method(values, self._context), method.__name__)
+        except PyflinklikeError as error:
+            _note(error, f"{self._told(method, values)}{where_raised(error)}")
+            raise
+        except Exception as error:
+            told = self._told(method, values)
+            msg = f"{told}: {shown_error(error)}{where_raised(error)}"
+            raise UserFunctionError(msg) from error
+        finally:
+            batch.end()
+
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Return a function that raises: no host hands over single records."""
+
+        def refuse(*record: Any) -> None:
+            raise NotImplementedError(record)
+
+        return refuse
+
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the due timers of a queue, and return their number.
+
+        Args:
+            queue: A `ColumnTimerQueue` of the current group.
+            now: The time of its domain in ms.
+
+        Raises:
+            IncompatibleStateError: There are timers, but the function has no `on_timers`.
+            UserFunctionError: The function raised.
+        """
+        if queue.count() and not has_on_timers(self.function):
+            msg = (
+                f"{self.name()}: a KeyedBatchFunction without on_timers has no timers, got "
+                f"{queue.count()} in the state that it continues from; give it on_timers, or go on "
+                "with the function that registered them until they have fired"
+            )
+            raise IncompatibleStateError(msg)
+        context: Any = self._context
+        context.domain = queue.domain
+        fired = 0
+        due = queue.due(now)
+        try:
+            for rows, times in due:
+                fired += len(rows)
+                self._fire(rows, times)
+        finally:
+            due.close()  # if a call raised: timers not yet given stay due
+            context.domain = None
+        self._metrics.timers_fired += fired
+        return fired
+
+    def _fire(self, rows: Any, times: Any) -> None:
+        """Call the function for timers, at most one for each key."""
+        each = np.arange(len(rows))
+        keys = self._key_columns.of(self._backend.columns.index.keys(rows))
+        values = KeyedBatch(keys, Groups(each, each), times)
+        # Timers give no time to TTL: a processing time must not stamp event-time TTL.
+        self._call(self.function.on_timers, rows, values, None)
+
+    def _told(self, method: Callable[..., Any], batch: Any) -> str:
+        what = "timers" if self._context.domain is not None else "records"
+        return (
+            f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
+            f"{len(batch.groups)} keys, columns {batch.column_names}"
+        )
+
+
+def has_on_timers(function: Any) -> bool:
+    """Return whether a function of batches has a method for timers."""
+    return type(function).on_timers is not KeyedBatchFunction.on_timers
+
+
+def _note(error: PyflinklikeError, text: str) -> None:
+    if hasattr(error, "add_note"):  # Python 3.10 has no notes
+        error.add_note(text)
 
 
 class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenContext):
@@ -164,3 +436,41 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
             OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         self._emit(tag, columns)
+
+
+_MOST = 64
+"""The number of arrays of rows that are kept before they are merged into one."""
+
+
+@attrs.define
+class ColumnMetrics(OperatorMetrics):
+    """Counts a key once for each key group, however many calls touch it."""
+
+    _group: Any = attrs.field(default=None, init=False)
+    _touched: list[Any] = attrs.field(factory=list, init=False)
+
+    def touch_rows(self, group: Any, rows: Any) -> None:
+        """Count keys, unless an earlier call of the same group did.
+
+        Args:
+            group: The columns of their key group.
+            rows: The rows of the keys, none twice.
+        """
+        if group is not self._group:
+            self._end_group()
+            self._group = group
+        self._touched.append(rows)
+        if len(self._touched) == _MOST:
+            self._touched = [np.unique(np.concatenate(self._touched))]
+
+    def take(self) -> list[int]:
+        """Return the numbers, and set them to zero."""
+        self._end_group()
+        return super().take()
+
+    def _end_group(self) -> None:
+        touched, self._touched, self._group = self._touched, [], None
+        if len(touched) == 1:
+            self.keys += len(touched[0])
+        elif touched:
+            self.keys += len(np.unique(np.concatenate(touched)))

@@ -1,20 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of a `KeyedBatchFunction`: Arrow record batches, gathered until the host takes them."""
+"""Records of a key group as columns, and the reader that makes them of an Arrow record batch.
+
+Key columns for timers, which have no records to take them from.
+
+Outputs of a `KeyedBatchFunction`: Arrow record batches, gathered until the host takes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import attrs
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch, KeyReader
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.arrow_rows import milliseconds
 from pyflinklike.errors import OutputError
-from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.shown import shown, shown_message
 
-__all__ = ["ColumnOutputs"]
+__all__ = ["BatchKeys", "ColumnOutputs", "ColumnReader", "ColumnRecords", "KeyColumns"]
+
+
+class BatchKeys:
+    """The distinct keys of a batch, whose length is the number of records.
+
+    Args:
+        column: The distinct keys, as an Arrow column of the key type's Arrow type.
+    """
+
+    def __init__(self, records: int, column: Any) -> None:
+        self._records = records
+        self.column = column
+
+    def __len__(self) -> int:
+        return self._records
+
+
+class ColumnRecords(NamedTuple):
+    """The counterpart of `Records`, which functions of single elements get.
+
+    Args:
+        timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
+    """
+
+    keys: BatchKeys
+    values: KeyedBatch
+    timestamps: Any
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records; those at or below the watermark, in ms, are late."""
+        late, times = 0, self.timestamps
+        if watermark > MIN_WATERMARK and times is not None:
+            late = int(((times <= watermark) & (times > MIN_WATERMARK)).sum())
+        metrics.add_batch(len(self.keys), late)
+
+
+@attrs.frozen
+class ColumnReader:
+    """Reads the records of one operator as columns; `RecordReader` makes rows instead.
+
+    Args:
+        event_time: The name of the event-time column, or None.
+    """
+
+    keys: KeyReader
+    event_time: str | None
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the columns that make the key."""
+        return self.keys.columns
+
+    def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> ColumnRecords:
+        """Read the records of a batch, in the order to process them.
+
+        With an event time that is its order in ms, and the order of arrival where it is equal;
+        records without a time come first.
+
+        Args:
+            records: In the order of arrival.
+            in_order: Whether the records have their final order already.
+        """
+        times = None
+        if self.event_time is not None:
+            column = records.column(self.event_time)
+            is_ms = pa.types.is_integer(column.type)
+            column = column.cast(pa.int64()) if is_ms else milliseconds(column)
+            times = pc.fill_null(column, MIN_WATERMARK).to_numpy()
+            # A batch that is in order already needs no sort and no copy.
+            if not in_order and (times[1:] < times[:-1]).any():
+                order = np.argsort(times, kind="stable")
+                records, times = records.take(pa.array(order)), times[order]
+        distinct, codes, first = self.keys.read(records)
+        batch = KeyedBatch(records, Groups(codes, first), times)
+        return ColumnRecords(BatchKeys(len(batch), distinct), batch, times)
+
+
+@attrs.frozen
+class KeyColumns:
+    """Makes key columns of the keys in an index.
+
+    Args:
+        names: The names of the columns; empty for a host without columns: then one column `key`.
+    """
+
+    key_type: TypeInformation
+    names: Sequence[str]
+
+    def of(self, keys: Any) -> pa.RecordBatch:
+        """Return the key columns of keys, given as the Arrow column of the index."""
+        names = list(self.names) or ["key"]
+        return pa.RecordBatch.from_arrays(self._parts(keys, len(names)), names=names)
+
+    def _parts(self, keys: Any, count: int) -> list[Any]:
+        if pa.types.is_binary(keys.type):  # the index holds encoded keys
+            shown = [self.key_type.thaw_key(key) for key in self.key_type.from_arrow(keys)]
+            parts = [shown] if count == 1 else list(zip(*shown))
+            return [pa.array(part) for part in parts]
+        if pa.types.is_struct(keys.type) and count > 1:
+            parts = keys.flatten()
+            return [*parts]
+        return [keys]
 
 
 @attrs.define

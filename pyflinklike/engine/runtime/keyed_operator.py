@@ -14,35 +14,70 @@ group come these steps (`serve` takes them all):
     commit    log what changed
 
 The outputs are gathered until the host takes them.
+
+The key group that an operator works on: how it becomes current, and how its batch ends.
+
+`load` makes a key group current and brings it up to the head of its log.  `enter` makes one
+current with working state as it is.
+
+Cleanup of expired entries that nobody reads, over all states of an operator.
+
+The TTL of each state decides which entries are expired.  Reads and incremental cleanup delete some
+by themselves.  Three cases are left:
+
+* a compaction of the log deletes expired entries first, and is due by age alone where
+  `cleanup_in_rocksdb_compact_filter` names a period;
+* a key group may get no more records: a host that can call it without records learns when
+  everything that is stored now will have expired;
+* a full snapshot may leave out expired entries that the working state still has.
+
+The declarations of a function as plain data, which JSON can hold.
+
+The protocol between an operator and the caller of the user's function.
+
+The operator knows nothing else of a function.  The caller alone knows which methods the function
+has, and what the value of a record is to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
-from pyflinklike.api.metrics import Increment, MetricIncrements
-from pyflinklike.clock import MAX_WATERMARK, Clock
-from pyflinklike.errors import PyflinklikeError, StateValueError
-from pyflinklike.log.storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.broadcast import BroadcastCalls
-from pyflinklike.runtime.broadcast_states import BroadcastStates
-from pyflinklike.runtime.caller import Caller
-from pyflinklike.runtime.cleanup import StateCleanup
-from pyflinklike.runtime.contexts import OperatorRuntimeContext, TaskInfo
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.current_group import CurrentGroup
-from pyflinklike.runtime.declared_states import declared_states
-from pyflinklike.runtime.extension import Extension
-from pyflinklike.runtime.outputs import TimedOutputs
-from pyflinklike.runtime.timer_queue import Timers
-from pyflinklike.runtime.timers import TimerQueues
-from pyflinklike.state.current_key import NO_KEY
+from pyflinklike.engine.api.contexts import RuntimeContext
+from pyflinklike.engine.api.metric_group import Increment, MetricIncrements
+from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
+from pyflinklike.engine.log.checkpoint_logs import sections_of
+from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
+from pyflinklike.engine.log.segment_chain import joined
+from pyflinklike.engine.log.segments import Segment
+from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
+from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
+from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
+from pyflinklike.engine.runtime.timer_queue import TimerQueues, Timers
+from pyflinklike.engine.state.current_key import NO_KEY
+from pyflinklike.engine.state.state_assembly import Assembled
+from pyflinklike.engine.state.table import TableChanges, TableSpec
+from pyflinklike.engine.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
+from pyflinklike.engine.state.ttl_rules import TtlRules
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.pickled_type import check_pickled
+from pyflinklike.errors import DeclarationError, LocalStateError, PyflinklikeError, StateValueError
 
-__all__ = ["KeyedProcessOperator"]
+__all__ = [
+    "Caller",
+    "CurrentGroup",
+    "KeyedProcessOperator",
+    "StateCleanup",
+    "declared_state",
+    "declared_states",
+    "declared_ttl",
+]
 
 
 class KeyedProcessOperator:
@@ -329,3 +364,413 @@ class KeyedProcessOperator:
             )
             raise StateValueError(msg)
         return self.key_type.freeze_key(key)
+
+
+class CurrentGroup:
+    """Points the tables and timers of an operator at one key group at a time.
+
+    Args:
+        backend: Holds the entries of tables.
+        log: Reads and writes the durable form.
+        assembled: The states by name; the mapping may grow.
+        queues: The timer queue of each domain.
+        allow_pickle: Whether a table of pickles may be declared.
+    """
+
+    def __init__(
+        self,
+        backend: KeyedStateBackend,
+        log: KeyGroupLog,
+        assembled: Mapping[str, Assembled],
+        queues: Iterable[Timers],
+        *,
+        allow_pickle: bool = True,
+    ) -> None:
+        self.backend = backend
+        # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
+        self._local = backend if isinstance(backend, LocalStateBackend) else None
+        self._log = log
+        self._assembled = assembled
+        self._queues = tuple(queues)
+        self._allow_pickle = allow_pickle
+        self._state: WorkingState | None = None
+        self.specs = [queue.table.spec for queue in self._queues]
+        """The specs of all tables, those of timers first."""
+
+    @property
+    def state(self) -> WorkingState:
+        """The working state of the current key group, which must exist."""
+        assert self._state is not None
+        return self._state
+
+    def where(self, index: int) -> str:
+        """Name a key group for messages."""
+        return self._log.where(index)
+
+    def position(self) -> dict[int, int]:
+        """Return the first segment that the working state lacks, by key group; empty without a group."""
+        state = self._state
+        return {} if state is None else {state.index: state.next_sequence}
+
+    # The tables
+
+    def declare(self, spec: TableSpec) -> None:
+        """Fill a new table with its restored entries, now and whenever a key group is entered.
+
+        Args:
+            spec: The spec of a table that the backend has made.
+
+        Raises:
+            DeclarationError: A broadcast state has the table's name.
+            DeclarationValueError: The table holds pickles, which are refused.
+            IncompatibleStateError: The restored entries were written under another declaration.
+        """
+        if any(each.is_replicated and each.name == spec.name for each in self.specs):
+            msg = f"{spec.name!r} is already declared as broadcast state, got another state"
+            raise DeclarationError(f"{msg} of that name; rename one")
+        if not self._allow_pickle:
+            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
+        self.specs.append(spec)
+        if self._state is not None:
+            self._fill(self._state, spec)
+
+    def _fill(self, state: WorkingState, spec: TableSpec) -> None:
+        for changes in self._log.restorer.restored(state, spec, self._stamp_of(spec)):
+            self.backend.apply(changes)
+
+    def _stamp_of(self, spec: TableSpec) -> int:
+        """Return the stamp in ms for entries that were written before TTL was switched on."""
+        assembled = self._assembled.get(spec.name)
+        return 0 if assembled is None or assembled.ttl is None else assembled.ttl.stamp()
+
+    # To make a key group current
+
+    def load(
+        self, storage: LogStorage, head: Head | None, state: WorkingState | int
+    ) -> WorkingState:
+        """Make a key group current, brought up to its head.
+
+        Args:
+            storage: The host's storage of that group.
+            head: The head that the storage has; None without one.
+            state: Working state that the caller has kept of the group, or the index of the
+                group to use what the backend has kept.
+
+        Returns:
+            The working state in use now, which may be another one than `state`.
+
+        Raises:
+            CorruptStateError: The log is damaged.
+            IncompatibleStateError: The log is another operator's, or a table was written under
+                another declaration.
+        """
+        index = state if isinstance(state, int) else state.index
+        try:
+            if isinstance(state, int):
+                # Out of the warm cache while it is worked on: if its batch fails, it is gone.
+                state = self.backend.take_warm(index) or WorkingState(index)
+            state = self._log.load(storage, head, state)
+            self.enter(state)
+        except LocalStateError:
+            if head is None:
+                raise
+            # Local files are damaged; the log holds the same state.
+            state = self._log.rebuilt(storage, head, index)
+            self.enter(state)
+        self._rebuild_from(storage, head, index)
+        return state
+
+    def enter(self, state: WorkingState) -> None:
+        """Make a key group current, with its working state as it is."""
+        # The log of the former group cannot rebuild this one.
+        self._rebuild_no_more()
+        self._state = state
+        self.backend.enter(state.index, state.tables)
+        for spec in self.specs:
+            self._fill(state, spec)
+        for queue in self._queues:
+            queue.enter(state.timers)
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None:
+                assembled.ttl.entered()
+
+    def add(self, snapshot: Segment, where: str) -> None:
+        """Add the entries of a savepoint to the current key group.
+
+        Args:
+            snapshot: Entries of a savepoint, none of which the group has already.
+            where: Names the savepoint in messages.
+
+        Raises:
+            CorruptStateError: The savepoint is damaged.
+            IncompatibleStateError: A state was written under another declaration.
+        """
+        state, specs = self.state, {each.name: each for each in self.specs}
+        for section in sections_of([snapshot], where):
+            spec = specs.get(section.declaration.name)
+            stamp = 0 if spec is None else self._stamp_of(spec)
+            changes = self._log.restorer.added(state, section, spec, stamp)
+            if changes is not None:
+                self.backend.apply(changes)
+        state.timers.clear()  # agendas are derived from the timers' table, which may have changed
+        self.enter(state)
+
+    def leave(self) -> None:
+        """Leave the current key group, so that no table holds on to it."""
+        self.enter(WorkingState(0))
+        self._state = None
+
+    def _rebuild_from(self, storage: LogStorage, head: Head | None, index: int) -> None:
+        """Let the backend rebuild the current key group while it is worked on."""
+        if head is None or self._local is None:
+            return
+
+        def logged() -> Iterator[TableChanges]:
+            former = self._log.rebuilt(storage, head, index)
+            for spec in self.specs:
+                yield from self._log.restorer.restored(former, spec, self._stamp_of(spec))
+
+        self._local.rebuild_from(logged)
+
+    def _rebuild_no_more(self) -> None:
+        if self._local is not None:
+            self._local.rebuild_from(None)
+
+    # What happens to the current key group
+
+    def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
+        """Log the changes as `KeyGroupLog.commit` does, and return the new head, if any."""
+        head = self._log.commit(storage, head, self.state, times)
+        self._rebuild_no_more()  # the log has changed: it must not be read by the former head
+        return head
+
+    def rewrite(self) -> None:
+        """Make the next commit write the whole key group, in place of its former log."""
+        self.state.rewrite = True
+
+    def keep_warm(self) -> None:
+        """Let the backend keep the working state, once nothing of the batch can fail here."""
+        # Damaged local state is not kept, and the batch need not fail: the log has the same entries.
+        with contextlib.suppress(LocalStateError):
+            self.backend.keep_warm(self.state)
+
+    def settle(self) -> None:
+        """End a batch for a host without a log, and go on with what the backend has kept.
+
+        Raises:
+            HostError: The backend could not keep it.
+        """
+        state = self.state
+        changed = any(map(len, self.backend.drain()))
+        self.backend.keep_warm(state)
+        if changed and self._local is not None:
+            self._local.release()  # as the end of a task does
+        self.enter(self.backend.take_warm(state.index) or state)
+
+    def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
+        """Return the key group as one segment, without a change of the working state.
+
+        Args:
+            contents: The entries of the declared tables.
+        """
+        copy = WorkingState(self.state.index, pending=self.state.pending)
+        segments = self._log.snapshot(copy, [each for each in contents if len(each)])
+        return joined(segments).to_bytes()
+
+
+class StateCleanup:
+    """Background cleanup of the states of one operator, in its current key group.
+
+    Args:
+        assembled: The states by name; the mapping may grow.
+    """
+
+    def __init__(self, assembled: Mapping[str, Assembled], clock: Clock) -> None:
+        self._assembled = assembled
+        self._clock = clock
+        self._extensions: list[Extension] = []
+
+    def join(self, extension: Extension) -> None:
+        """Let an extension delete its expired entries, by its own rules, whenever states do."""
+        self._extensions.append(extension)
+
+    def now(self) -> int:
+        """Return the processing time in ms."""
+        return self._clock.processing_time
+
+    def _in_background(self) -> Iterator[TtlRules]:
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None and assembled.ttl.in_background:
+                yield assembled.ttl
+
+    def drop_expired(self) -> None:
+        """Delete expired entries of all states with background cleanup, and of extensions."""
+        for ttl in self._in_background():
+            ttl.drop_expired()
+        for extension in self._extensions:
+            extension.drop_expired()
+
+    def sweep(self, domain: TimeDomain, due: int | None) -> int | None:
+        """Delete expired entries if it is time to, and return the time of the next sweep.
+
+        Args:
+            domain: The domain by whose time the host can call the key group without records.
+            due: The time that the last call returned for the key group, in ms.
+
+        Returns:
+            A time in ms, or None if nothing can expire in this domain.
+        """
+        swept = [ttl for ttl in self._in_background() if ttl.time_domain is domain]
+        if due is not None and due <= self._time_in(domain):
+            for ttl in swept:
+                ttl.drop_expired()
+            due = None
+        again = [ttl.sweep_again_at() for ttl in swept if ttl.count()]
+        if not again:
+            return None
+        # A time that was set is kept.  So a sweep looks at a key group in use once in the length of a
+        # TTL, and an idle one is clean a TTL after its last entry has expired.
+        return min(again) if due is None else due
+
+    def _time_in(self, domain: TimeDomain) -> int:
+        clock = self._clock
+        return clock.watermark if domain is TimeDomain.EVENT_TIME else clock.processing_time
+
+    def is_compaction_due(self, compacted_at: int) -> bool:
+        """Return whether a log may hold expired entries for longer than a state's TTL allows.
+
+        Args:
+            compacted_at: The processing time of the log's last snapshot, in ms.
+        """
+        age = self.now() - compacted_at
+        return any(0 < ttl.compaction_period <= age for ttl in self._in_background())
+
+    def without_expired(self, contents: TableChanges) -> TableChanges:
+        """Return the entries that belong into a full snapshot, by `cleanup_full_snapshot`."""
+        assembled = self._assembled.get(contents.spec.name)
+        ttl = assembled.ttl if assembled is not None else None
+        if ttl is None or not ttl.in_full_snapshot:
+            return contents
+        kept: TableChanges = ttl.without_expired(contents)
+        return kept
+
+    def take_expired(self) -> int:
+        """Count the entries that expired and were deleted since the last call."""
+        expired = 0
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None:
+                expired += assembled.ttl.expired
+                assembled.ttl.expired = 0
+        return expired
+
+
+def declared_states(
+    specs: Iterable[TableSpec],
+    assembled: Mapping[str, Assembled],
+) -> dict[str, dict[str, Any]]:
+    """Describe each state by name, broadcast states too: kind, signatures of types, TTL.
+
+    Args:
+        specs: The specs of all tables; those of stores and of the runtime are left out.
+        assembled: The states by name.
+    """
+    return {
+        spec.name: declared_state(
+            spec, assembled[spec.name].ttl_config if spec.name in assembled else None
+        )
+        for spec in specs
+        if spec.name in assembled or spec.is_replicated
+    }
+
+
+def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+    """Describe one state for the operator record, by its table's spec and its TTL, if any."""
+    said: dict[str, Any] = {"kind": spec.kind}
+    if spec.namespace_type is not None:
+        said["namespace"] = spec.namespace_type.signature
+    if spec.user_key_type is not None:
+        said["user_key"] = spec.user_key_type.signature
+    if spec.value_type is not None:
+        said["value"] = spec.value_type.signature
+    settings = {each.name: each.value for each in spec.settings if each.name != CLOCK_OF_TTL}
+    if settings:
+        said["settings"] = settings
+    if ttl is not None:
+        said["ttl"] = declared_ttl(ttl)
+    return said
+
+
+def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
+    """Describe a TTL for the operator record."""
+    return {
+        "ms": ttl.ttl_ms,
+        "update_type": ttl.get_update_type().name,
+        "visibility": ttl.get_state_visibility().name,
+        "time": ttl.get_ttl_time_characteristic().name,
+    }
+
+
+class Caller(Protocol):
+    """Calls one function, as `FunctionCalls` does."""
+
+    @property
+    def function(self) -> Any:
+        """The user's function."""
+
+    @property
+    def key_type(self) -> TypeInformation:
+        """The type of the keys."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """The outputs that the host has not taken yet."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the function, which declares its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def close(self) -> None:
+        """Close the function.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: For each record the element, or with two inputs the pair of the number of the
+                input and the element.
+            timestamps: In ms, None for an element without event time.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Return a function that processes a single record of the current group.
+
+        Returns:
+            A function of the key, the value and the timestamp, with the errors of `process`.
+        """
+
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the due timers of a queue, and return their number.
+
+        Args:
+            queue: `Timers` of the current group, in the form that the function's operator has.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def name(self) -> str:
+        """Return the name of the function for messages."""

@@ -11,29 +11,37 @@ that it made due have fired.  Outputs for records come after it.
 
 The host sets the operator's clock before these steps, and takes the outputs after them.  Once
 nothing of the batch can fail, the host calls `operator.keep_warm`.
+
+Calls of a key group without records: by whose time a host makes them, and when it must.
+
+Batches of a host that processes single elements: what ends a batch, and what its end does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.log.segments import Segment
-from pyflinklike.log.storage import Head, HeadTimes, LogStorage
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.waking import NEVER, Waking
+import attrs
+
+from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
+from pyflinklike.engine.log.log_storage import Head, HeadTimes, LogStorage
+from pyflinklike.engine.log.segments import Segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 
 __all__ = [
+    "NEVER",
     "NONE_EARLY",
     "NO_RECORDS",
+    "Batches",
     "EarlyRecords",
     "Records",
     "RecordsAfterBroadcast",
     "Served",
     "UnsortedRecords",
+    "Waking",
     "begin",
     "call",
     "commit",
@@ -125,6 +133,28 @@ class Served(NamedTuple):
 
     former: Head | None
     head: Head | None
+
+
+def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
+    """Return no time, for a host that calls a key group only when it has records."""
+
+
+@attrs.frozen
+class Waking:
+    """The way in which a host calls a key group without records.
+
+    Args:
+        domain: The domain whose time makes the host call; None if it cannot.
+        wake_at: Returns when the host must call, in ms, or None; its arguments are the operator
+            and the time of the next sweep for expired entries.
+    """
+
+    domain: TimeDomain | None = None
+    wake_at: Callable[[KeyedProcessOperator, int | None], int | None] = _never
+
+
+NEVER = Waking()
+"""The host never calls a key group without records."""
 
 
 def serve(
@@ -275,3 +305,53 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
     """
     operator.end_batch()
     operator.stores.flush()
+
+
+_BATCH = 1_000
+"""The number of elements and timers after which a batch ends by itself."""
+
+
+class Batches:
+    """Ends batches, so that a backend on disk writes and reads the disk as on a stream."""
+
+    def __init__(self, operator: KeyedProcessOperator) -> None:
+        self._operator = operator
+        self._is_on_disk = operator.backend.is_persistent
+        self._processed = 0
+        # Without a disk an element must not pay for counting.
+        self.process_one = self._process_counted if self._is_on_disk else operator.process_one
+        """Process one element: `Caller.one_by_one`."""
+
+    def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._operator.process_one(key, value, timestamp)
+        self._processed += 1
+        if self._processed >= _BATCH:
+            self.end()
+
+    def moved(self, timers: int) -> None:
+        """Flush the stores after a clock has moved; end the batch only if it has grown full.
+
+        Args:
+            timers: The number of timers that the move fired.
+
+        Raises:
+            HostError: The batch ended, and the backend cannot keep it.
+        """
+        self._processed += timers
+        # Tests move clocks all the time.  To write each move to the disk and open it again cost them
+        # ten times the move itself.
+        if self._is_on_disk and self._processed >= _BATCH:
+            self.end()
+        else:
+            self._operator.stores.flush()
+
+    def end(self) -> None:
+        """End the batch: flush the stores, and move working state to where the backend keeps it.
+
+        Raises:
+            HostError: The backend cannot keep it.
+        """
+        self._processed = 0
+        self._operator.stores.flush()
+        if self._is_on_disk:
+            self._operator.group.settle()

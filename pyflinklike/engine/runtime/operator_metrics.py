@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 
 import attrs
 
-from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.engine.clock import MIN_WATERMARK
 
 __all__ = ["OperatorMetrics"]
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.results import TimedResult, check_results
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import TimedResult, check_results
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import OutputError
-from pyflinklike.shown import shown
-from pyflinklike.types.copies import as_given
 
 __all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 

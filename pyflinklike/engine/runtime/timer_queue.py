@@ -23,27 +23,38 @@ The contract is Flink's `InternalTimerServiceImpl`:
 
 In Flink a timer that keeps registering itself for its own time fires forever; here it is refused
 after a hundred thousand rounds.
+
+The service that `ctx.timer_service()` returns: the clock to read and both queues to fill.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import closing
 from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, Protocol
 
-from pyflinklike.checks import is_int, is_int64
-from pyflinklike.clock import TimeDomain
-from pyflinklike.errors import StateValueError, UserFunctionError
-from pyflinklike.shown import shown
-from pyflinklike.state.agenda import Agenda, timers_spec
-from pyflinklike.state.current_key import NamespacedKey
-from pyflinklike.state.table import Tables
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.api.contexts import NamespacedTimerService
+from pyflinklike.engine.checks import is_int, is_int64
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import NamespacedKey
+from pyflinklike.engine.state.table import Tables
+from pyflinklike.engine.state.timer_agenda import Agenda, timers_spec
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 
-__all__ = ["MOST_AT_THE_END", "TimerQueue", "Timers", "next_round"]
+__all__ = [
+    "MOST_AT_THE_END",
+    "KeyedTimerService",
+    "TimerQueue",
+    "TimerQueues",
+    "Timers",
+    "next_round",
+]
+
 
 MOST_AT_THE_END = 1_000_000
 """The number of timers that a key may register at the end of the input; more are refused."""
@@ -304,3 +315,81 @@ def _checked(timestamp: Any) -> int:
         msg = f"the time of a timer must fit in 64 bits, got {shown(timestamp)}; it is in ms"
         raise StateValueError(msg)
     return int(timestamp)
+
+
+class TimerQueues(Protocol):
+    """An object with the timers of both domains."""
+
+    @property
+    def queues(self) -> tuple[Timers, Timers]:
+        """The queue of event time, then that of processing time."""
+
+
+class KeyedTimerService(NamespacedTimerService):
+    """The timer service of the current key.
+
+    Args:
+        clock: The operator's clock, which stands still during a call.
+        event_timers: The queue of event time.
+        processing_timers: The queue of processing time.
+        refused: The error that a registration raises, for each domain whose timers cannot fire.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        event_timers: TimerQueue,
+        processing_timers: TimerQueue,
+        refused: Mapping[TimeDomain, PyflinklikeError],
+    ) -> None:
+        self._clock = clock
+        self.queues = event_timers, processing_timers
+        """The queue of event time, then that of processing time."""
+        self._event_timers = event_timers
+        self._processing_timers = processing_timers
+        self._register_event = _registering(event_timers, refused)
+        # This saves a call for each timer: functions register one per record, windows one per pane.
+        self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
+        self._register_processing = _registering(processing_timers, refused)
+
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms; it stands still during a call."""
+        return self._clock.processing_time
+
+    def current_watermark(self) -> int:
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
+        return self._clock.watermark
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Register a timer that calls `on_timer` when the watermark reaches `timestamp` ms."""
+        self._register_event(timestamp)
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Register a timer that calls `on_timer` when the processing time reaches `timestamp` ms."""
+        self._register_processing(timestamp)
+
+    def has_event_time_timer(self, timestamp: int) -> bool:
+        """Return whether this key, in its namespace if any, has a timer at `timestamp` ms."""
+        return self._event_timers.has(timestamp)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Delete an event-time timer of this key; do nothing where there is none."""
+        self._event_timers.delete(timestamp)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Delete a processing-time timer of this key; do nothing where there is none."""
+        self._processing_timers.delete(timestamp)
+
+
+def _registering(
+    queue: TimerQueue, refused: Mapping[TimeDomain, PyflinklikeError]
+) -> Callable[[int], None]:
+    """Return the function that registers a timer in a queue, or refuses it."""
+    refusal = refused.get(queue.domain)
+    if refusal is None:
+        return queue.register
+
+    def refuse(_: int) -> None:
+        raise refusal
+
+    return refuse

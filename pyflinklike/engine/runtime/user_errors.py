@@ -14,16 +14,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from pyflinklike.api.broadcast import BaseBroadcastProcessFunction
-from pyflinklike.api.context import RuntimeContext
-from pyflinklike.api.operator_state import OPERATOR_STATE_METHODS, OPERATOR_STATE_REMEDY
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.state import ListState
-from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.engine.api.contexts import RuntimeContext
+from pyflinklike.engine.api.process_functions import (
+    OPERATOR_STATE_METHODS,
+    OPERATOR_STATE_REMEDY,
+    BaseBroadcastProcessFunction,
+    KeyedProcessFunction,
+)
+from pyflinklike.engine.state import ListState
+from pyflinklike.engine.state.descriptors import StateDescriptor
 
 __all__ = ["hint", "is_ours", "where_raised"]
 
-_OURS: Final = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+_OURS: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
 _LIBRARIES: Final = (
     "<frozen",
     *(

@@ -11,11 +11,16 @@ differs from Flink's heap backend, the behaviour is that of the heap backend.
 
 from __future__ import annotations
 
-from pyflinklike.state.base import AppendingState, MergingState, State
-from pyflinklike.state.folding import AggregatingState, ReducingState
-from pyflinklike.state.list import ListState
-from pyflinklike.state.map import MapState
-from pyflinklike.state.value import ValueState
+from pyflinklike.engine.state.keyed_states import (
+    AggregatingState,
+    AppendingState,
+    ListState,
+    MapState,
+    MergingState,
+    ReducingState,
+    State,
+    ValueState,
+)
 
 __all__ = [
     "AggregatingState",

@@ -12,12 +12,12 @@ from typing import Generic
 
 import attrs
 
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.state.keyed_states import MapState
+from pyflinklike.engine.state.table import REPLICATED, Table, TableSpec
+from pyflinklike.engine.type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.map import MapState
-from pyflinklike.state.table import REPLICATED, Table, TableSpec
-from pyflinklike.type_vars import K, V
 
 __all__ = ["BroadcastState", "ReadOnlyBroadcastState", "broadcast_spec", "map_over"]
 

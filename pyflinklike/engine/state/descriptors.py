@@ -15,20 +15,20 @@ from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import AggregateFunction, ReduceFunction, as_reduce_function
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.state import (
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.state.keyed_states import (
     AggregatingState,
     ListState,
     MapState,
     ReducingState,
     ValueState,
 )
-from pyflinklike.state.table import RESERVED_PREFIX, Shape, Table, TableSpec
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.type_vars import ACC, IN, OUT, K, T, T_co, V
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.engine.state.table import RESERVED_PREFIX, Shape, Table, TableSpec
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.type_vars import ACC, IN, OUT, K, T, T_co, V
+from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
 __all__ = [
     "AggregatingStateDescriptor",

@@ -1,22 +1,374 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducing and aggregating state: elements folded into one value for each key."""
+"""The common part of all states: a name, a table, and the two forms of a value.
+
+Value state: one value for each key.
+
+List state: elements in the order they were added, each with a TTL of its own.
+
+Map state: entries under user keys, each with a TTL of its own.
+
+Reducing and aggregating state: elements folded into one value for each key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, Generic
 
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.shown import shown, shown_state
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Setting, Table
+from pyflinklike.engine.type_vars import IN, OUT, K, T, V
+from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.errors import StateValueError
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.shown import shown
-from pyflinklike.state.base import MergingState, State
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Setting, Table
-from pyflinklike.type_vars import IN, OUT, T
-from pyflinklike.types import RowTypeInfo, TypeInformation
 
-__all__ = ["AggregatingState", "ReducingState", "field_of_fold"]
+__all__ = [
+    "AggregatingState",
+    "AppendingState",
+    "ListState",
+    "MapState",
+    "MergingState",
+    "ReducingState",
+    "State",
+    "ValueState",
+    "field_of_fold",
+]
+
+
+class State:
+    """A state of the current key.
+
+    Args:
+        name: The declared name, which appears in messages.
+        table: The table of its entries.
+        type_info: Type of the values in the table.
+    """
+
+    __slots__ = ("_freeze", "_get", "_put", "_table", "_thaw", "name")
+
+    def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
+        self.name = name
+        self._table = table
+        # Looked up once: these are called for every record.
+        self._get = table.get
+        self._put = table.put
+        self._freeze = type_info.freeze
+        # None where both forms are one object, as of ints and strings: a read is a call less.
+        self._thaw = None if type_info.is_identity else type_info.thaw
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def clear(self) -> None:
+        """Remove what is stored under the current key."""
+        self._table.clear()
+
+    def _frozen(self, value: Any) -> Any:
+        try:
+            return self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+
+    def _refuse(self, error: StateValueError) -> StateValueError:
+        refusal = StateValueError(f"{shown_state(self.name)}: {error}")
+        refusal.__cause__ = error.__cause__
+        return refusal
+
+    def _refuse_none(self, what: str) -> StateValueError:
+        return StateValueError(
+            f"{shown_state(self.name)}: {what} must not be None, got None; "
+            "call clear() to empty the state"
+        )
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """A state that elements are added to, as Flink's AppendingState."""
+
+    __slots__ = ()
+
+    def get(self) -> OUT:
+        """Return the result of the elements added so far."""
+        raise NotImplementedError
+
+    def add(self, value: IN) -> None:
+        """Add an element."""
+        raise NotImplementedError
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """An appending state whose contents can be merged, as Flink's MergingState."""
+
+    __slots__ = ()
+
+    def _merge_namespaces(
+        self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+    ) -> None:
+        """Move the contents of some namespaces into another one.
+
+        Args:
+            table: The state's table without the layer of its TTL: what a list holds keeps its age.
+            current: Gets other namespaces.
+            target: Namespace that gets the contents.
+            sources: Namespaces that lose them.
+        """
+        raise NotImplementedError
+
+
+class ValueState(State, Generic[T]):
+    """One value for each key, as Flink's ValueState."""
+
+    __slots__ = ()
+
+    def value(self) -> T | None:
+        """Return the value, or None where there is none.
+
+        The value is the caller's own: changing it has no effect until `update`.
+        """
+        stored = self._get(None)
+        if stored is MISSING:
+            return None
+        return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
+
+    def update(self, value: T | None) -> None:
+        """Store a value; None clears the state.
+
+        Raises:
+            StateValueError: The value does not fit the declared type.
+        """
+        if value is None:
+            self._table.delete(None)
+            return
+        try:
+            stored = self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._put(None, stored)
+
+    def clear(self) -> None:
+        """Remove the value."""
+        self._table.delete(None)
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list of elements for each key, as Flink's ListState."""
+
+    __slots__ = ("_append",)
+
+    def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
+        super().__init__(name, table, type_info)
+        self._append = table.append
+
+    def get(self) -> Iterable[T]:
+        """Return the elements in the order they were added: never None, iterable again and again.
+
+        It is the list as it was at this call; with a TTL, each element is judged when it is
+        reached.
+        """
+        return _Elements(self._table.elements(), self._thaw)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+    def add(self, value: T) -> None:
+        """Append an element.
+
+        Raises:
+            StateValueError: The element is None or does not fit the element type.
+        """
+        if value is None:
+            raise self._refuse_none("an element")
+        try:
+            stored = self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._append(stored)
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append elements, all or (where one is refused) none.
+
+        Raises:
+            StateValueError: `values`, or one of them, is None or does not fit.
+        """
+        for stored in self._frozen_elements(values):
+            self._append(stored)
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace all elements; an empty list clears the state.
+
+        Raises:
+            StateValueError: `values`, or one of them, is None or does not fit.
+        """
+        elements = self._frozen_elements(values)
+        self._table.clear()
+        for stored in elements:
+            self._append(stored)
+
+    def _merge_namespaces(
+        self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+    ) -> None:
+        moved: list[Any] = []
+        for current.namespace in sources:
+            moved.extend(table.elements())
+            table.clear()
+        current.namespace = target
+        for entry in moved:
+            table.append(entry)
+
+    def _frozen_elements(self, values: Iterable[T]) -> list[Any]:
+        if values is None:
+            raise self._refuse_none("the list of elements")
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            msg = (
+                f"{shown_state(self.name)}: elements come as a list, got {shown(values)}; "
+                "call add() for a single one"
+            )
+            raise StateValueError(msg)
+        # All are frozen before the first is stored: where one is refused, none is.
+        return [self._frozen_element(value) for value in values]
+
+    def _frozen_element(self, value: T) -> Any:
+        if value is None:
+            raise self._refuse_none("an element")
+        return self._frozen(value)
+
+
+class _Elements:
+    """Elements thawed while they are iterated; an iterable of one kind for every type."""
+
+    def __init__(self, stored: Iterable[Any], thaw: Callable[[Any], Any] | None) -> None:
+        self._stored = stored
+        self._thaw = thaw
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._stored) if self._thaw is None else map(self._thaw, self._stored)
+
+
+class MapState(State, Generic[K, V]):
+    """A map for each key, as Flink's MapState.
+
+    `state[k]` of a missing key is None and `del state[k]` of one does nothing, as in PyFlink.  The
+    order of iteration is unspecified.
+    """
+
+    __slots__ = ("_freeze_key", "_thaw_key")
+
+    def __init__(
+        self, name: str, table: Table, key_type: TypeInformation, value_type: TypeInformation
+    ) -> None:
+        super().__init__(name, table, value_type)
+        self._freeze_key = key_type.freeze_key
+        self._thaw_key = None if key_type.is_identity else key_type.thaw_key
+
+    def get(self, key: K) -> V | None:
+        """Return the value under a user key, or None."""
+        try:
+            user_key = self._freeze_key(key)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        stored = self._get(user_key)
+        if stored is MISSING:
+            return None
+        return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value under a user key; None is a value where the type takes it.
+
+        Raises:
+            StateValueError: The key is None, or either does not fit its type.
+        """
+        try:
+            user_key, stored = self._freeze_key(key), self._freeze(value)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+        self._put(user_key, stored)
+
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store every item of a mapping, all or (where one is refused) none.
+
+        Raises:
+            StateValueError: A key is None, or a key or value does not fit its type.
+        """
+        if dict_value is None:
+            return
+        pairs = dict_value.items() if isinstance(dict_value, Mapping) else dict_value
+        # All are frozen before the first is stored: where one is refused, none is.
+        self._table.multi_put([(self._frozen_key(k), self._frozen(v)) for k, v in pairs])
+
+    def remove(self, key: K) -> None:
+        """Remove a user key; nothing happens where it is missing."""
+        self._table.delete(self._frozen_key(key))
+
+    def contains(self, key: K) -> bool:
+        """Return whether there is an entry under a user key, even if its value is None."""
+        return self._get(self._frozen_key(key)) is not MISSING
+
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Return the entries, read from the table when they are iterated, in no specified order."""
+        return _Items(self._table, self._thaw_key, self._thaw)
+
+    def keys(self) -> Iterable[K]:
+        """Return the user keys, read when they are iterated."""
+        return _Part(self.items(), 0)
+
+    def values(self) -> Iterable[V]:
+        """Return the values, read when they are iterated."""
+        return _Part(self.items(), 1)
+
+    def is_empty(self) -> bool:
+        """Return whether no entry is stored; expired ones still stored count, as in Flink."""
+        return self._table.is_empty()
+
+    __getitem__ = get
+    __setitem__ = put
+    __delitem__ = remove
+    __contains__ = contains
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def _frozen_key(self, key: K) -> Any:
+        try:
+            return self._freeze_key(key)
+        except StateValueError as error:
+            raise self._refuse(error) from None
+
+
+class _Items:
+    """Map entries, read from the table each time they are iterated."""
+
+    def __init__(
+        self,
+        table: Table,
+        thaw_key: Callable[[Any], Any] | None,
+        thaw: Callable[[Any], Any] | None,
+    ) -> None:
+        self._table = table
+        self._thaw_key = thaw_key
+        self._thaw = thaw
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        if self._thaw_key is None and self._thaw is None:
+            return iter(self._table.items())
+        thaw_key, thaw = self._thaw_key or _identity, self._thaw or _identity
+        return ((thaw_key(key), thaw(stored)) for key, stored in self._table.items())
+
+
+class _Part:
+    """The keys or the values of map entries."""
+
+    def __init__(self, items: Iterable[tuple[Any, Any]], index: int) -> None:
+        self._items = items
+        self._index = index
+
+    def __iter__(self) -> Iterator[Any]:
+        index = self._index
+        return (item[index] for item in self._items)
+
+
+def _identity(value: Any) -> Any:
+    return value
 
 
 def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:

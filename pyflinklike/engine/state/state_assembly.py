@@ -2,24 +2,34 @@
 """States made of a descriptor, a backend and a clock.
 
 This is the one place where TTL is put around a table.
+
+The contents of several namespaces of a state moved into one, as merging windows need it.
+
+As by Flink's `mergeNamespaces`, lists are joined, and folded values are folded once more: the
+target's own contents first, then those of the sources in their order.  The sources are empty
+afterwards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from pyflinklike.clock import Clock
-from pyflinklike.errors import DeclarationError
-from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.state.table import Table, Tables, TableSpec
-from pyflinklike.state.ttl import TtlTable
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
-from pyflinklike.type_vars import T_co
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.descriptors import StateDescriptor
+from pyflinklike.engine.state.keyed_states import MergingState
+from pyflinklike.engine.state.table import Table, Tables, TableSpec
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.state.ttl_rules import TtlRules
+from pyflinklike.engine.state.ttl_table import TtlTable
+from pyflinklike.engine.type_vars import T_co
+from pyflinklike.errors import DeclarationError, DeclarationTypeError
 
-__all__ = ["Assembled", "assemble"]
+__all__ = ["Assembled", "assemble", "merge_namespaces"]
+
 
 S = TypeVar("S")
 
@@ -87,3 +97,31 @@ def assemble(
 
 def _described(declaration: tuple[Any, ...]) -> str:
     return f"{declaration[2]!r} with ttl={declaration[3]!r}"
+
+
+def merge_namespaces(
+    made: Assembled, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
+) -> None:
+    """Move what the current key has in some namespaces into another one.
+
+    Args:
+        made: The state, over a namespaced table.
+        current: Has the key; its namespace is the same afterwards.
+        target: Frozen namespace that gets the contents.
+        sources: Frozen namespaces that lose them.
+
+    Raises:
+        DeclarationTypeError: Contents of this kind of state cannot be merged.
+    """
+    state = made.state
+    if not isinstance(state, MergingState):
+        msg = (
+            "state that is merged must be a list, reducing or aggregating state, "
+            f"got {state!r}; declare it as one of these"
+        )
+        raise DeclarationTypeError(msg)
+    former = current.namespace
+    try:
+        state._merge_namespaces(made.table, current, target, sources)
+    finally:
+        current.namespace = former

@@ -32,6 +32,10 @@ Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
 is
    unspecified.  A `LIST` table iterates by position.
 6. `range` of an ordered table returns the entries of the moment when it was called, in order.
+
+Changed entries of one table as columns: `TableChanges` without an object for each entry.
+
+A table whose entries lie in columns gives them to the log in this form, and takes them back in it.
 """
 
 from __future__ import annotations
@@ -42,19 +46,24 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pyflinklike.state.current_key import (
+from pyflinklike.engine.state.current_key import (
     CurrentKey,
     KeyAtAnyTime,
     KeyOfGroup,
     NamespacedKey,
     TableKey,
 )
-from pyflinklike.types import TypeInformation
+from pyflinklike.engine.types import TypeInformation
 
 __all__ = [
+    "CLEAR",
+    "DELETE",
     "MISSING",
+    "PUT",
     "REPLICATED",
     "RESERVED_PREFIX",
+    "Changes",
+    "ColumnChanges",
     "Entry",
     "OrderedTable",
     "Setting",
@@ -64,6 +73,7 @@ __all__ = [
     "TableSpec",
     "Tables",
 ]
+
 
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Beginning of the names of the runtime's own tables."""
@@ -286,3 +296,48 @@ class Tables(Protocol):
 
     def table(self, spec: TableSpec) -> Table:
         """Return a state's table, created at its first use; an `OrderedTable` if its spec says so."""
+
+
+PUT, DELETE, CLEAR = 0, 1, 2
+"""The operations on an entry; `CLEAR` is one on all entries of a key."""
+
+
+@attrs.frozen(eq=False)
+class ColumnChanges:
+    """Final states of the entries of a table that changed; the columns run in parallel.
+
+    Args:
+        spec: Declaration of the table.
+        keys: An Arrow array of the key type.
+        values: An Arrow array of the value type, null where the entry was deleted.
+        user_keys: An Arrow array of the user keys' type, null where a key is cleared; None where
+            there is one entry per key.
+        stamps: A NumPy array of int64 in ms where entries are `paired`, else None.
+        operations: A NumPy array of int8, or None where all were put.
+    """
+
+    spec: TableSpec
+    keys: Any
+    values: Any
+    user_keys: Any = attrs.field(default=None, kw_only=True)
+    stamps: Any = None
+    operations: Any = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, mask: Any) -> ColumnChanges:
+        """Return the changes for which a NumPy array of bools is true."""
+        (rows,) = mask.nonzero()
+        return attrs.evolve(
+            self,
+            keys=self.keys.take(rows),
+            values=self.values.take(rows),
+            user_keys=None if self.user_keys is None else self.user_keys.take(rows),
+            stamps=None if self.stamps is None else self.stamps[rows],
+            operations=None if self.operations is None else self.operations[rows],
+        )
+
+
+Changes = Any
+"""`TableChanges`, or `ColumnChanges` of a table whose entries lie in columns."""

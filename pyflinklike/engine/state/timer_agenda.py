@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.clock import TimeDomain
-from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.state.table import RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.engine.types import TypeInformation, Types
 
 __all__ = ["Agenda", "timers_spec", "timers_table"]
 

@@ -19,21 +19,238 @@ ours, for Flink never shipped it.
 
 Everything here is frozen and compared by value.  The builder is the one exception:
 its methods change it and return it, so they can be chained, or not.
+
+Checks and conversions of the declaration of a TTL, for attrs.
+
+The cleanup of expired entries that nobody reads.
+
+It decides how much is stored, never what a reader sees of a live entry.
+
+Users know these classes as `StateTtlConfig.CleanupStrategies` and the classes nested in it, as in
+PyFlink.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 import attrs
 
-from pyflinklike.clock import DurationLike, Time
-from pyflinklike.state.table import Setting
-from pyflinklike.state.ttl_checks import member_of, of_kind, to_ttl
-from pyflinklike.state.ttl_strategies import CleanupStrategies as _Cleanup
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.clock import Duration, DurationLike, Time, to_milliseconds
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.table import Setting
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
+__all__ = [
+    "CLOCK_OF_TTL",
+    "CleanupStrategies",
+    "StateTtlConfig",
+    "at_least",
+    "clock_of_ttl",
+    "member_of",
+    "of_kind",
+    "to_compaction_period",
+    "to_ttl",
+]
+
+
+def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Build an attrs validator: the argument must be an instance of `kind`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kind):
+            name = attribute.name.lstrip("_")
+            msg = f"{name} must be a {kind.__qualname__}, got {shown(value)}; {remedy}"
+            raise DeclarationTypeError(msg)
+
+    return check
+
+
+def at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Build an attrs validator: the argument must be an int of at least `minimum`."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        msg = (
+            f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
+            f"got {shown(value)}; it counts state entries"
+        )
+        if not is_int(value):
+            raise DeclarationTypeError(msg)
+        if value < minimum:
+            raise DeclarationValueError(msg)
+
+    return check
+
+
+def to_compaction_period(period: DurationLike | None) -> Duration:
+    """Return the period as a `Duration`; None is Flink's default, zero stays zero."""
+    if period is None:
+        return Duration.of_days(30)
+    if to_milliseconds(period, "periodic_compaction_time") < 0:
+        msg = (
+            f"periodic_compaction_time must not be negative, got {shown(period)}; "
+            f"Duration.of_millis(0) switches it off"
+        )
+        raise DeclarationValueError(msg)
+    if isinstance(period, Duration):
+        return period
+    if isinstance(period, timedelta):
+        # Through microseconds: rounded down to ms, a period of 0.5 ms would be 0 and switch it off.
+        return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
+    return Duration.of_millis(to_milliseconds(period))
+
+
+def _to_strategies(strategies: _Strategies) -> _StrategyItems:
+    """Return the strategies as pairs in the order of the enum: frozen and hashable."""
+    given: Any = strategies
+    if not isinstance(given, (Mapping, tuple)):
+        msg = f"strategies must be a dict, got {shown(given)}; give {{}} to set none"
+        raise DeclarationTypeError(msg)
+    given = dict(given)
+    names = CleanupStrategies.Strategies
+    kinds = {
+        names.FULL_STATE_SCAN_SNAPSHOT: CleanupStrategies.CleanupStrategy,
+        names.INCREMENTAL_CLEANUP: CleanupStrategies.IncrementalCleanupStrategy,
+        names.ROCKSDB_COMPACTION_FILTER: CleanupStrategies.RocksdbCompactFilterCleanupStrategy,
+    }
+    for name, strategy in given.items():
+        if name not in kinds or not isinstance(strategy, kinds[name]):
+            msg = (
+                f"strategies must map each of Strategies to its own CleanupStrategy, "
+                f"got {name!r}: {shown(strategy)}; let StateTtlConfig.new_builder(ttl) do it"
+            )
+            raise DeclarationTypeError(msg)
+    return tuple((name, given[name]) for name in kinds if name in given)
+
+
+_S = TypeVar("_S")
+
+
+@attrs.frozen
+class CleanupStrategies:
+    """The cleanup of expired entries that nobody reads.
+
+    Reading removes the expired entries that it meets, whatever is set here.
+
+    Args:
+        strategies: The strategies that were set explicitly, by `Strategies`.
+        is_cleanup_in_background: Whether strategies that are not set take their defaults.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+
+    class Strategies(Enum):
+        """The kinds of cleanup, at most one of each."""
+
+        FULL_STATE_SCAN_SNAPSHOT = 0
+        INCREMENTAL_CLEANUP = 1
+        ROCKSDB_COMPACTION_FILTER = 2
+
+    class CleanupStrategy:
+        """The base of the strategies' settings."""
+
+    @attrs.frozen
+    class EmptyCleanupStrategy(CleanupStrategy):
+        """A strategy that has no settings."""
+
+    @attrs.frozen
+    class IncrementalCleanupStrategy(CleanupStrategy):
+        """The check of some entries at each access of the state.
+
+        Args:
+            cleanup_size: Number of entries checked at each step, at least 1.
+            run_cleanup_for_every_record: Whether each record is a step, too.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+            DeclarationValueError: The size is not positive.
+        """
+
+        _cleanup_size: int = attrs.field(validator=at_least(1))
+        _run_cleanup_for_every_record: bool = attrs.field(
+            validator=of_kind(bool, "give True or False")
+        )
+
+        def get_cleanup_size(self) -> int:
+            """Return the number of entries checked at each step."""
+            return self._cleanup_size
+
+        def run_cleanup_for_every_record(self) -> bool:
+            """Return whether each record is a step, too, accessed state or not."""
+            return self._run_cleanup_for_every_record
+
+    @attrs.frozen
+    class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+        """The cleanup by a compaction, which leaves expired entries out.
+
+        Args:
+            query_time_after_num_entries: Number of entries judged by one reading of the clock, at
+                least 0.
+            periodic_compaction_time: Age at which a log is compacted anew; zero switches that off;
+                None is 30 days.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+            DeclarationValueError: An argument is negative.
+        """
+
+        _query_time_after_num_entries: int = attrs.field(validator=at_least(0))
+        _periodic_compaction_time: Duration = attrs.field(
+            default=None, converter=to_compaction_period
+        )
+
+        def get_query_time_after_num_entries(self) -> int:
+            """Return the number of entries judged by one reading of the clock."""
+            return self._query_time_after_num_entries
+
+        def get_periodic_compaction_time(self) -> Duration:
+            """Return the age at which a log is compacted anew; zero is never."""
+            return self._periodic_compaction_time
+
+    EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
+
+    _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
+    _is_cleanup_in_background: bool = attrs.field(
+        default=True, validator=of_kind(bool, "give True or False")
+    )
+
+    def is_cleanup_in_background(self) -> bool:
+        """Return whether cleanup that is not set explicitly runs with its defaults."""
+        return self._is_cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Return whether a full snapshot leaves expired entries out; local state stays."""
+        return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
+
+    def in_rocksdb_compact_filter(self) -> bool:
+        """Return whether compaction leaves expired entries out, as Java's."""
+        return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
+
+    def get_incremental_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
+        """Return the strategy that was set; else (5, False) in background; else None."""
+        return self._find(self.IncrementalCleanupStrategy(5, False))
+
+    def get_rocksdb_compact_filter_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
+        """Return the strategy that was set; else PyFlink's (1000, 30 days) in background; else None."""
+        return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
+
+    def _find(self, default: _S) -> _S | None:
+        for _, strategy in self._strategies:
+            if isinstance(strategy, type(default)):
+                return strategy
+        return default if self._is_cleanup_in_background else None
+
+
+_Cleanup = CleanupStrategies
 
 CLOCK_OF_TTL: Final = "the clock of its TTL"
 """Name of the setting that keeps the clock of a TTL."""
@@ -50,6 +267,25 @@ def clock_of_ttl(time: str) -> Setting:
         "a new checkpoint with a savepoint that Savepoint.with_ttl() has changed"
     )
     return Setting(CLOCK_OF_TTL, time, remedy=remedy)
+
+
+def member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    """Build an attrs validator: the argument must be a member of the enum."""
+    return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
+
+
+def to_ttl(ttl: DurationLike | None) -> Time:
+    """Return the TTL as a `Time` of whole ms, at least one."""
+    if ttl is None:
+        msg = (
+            "a TTL is required, got None; write for example StateTtlConfig(ttl=timedelta(hours=1))"
+        )
+        raise DeclarationTypeError(msg)
+    milliseconds = to_milliseconds(ttl, "a TTL")
+    if milliseconds < 1:
+        msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
+        raise DeclarationValueError(msg)
+    return Time(milliseconds)
 
 
 @attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
@@ -289,6 +525,12 @@ class StateTtlConfig:
             f"ttl_time_characteristic ={self._ttl_time_characteristic!s},"
             f"ttl={self._ttl!s}>"
         )
+
+
+_StrategyItems = tuple[tuple[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy], ...]
+_Strategies = (
+    Mapping[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] | _StrategyItems
+)
 
 
 # Nested here by name as well: it is what users write, `repr` shows and pickle looks up.

@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.clock import Clock
-from pyflinklike.state.expiry import JudgedElements, expired_by_a_moving_clock
-from pyflinklike.state.table import MISSING, Entry, Shape, Table, TableChanges
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.state.table import MISSING, Entry, Shape, Table, TableChanges
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.state.ttl_rules import JudgedElements, TtlRules, expired_by_a_moving_clock
 
 __all__ = ["TtlTable"]
 

@@ -22,19 +22,18 @@ of every field of a row or tuple.  Only PICKLED_BYTE_ARRAY ever unpickles anythi
 
 from __future__ import annotations
 
-from pyflinklike.types.base import TypeInformation
-from pyflinklike.types.catalog import Types
-from pyflinklike.types.nested import (
+from pyflinklike.engine.types.catalog import Types, register_reducers
+from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from pyflinklike.types.pickled import Pickled, PickledByteArrayTypeInfo
-from pyflinklike.types.reducing import register_reducers
-from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
-from pyflinklike.types.times import Instant
+from pyflinklike.engine.types.pickled_type import Pickled, PickledByteArrayTypeInfo
+from pyflinklike.engine.types.row_types import RowTypeInfo, TupleTypeInfo
+from pyflinklike.engine.types.time_types import Instant
+from pyflinklike.engine.types.type_information import TypeInformation
 
 __all__ = [
     "BasicArrayTypeInfo",

@@ -1,29 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values with parts in Arrow columns.
+"""Arrow columns as rows of Python.
+
+Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the session's
+time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a dict.
+A timestamp without a time zone stays as it is.
+
+Values with parts in Arrow columns.
 
 The elements of all lists form one column; offsets tell where each list begins, and a mask says
 which lists are None.
+
+Arrow's timestamp columns as numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyflinklike.types.base import Column
+from pyflinklike.engine.types.row import Row, row_class
+from pyflinklike.engine.types.time_types import to_local_times
+from pyflinklike.engine.types.type_information import Column
 
 __all__ = [
     "covered",
     "elements_of",
+    "milliseconds",
     "null_mask",
     "offsets_of",
     "put_nulls",
     "refuse_nulls",
     "sliced",
+    "to_python",
+    "to_rows",
 ]
+
+
+def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
+    """Make `count` rows of Python columns with these names."""
+    cls = row_class(names)
+    if not columns:
+        return [cls._make(()) for _ in range(count)]
+    # The rows' own constructor is Python code; the tuple's makes the same object.
+    return list(map(tuple.__new__, itertools.repeat(cls), zip(*columns)))
+
+
+def to_python(column: pa.Array, time_zone: str) -> list[Any]:
+    """Return the values of a column as Python values."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        if kind.tz:
+            return to_local_times(column, time_zone)
+        values: list[Any] = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
+        return values
+    if pa.types.is_struct(kind):
+        fields = [to_python(part, time_zone) for part in column.flatten()]
+        names = tuple(kind.field(index).name for index in range(kind.num_fields))
+        return _nulled(to_rows(names, fields, len(column)), column)
+    if pa.types.is_map(kind):
+        keys, items = to_python(column.keys, time_zone), to_python(column.items, time_zone)
+        return _sliced(column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop])))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        elements = to_python(column.values, time_zone)
+        return _sliced(column, lambda start, stop: elements[start:stop])
+    plain: list[Any] = column.to_pylist()
+    return plain
+
+
+def _nulled(values: list[Any], column: pa.Array) -> list[Any]:
+    if not column.null_count:
+        return values
+    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist())]
+
+
+def _sliced(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
+    offsets = column.offsets.to_pylist()
+    return _nulled([take(start, stop) for start, stop in itertools.pairwise(offsets)], column)
 
 
 def offsets_of(stored: Sequence[Any]) -> Column:
@@ -77,3 +134,12 @@ def put_nulls(column: Column, values: list[Any]) -> list[Any]:
     if column.null_count:
         return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
     return values
+
+
+def milliseconds(column: pa.Array) -> pa.Array:
+    """Return the instants of a timestamp column in ms, rounded down."""
+    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    quotients = pc.divide(micros, 1000)
+    # Arrow rounds towards zero; before the epoch that is the ms after.
+    below = pc.less(micros, pc.multiply(quotients, 1000))
+    return pc.subtract(quotients, below.cast(pa.int64()))

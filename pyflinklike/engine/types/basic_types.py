@@ -13,8 +13,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.checks import is_int, is_number
-from pyflinklike.types.base import Column, TypeInformation, plain
+from pyflinklike.engine.checks import is_int, is_number
+from pyflinklike.engine.types.type_information import Column, TypeInformation, plain
 
 _SMALL = 250
 _nan = math.nan

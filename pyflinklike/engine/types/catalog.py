@@ -1,21 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types by the names that PyFlink gives them."""
+"""The types by the names that PyFlink gives them.
+
+A type's signature back to the type.
+
+State is stored with the signatures of its types.  The program that wrote it only compares them.
+Code that reads state without that program gets the types back here.
+
+Pickles of types: the call of `Types` that makes the type.
+
+So the pickle of a descriptor says `Types.LIST(Types.LONG())`, as a program does, and names none of
+the classes that check and copy values, which are not public.
+"""
 
 # ruff: noqa: N802 - the names are PyFlink's
-
 from __future__ import annotations
 
+import ast
+import copyreg
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
-from pyflinklike.types.base import TypeInformation
-from pyflinklike.types.basic import (
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
     BooleanTypeInfo,
@@ -25,7 +37,8 @@ from pyflinklike.types.basic import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.types.nested import (
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
     ByteArrayTypeInfo,
     ListTypeInfo,
@@ -34,17 +47,20 @@ from pyflinklike.types.nested import (
     PrimitiveArrayTypeInfo,
     require_type,
 )
-from pyflinklike.types.pickled import PickledByteArrayTypeInfo
-from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
-from pyflinklike.types.times import (
+from pyflinklike.engine.types.pickled_type import PickledByteArrayTypeInfo
+from pyflinklike.engine.types.row_types import RowTypeInfo, TupleTypeInfo, default_of
+from pyflinklike.engine.types.time_types import (
     DateTypeInfo,
     Instant,
     InstantTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
 )
+from pyflinklike.engine.types.type_information import TypeInformation
+from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError
 
-__all__ = ["Types"]
+__all__ = ["Types", "register_reducers", "type_of"]
+
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -222,3 +238,191 @@ class Types:
     def LIST(element_type: TypeInformation[T]) -> ListTypeInfo[T]:
         """Give the type of a list."""
         return ListTypeInfo(element_type)
+
+
+_SCALARS: dict[str, TypeInformation] = {
+    each.signature: each
+    for each in (
+        Types.BOOLEAN(),
+        Types.BYTE(),
+        Types.SHORT(),
+        Types.INT(),
+        Types.LONG(),
+        Types.FLOAT(),
+        Types.DOUBLE(),
+        Types.STRING(),
+        Types.CHAR(),
+        Types.BIG_INT(),
+        Types.BIG_DEC(),
+        Types.INSTANT(),
+        Types.SQL_DATE(),
+        Types.SQL_TIME(),
+        Types.SQL_TIMESTAMP(),
+        Types.PICKLED_BYTE_ARRAY(),
+        AnyKeyTypeInfo(),
+    )
+}
+_OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
+    "ListTypeInfo": Types.LIST,
+    "PrimitiveArrayTypeInfo": Types.PRIMITIVE_ARRAY,
+    "BasicArrayTypeInfo": Types.BASIC_ARRAY,
+    "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
+}
+_IS_NAMED = {"TupleTypeInfo": False, "RowTypeInfo": True}
+_MAX_DEPTH = 64
+"""Arrow does not write types that are nested deeper."""
+_NAME = re.compile(r"\w+")
+_FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
+
+_LITERAL = re.compile(r"b?'(?:[^'\\]|\\.)*'|b?\"(?:[^\"\\]|\\.)*\"|-?[\w.]+(?:[+-]\d+)?")
+
+
+def type_of(signature: str) -> TypeInformation:
+    """Return the type that has this signature.
+
+    Raises:
+        IncompatibleStateError: It is none of `Types`.
+    """
+    reader = _Reader(signature)
+    try:
+        found = reader.type()
+        reader.end()
+    except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        msg = (
+            f"state can be taken apart where its types are pyflinklike's own, got {signature[:200]!r}; "
+            "restore it with the keys and in the place it was written with"
+        )
+        raise IncompatibleStateError(msg) from error
+    return found
+
+
+class _Reader:
+    """Reads a signature from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def end(self) -> None:
+        """Check that nothing is left."""
+        if self._rest():
+            raise ValueError(self._rest())
+
+    def type(self) -> TypeInformation:
+        """Read the next type."""
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            msg = f"types within types, {self._depth} deep"
+            raise ValueError(msg)
+        found = self._type()
+        self._depth -= 1
+        return found
+
+    def _type(self) -> TypeInformation:
+        name = self._match(_NAME)[0]
+        if self._skip("<"):
+            first = self.type()
+            if name == "MapTypeInfo":
+                self._expect(", ")
+                made: TypeInformation = Types.MAP(first, self.type())
+            else:
+                made = _OF_ELEMENTS[name](first)
+            self._expect(">")
+            return made
+        if not self._skip("("):
+            return _SCALARS[name]
+        if name == "TaggedTypeInfo":
+            # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
+            first, second = self._fields(named=False).get_field_types()
+            return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
+        return self._fields(named=_IS_NAMED[name])
+
+    def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:
+        names: list[str] = []
+        types: list[TypeInformation] = []
+        defaults: dict[str, Any] = {}
+        while not self._skip(")"):
+            if types:
+                self._expect(", ")
+            if named:
+                names.append(ast.literal_eval(self._match(_FIELD)[1]))
+            types.append(self.type())
+            if named and self._skip(" = "):
+                defaults[names[-1]] = ast.literal_eval(self._match(_LITERAL)[0])
+        if named:
+            return Types.ROW_NAMED(names, types, defaults=defaults)
+        return Types.TUPLE(types)
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise ValueError(self._rest())
+        self._at = found.end()
+        return found
+
+    def _skip(self, token: str) -> bool:
+        if not self._text.startswith(token, self._at):
+            return False
+        self._at += len(token)
+        return True
+
+    def _expect(self, token: str) -> None:
+        if not self._skip(token):
+            raise ValueError(self._rest())
+
+
+_MADE_BY: dict[type, tuple[Callable[..., TypeInformation], tuple[str, ...]]] = {
+    BasicArrayTypeInfo: (Types.BASIC_ARRAY, ("elem_type",)),
+    BigDecTypeInfo: (Types.BIG_DEC, ()),
+    BigIntTypeInfo: (Types.BIG_INT, ()),
+    BooleanTypeInfo: (Types.BOOLEAN, ()),
+    CharTypeInfo: (Types.CHAR, ()),
+    DateTypeInfo: (Types.SQL_DATE, ()),
+    DoubleTypeInfo: (Types.DOUBLE, ()),
+    FloatTypeInfo: (Types.FLOAT, ()),
+    InstantTypeInfo: (Types.INSTANT, ()),
+    ListTypeInfo: (Types.LIST, ("elem_type",)),
+    MapTypeInfo: (Types.MAP, ("_key_type_info", "_value_type_info")),
+    ObjectArrayTypeInfo: (Types.OBJECT_ARRAY, ("elem_type",)),
+    PickledByteArrayTypeInfo: (Types.PICKLED_BYTE_ARRAY, ()),
+    PrimitiveArrayTypeInfo: (Types.PRIMITIVE_ARRAY, ("elem_type",)),
+    StringTypeInfo: (Types.STRING, ()),
+    TimestampTypeInfo: (Types.SQL_TIMESTAMP, ()),
+    TimeTypeInfo: (Types.SQL_TIME, ()),
+    TupleTypeInfo: (Types.TUPLE, ("field_types",)),
+}
+_INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
+
+
+def register_reducers() -> None:
+    """Teach pickle and copy how each type is made."""
+    for kind in _MADE_BY:
+        copyreg.pickle(kind, _reduced)
+    copyreg.pickle(IntegralTypeInfo, _reduced_integral)
+    copyreg.pickle(ByteArrayTypeInfo, _reduced_bytes)
+    copyreg.pickle(RowTypeInfo, _reduced_row)
+
+
+# The result is Any, since copyreg's stubs want a maker of that very class.
+def _reduced_integral(each: IntegralTypeInfo) -> Any:
+    return _INTEGRAL[each.bits], ()
+
+
+def _reduced_bytes(_: ByteArrayTypeInfo) -> Any:
+    return Types.PRIMITIVE_ARRAY, (Types.BYTE(),)
+
+
+def _reduced_row(each: RowTypeInfo) -> Any:
+    defaults = {name: default_of(each.defaults, name) for name, _ in each.defaults}
+    # Without defaults the call stays the one that earlier pickles say.
+    maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED
+    return maker, (each.field_names, each.field_types)
+
+
+def _reduced(each: TypeInformation) -> Any:
+    maker, arguments = _MADE_BY[type(each)]
+    return maker, tuple(getattr(each, name) for name in arguments)

@@ -17,8 +17,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import OutputError
-from pyflinklike.shown import shown, shown_error
 
 __all__ = ["as_given", "copied", "copy_by"]
 

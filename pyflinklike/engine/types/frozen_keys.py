@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen keys as bytes, in order and back, as RocksDB has them; and the key group of one.
 
-`pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take, since
+`pyflinklike.engine.types.key_codec` does most of the work.  Tables have keys that it does not take, since
 types freeze keys to forms of their own.  Each of these has a tag that the codec does not use:
 
 | tag  | form          | after it                                        |
@@ -28,13 +28,12 @@ from collections.abc import Hashable
 from math import nan
 from typing import Any
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.key_codec import EncodedKey, decode_first, encode_key
+from pyflinklike.engine.types.pickled_type import Pickled
+from pyflinklike.engine.types.row import Row, row_class
+from pyflinklike.engine.types.time_types import Instant
 from pyflinklike.errors import CorruptStateError, StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.types.key_codec import decode_first, encode_key
-from pyflinklike.types.keys import EncodedKey
-from pyflinklike.types.pickled import Pickled
-from pyflinklike.types.row import Row, row_class
-from pyflinklike.types.times import Instant
 
 __all__ = ["decode", "encode", "key_group_of", "with_the_one_nan"]
 

@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.types.base import Column, TypeInformation
-from pyflinklike.types.catalog import Types
-from pyflinklike.types.field_defaults import default_of
-from pyflinklike.types.nested import ListTypeInfo, MapTypeInfo
-from pyflinklike.types.rows import RowTypeInfo, TupleTypeInfo
+from pyflinklike.engine.types.catalog import Types
+from pyflinklike.engine.types.nested_types import ListTypeInfo, MapTypeInfo
+from pyflinklike.engine.types.row_types import RowTypeInfo, TupleTypeInfo, default_of
+from pyflinklike.engine.types.type_information import Column, TypeInformation
 
 __all__ = ["Grow", "UngrownError", "growth"]
 

@@ -17,11 +17,9 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.shown import instance_of, shown
-from pyflinklike.type_vars import K, T, V
-from pyflinklike.types.base import Column, TypeInformation
-from pyflinklike.types.nested_columns import (
+from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import K, T, V
+from pyflinklike.engine.types.arrow_rows import (
     covered,
     elements_of,
     null_mask,
@@ -29,6 +27,8 @@ from pyflinklike.types.nested_columns import (
     refuse_nulls,
     sliced,
 )
+from pyflinklike.engine.types.type_information import Column, TypeInformation
+from pyflinklike.errors import DeclarationTypeError, StateValueError
 
 
 def require_type(type_info: Any, what: str) -> TypeInformation:

@@ -15,10 +15,10 @@ import math
 from decimal import Decimal
 from typing import Any, Final
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.time_types import Instant
+from pyflinklike.engine.types.type_information import plain
 from pyflinklike.errors import OrderKeyError
-from pyflinklike.shown import shown
-from pyflinklike.types import Instant
-from pyflinklike.types.base import plain
 
 __all__ = ["checked_order", "is_nan", "is_newer"]
 

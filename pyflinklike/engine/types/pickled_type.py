@@ -10,11 +10,17 @@ bytes keys keep their form, since Python never takes one for another.  All other
 pickled without memo, so that `("a", "a")` is the same key whether or not its parts are one object.
 
 A cell of the column is a pickle, which starts with 0x80, or a letter and the scalar.
+
+The switch that refuses unpickling altogether.
+
+A pickle is a program: whoever wrote it decides what runs when it is read.  State is unpickled
+only where the program declares `Types.PICKLED_BYTE_ARRAY()`; with the switch off it cannot.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -24,9 +30,17 @@ from typing import Any, ClassVar
 import attrs
 import pyarrow as pa
 
-from pyflinklike.errors import CorruptStateError, StateValueError
-from pyflinklike.shown import shown_error
-from pyflinklike.types.base import Column, TypeInformation
+from pyflinklike.engine.shown import shown_error
+from pyflinklike.engine.types.type_information import Column, TypeInformation
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    StateValueError,
+)
+
+__all__ = ["ALLOW_PICKLE", "check_pickled", "pickle_allowed"]
+
 
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
 _float64 = struct.Struct("<d")
@@ -89,7 +103,7 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     def thaw(self, stored: Any) -> Any:
         """Return the scalar itself, or a new object."""
-        return pickle.loads(stored) if type(stored) is Pickled else stored  # noqa: S301
+        return _loads(stored) if type(stored) is Pickled else stored
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
         """Write a cell of bytes for each value."""
@@ -123,6 +137,35 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     def __repr__(self) -> str:
         return "PickledByteArrayTypeInfo"
+
+
+_FORMER = {
+    "pyflinklike.cdc.event": "pyflinklike.cdc",
+    "pyflinklike.clock": "pyflinklike",
+    "pyflinklike.stores.records": "pyflinklike.stores",
+    "pyflinklike.types.row": "pyflinklike.engine.types.row",
+    "pyflinklike.types.times": "pyflinklike",
+    "pyflinklike.upsert.index.values": "pyflinklike.upsert",
+}
+"""Modules that pickles name which were written before there were doors, and where their names are."""
+
+
+class _FormerUnpickler(pickle.Unpickler):
+    """Finds what has moved since it was pickled."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(_FORMER.get(module, module), name)
+
+
+def _loads(stored: bytes) -> Any:
+    try:
+        return pickle.loads(stored)  # noqa: S301
+    except ModuleNotFoundError as error:
+        if (error.name or "") not in _FORMER and not any(
+            m.startswith(f"{error.name}.") for m in _FORMER
+        ):
+            raise
+        return _FormerUnpickler(io.BytesIO(stored)).load()
 
 
 def _dumps(value: Any) -> bytes:
@@ -172,3 +215,44 @@ def _decode(cell: bytes) -> Any:
         msg = f"a cell of pickled state starts with a known tag, got {cell[:1]!r}; restore another snapshot"
         raise CorruptStateError(msg)
     return decoder(cell)
+
+
+ALLOW_PICKLE = "PYFLINKLIKE_ALLOW_PICKLE"
+"""An environment variable: 0 refuses unpickling, whatever a program says."""
+
+_YES, _NO = frozenset({"", "1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+def pickle_allowed(allow_pickle: Any) -> bool:
+    """Return whether state may be unpickled: neither the program nor the environment refuses it.
+
+    Args:
+        allow_pickle: What the program says.
+
+    Raises:
+        DeclarationTypeError: `allow_pickle` is no bool.
+        DeclarationValueError: The environment variable is neither yes nor no.
+    """
+    if not isinstance(allow_pickle, bool):
+        msg = f"allow_pickle takes True or False, got {allow_pickle!r}"
+        raise DeclarationTypeError(msg)
+    said = os.environ.get(ALLOW_PICKLE, "").strip().lower()
+    if said not in _YES | _NO:
+        msg = f"the environment variable {ALLOW_PICKLE} must be 0 or 1, got {said!r}; set it so"
+        raise DeclarationValueError(msg)
+    return allow_pickle and said not in _NO
+
+
+def check_pickled(what: str, *types: TypeInformation | None) -> None:
+    """Refuse types whose values are unpickled when they are read, where the switch is off.
+
+    Raises:
+        DeclarationValueError: One of them is, or contains, such a type.
+    """
+    for each in types:
+        if each is not None and each.is_pickled:
+            msg = (
+                f"{what}: nothing is unpickled where allow_pickle is False or {ALLOW_PICKLE} is 0, "
+                f"got a declaration of {each!r}; declare another type"
+            )
+            raise DeclarationValueError(msg)

@@ -13,18 +13,23 @@ Records, keys and row-typed state are `Row`s, so a row must cost what a tuple co
 
 Two rows are equal if their values and their names are; any other tuple is compared by values.  The
 hash is the tuple's, which agrees with both.
+
+The fields of a row of any class: a mapping, our `Row`, Spark's, or a named tuple.
+
+The four kinds of a change, as Flink's RowKind names them.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
-from pyflinklike.shown import shown
+from pyflinklike.engine.shown import shown
 
-__all__ = ["Row", "restore_row", "row_class"]
+__all__ = ["Row", "field_of", "names_of", "restore_row", "row_class"]
+
 
 # mypy would take a call of `namedtuple` for the declaration of a class.
 _named_tuple: Any = namedtuple
@@ -248,3 +253,38 @@ def _as_dicts(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_dicts(element) for key, element in value.items()}
     return value
+
+
+def names_of(row: Any) -> tuple[str, ...] | None:
+    """Return the names of a row's fields; None where it has none."""
+    if isinstance(row, Row):  # not by getattr: a Row is slow to refuse a name that is no field
+        return type(row)._fields or None
+    if isinstance(row, tuple):
+        # Spark's Row first: it takes `_fields` for the name of a column.
+        names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
+        return tuple(names) if names else None
+    return tuple(row) if isinstance(row, Mapping) else None
+
+
+def field_of(row: Any, name: str, default: Any) -> Any:
+    """Return a field of a row, or an attribute of another object; the default where it has none.
+
+    A field is found by its name even if a method of tuples has the same name, such as `count`.
+    """
+    if isinstance(row, Row):  # the usual element, asked for several fields
+        at = type(row)._positions.get(name)
+        return default if at is None else tuple.__getitem__(row, at)
+    if isinstance(row, tuple):
+        names = names_of(row) or ()
+        if name in names:
+            return tuple.__getitem__(row, names.index(name))
+        return default if hasattr(tuple, name) else getattr(row, name, default)
+    return row.get(name, default) if isinstance(row, Mapping) else getattr(row, name, default)
+
+
+INSERT: Final = "insert"
+UPDATE_BEFORE: Final = "update_before"
+UPDATE_AFTER: Final = "update_after"
+DELETE: Final = "delete"
+
+OPS: Final = (INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE)

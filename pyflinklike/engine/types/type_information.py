@@ -27,9 +27,9 @@ from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import T_co
 from pyflinklike.errors import StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.type_vars import T_co
 
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""

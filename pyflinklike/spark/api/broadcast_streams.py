@@ -4,6 +4,8 @@
 Both DataFrames are streams, or both are batches.  Each key group keeps a copy of the broadcast
 state, so it is there whichever key group is called, and comes along with a savepoint to any number
 of key groups.
+
+The records of an operator with a broadcast input, as one DataFrame: `wire.broadcast_records`.
 """
 
 from __future__ import annotations
@@ -11,25 +13,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.api.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.backends.base import StateBackend
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.state.broadcast_state import broadcast_spec
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.broadcast_inputs import WithBroadcast
-from pyflinklike.spark.inputs import OneInput
-from pyflinklike.spark.operators import applied
-from pyflinklike.spark.setup.checks import check_columns, check_function
-from pyflinklike.spark.setup.event_time import has_watermark
-from pyflinklike.spark.setup.options import SavepointLike
-from pyflinklike.spark.setup.settings import check_watermark_policy, time_zone_of
-from pyflinklike.spark.setup.two_inputs import check_both_stream
-from pyflinklike.state.broadcast import broadcast_spec
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import Types
+from pyflinklike.spark.api.inputs import OneInput, times_of, united
+from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
+from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.plan.event_time import has_watermark
+from pyflinklike.spark.plan.process_options import SavepointLike, check_columns, check_function
+from pyflinklike.spark.plan.session import check_watermark_policy, time_zone_of
+from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
+from pyflinklike.spark.wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
+from pyflinklike.spark.wire.record_readers import BroadcastReader
 
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
+__all__ = ["BroadcastConnectedStream", "BroadcastStream", "WithBroadcast", "broadcast"]
 
 
 def broadcast(
@@ -212,3 +220,91 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
         )
         raise DeclarationTypeError(msg)
     check_function(function, wanted, "BroadcastConnectedStream")
+
+
+_TIME = "__time"
+"""The event time of a record in ms, while a batch is sorted."""
+
+
+@attrs.frozen
+class WithBroadcast:
+    """The records of an input, keyed or not, and of a broadcast input.
+
+    Args:
+        main: The input that is not broadcast; without key columns where it has no keys.
+        rules: The broadcast input, without key columns.
+    """
+
+    main: OneInput
+    rules: OneInput
+
+    @property
+    def df(self) -> DataFrame:
+        """The input that is not broadcast."""
+        return self.main.df
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its key columns; none where it has no keys."""
+        return self.main.columns
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of its event-time column."""
+        return self.main.event_time
+
+    @property
+    def reader(self) -> BroadcastReader:
+        """Reads the records of both."""
+        return BroadcastReader(self.main.reader, self.rules.reader)
+
+    def key_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.columns
+
+    def key_groups(self) -> Callable[[int], int]:
+        """As of one input; without keys one for each of the partitions."""
+        return self.main.key_groups() if self.columns else _one_each
+
+    def keyed(self, max_parallelism: int | None) -> DataFrame:
+        """The records of both; those without a key group get one where they are packed."""
+        unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
+        group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
+        return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
+
+    def arrived(self, max_parallelism: int) -> DataFrame:
+        """The records of a batch, those of the broadcast input once for each key group."""
+        arrival = F.monotonically_increasing_id()
+        dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
+        group = key_group(self.columns, max_parallelism) if self.columns else dealt
+        time = self.main.time() if self.event_time else F.lit(None).cast("long")
+        everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
+        return self._united(
+            [group.alias(KEY_GROUP), time.alias(_TIME), arrival.alias(ARRIVAL)],
+            [
+                everyone.alias(KEY_GROUP),
+                F.lit(None).cast("long").alias(_TIME),
+                arrival.alias(ARRIVAL),
+            ],
+        )
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Of both inputs, where they have event time."""
+        return times_of((self.main, self.rules))
+
+    def order(self) -> list[Column]:
+        """The broadcast input first, in its own order; then by event time, and by arrival."""
+        time = [] if self.main.arrival_order else [F.col(_TIME)]
+        return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
+
+    def sorting_columns(self) -> tuple[str, ...]:
+        """Columns of a batch that only its order needs."""
+        return (_TIME, ARRIVAL)
+
+    def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
+        return united((self.main.df, self.rules.df), [main, rules])
+
+
+def _one_each(partitions: int) -> int:
+    """As many key groups as partitions."""
+    return partitions

@@ -14,16 +14,21 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.setup.chains import phased
-from pyflinklike.spark.setup.event_time import with_event_time
-from pyflinklike.spark.setup.settings import max_parallelism_for
-from pyflinklike.spark.wire.connected_records import ConnectedReader
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.plan.event_time import with_event_time
+from pyflinklike.spark.plan.operator_chain import phased
+from pyflinklike.spark.plan.session import max_parallelism_for
 from pyflinklike.spark.wire.key_hash import group_or_hash
-from pyflinklike.spark.wire.names import ARRIVAL, BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP, quoted
-from pyflinklike.spark.wire.reader import Reader
-from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.types import TypeInformation
+from pyflinklike.spark.wire.own_columns import (
+    ARRIVAL,
+    BEFORE_WATERMARK,
+    INPUT,
+    INPUTS,
+    KEY_GROUP,
+    quoted,
+)
+from pyflinklike.spark.wire.record_readers import ConnectedReader, Reader, RecordReader
 
 __all__ = ["Input", "OneInput", "TwoInputs", "times_of", "united"]
 

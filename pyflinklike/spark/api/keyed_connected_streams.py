@@ -3,36 +3,47 @@
 
 One operator processes the records of both, with one state and one set of timers; its watermark is
 the smaller one of both inputs'.
+
+Checks of two inputs that one operator shall process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as st
 
-from pyflinklike.api.co_process import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.functions import Function
-from pyflinklike.spark.inputs import OneInput, TwoInputs
-from pyflinklike.spark.operators import applied
-from pyflinklike.spark.setup.checks import check_function
-from pyflinklike.spark.setup.options import SavepointLike
-from pyflinklike.spark.setup.settings import check_watermark_policy
-from pyflinklike.spark.setup.two_inputs import (
-    check_both_stream,
-    check_keys_alike,
-    event_times_of,
-    phases_of,
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedCoProcessFunction,
 )
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.functions import Function
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.plan.process_options import SavepointLike, check_function
+from pyflinklike.spark.plan.session import check_watermark_policy
 
 if TYPE_CHECKING:
-    from pyflinklike.spark.setup.options import OperatorOptions
-    from pyflinklike.type_vars import Unpack
+    from pyflinklike.engine.type_vars import Unpack
+    from pyflinklike.spark.plan.process_options import OperatorOptions
 
-__all__ = ["EventTimes", "InputOf", "KeyedConnectedStreams", "connected"]
+__all__ = [
+    "EventTimes",
+    "InputOf",
+    "KeyedConnectedStreams",
+    "check_both_stream",
+    "check_keys_alike",
+    "connected",
+    "event_times_of",
+    "phases_of",
+]
+
 
 EventTimes = str | tuple[str, str]
 InputOf = Callable[..., OneInput]
@@ -223,3 +234,88 @@ def connected(
     if event_time is not None and source.df.isStreaming:
         check_watermark_policy(source.df.sparkSession)
     return source
+
+
+def check_both_stream(first: DataFrame, second: DataFrame) -> None:
+    """See that two inputs are both streams or both batches.
+
+    Raises:
+        DeclarationValueError: One is a stream and the other is not.
+    """
+    if first.isStreaming is not second.isStreaming:
+        kinds = ["a stream" if each.isStreaming else "a batch" for each in (first, second)]
+        msg = (
+            f"connected inputs are both streams or both batches, got {kinds[0]} and {kinds[1]}; "
+            "read the batch as a stream, for example with spark.readStream and its schema"
+        )
+        raise DeclarationValueError(msg)
+
+
+def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
+    """See that the keys of two inputs are of the same types.
+
+    The hash that finds a key's key group depends on the types of its columns: an int and a long
+    of one value are two keys.
+
+    Args:
+        first: The key columns of the first input.
+        second: Those of the second one.
+
+    Raises:
+        DeclarationTypeError: They differ.
+    """
+    if [each.dataType for each in first] == [each.dataType for each in second]:
+        return
+    types = [
+        ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in fields)
+        for fields in (first, second)
+    ]
+    msg = (
+        f"the keys of connected inputs must have the same types, got ({types[0]}) and "
+        f"({types[1]}); cast the columns of one of them"
+    )
+    raise DeclarationTypeError(msg)
+
+
+def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
+    """The event-time column of each input.
+
+    Args:
+        event_time: A name for both, a pair of names, or None for none.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if event_time is None:
+        return None, None
+    if isinstance(event_time, str):
+        return event_time, event_time
+    pair = event_time if isinstance(event_time, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+        msg = (
+            f"event_time takes the name of a column of both inputs or a pair of names, got "
+            f"{event_time!r}; both inputs need one, for the watermark is the smaller one of both"
+        )
+        raise DeclarationTypeError(msg)
+    return pair[0], pair[1]
+
+
+def phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
+    """The column of each input that says what came before the watermark.
+
+    Args:
+        before_watermark: A name for both, a pair of names of which one may be None, or None.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if before_watermark is None or isinstance(before_watermark, str):
+        return before_watermark, before_watermark
+    pair = before_watermark if isinstance(before_watermark, (tuple, list)) else ()
+    if len(pair) != 2 or not all(each is None or isinstance(each, str) for each in pair):
+        msg = (
+            "before_watermark takes the name of a column of both inputs or a pair of names, got "
+            f"{before_watermark!r}; give None for an input that is behind no operator"
+        )
+        raise DeclarationTypeError(msg)
+    return pair[0], pair[1]

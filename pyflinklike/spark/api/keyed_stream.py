@@ -3,33 +3,71 @@
 
 A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  This module checks
 the keyed DataFrame; `operators` makes the query.
+
+The entry for two inputs: `connect(a, b).key_by("user").process(function, ...)`.
+
+`key_by(df, "user").map(...)`, `flat_map` and `filter`: what is done with each record alone.
+
+What needs no state of its key is less to write, and faster, as Spark's own `select` and `where`.
+
+The windows and joins of a keyed DataFrame: `KeyedStream.window`, `.interval_join` and so on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pyspark.sql import DataFrame
 
-from pyflinklike.api.keyed_batch import KeyedBatchFunction
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.base import StateBackend
+from pyflinklike.engine.api.element_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    MapFunction,
+    as_filter_function,
+    as_flat_map_function,
+    as_map_function,
+)
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.functions import Function
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-from pyflinklike.spark.folds import Folds
-from pyflinklike.spark.inputs import OneInput
-from pyflinklike.spark.keyed_connected_streams import KeyedConnectedStreams
-from pyflinklike.spark.maps import Maps
-from pyflinklike.spark.operators import applied
-from pyflinklike.spark.setup.checks import check_column, check_columns, check_function
-from pyflinklike.spark.setup.options import SavepointLike
-from pyflinklike.spark.setup.settings import time_zone_of
-from pyflinklike.spark.windows_and_joins import WindowsAndJoins
+from pyflinklike.spark.api.broadcast_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    unkeyed,
+)
+from pyflinklike.spark.api.folds import Folds
+from pyflinklike.spark.api.inputs import OneInput
+from pyflinklike.spark.api.joined_streams import CoGroupedStreams, IntervalJoined, JoinedStreams
+from pyflinklike.spark.api.keyed_connected_streams import (
+    InputOf,
+    KeyedConnectedStreams,
+    check_both_stream,
+)
+from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.windowed_stream import WindowedStream
+from pyflinklike.spark.plan.process_options import (
+    SavepointLike,
+    check_column,
+    check_columns,
+    check_function,
+)
+from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.schema import key_type_of
+from pyflinklike.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    WindowAssigner,
+)
 
-__all__ = ["KeyedStream", "key_by"]
+if TYPE_CHECKING:
+    from pyflinklike.engine.type_vars import Unpack
+    from pyflinklike.spark.plan.process_options import KeyedOptions
+
+__all__ = ["ConnectedStreams", "KeyedStream", "Maps", "WindowsAndJoins", "connect", "key_by"]
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:
@@ -45,6 +83,172 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
         DeclarationValueError: There is no such column, or none is given.
     """
     return KeyedStream(df, columns)
+
+
+class Maps:
+    """What a `KeyedStream` can do with each record; all take the options of `process` by keyword.
+
+    A function is a callable of a record, or an object whose `open` obtains state of keys.
+    """
+
+    _df: DataFrame
+    _input: Callable[..., OneInput]
+
+    def map(
+        self,
+        func: MapFunction | Callable[[Any], Any],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """One row for each record.
+
+        Args:
+            func: Is given a record, a `Row` of the columns of the DataFrame.
+            output_type: Of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_map_function(func), "Map", output_type, side_outputs, options)
+
+    def flat_map(
+        self,
+        func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """Any number of rows for each record.
+
+        Args:
+            func: Is given a record, and gives an iterable of rows, or None for none.
+            output_type: Of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: Of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        function = as_flat_map_function(func)
+        return self._each(function, "FlatMap", output_type, side_outputs, options)
+
+    def filter(
+        self,
+        func: FilterFunction | Callable[[Any], Any],
+        **options: Unpack[KeyedOptions],
+    ) -> DataFrame:
+        """The records of which a function is true, as they are.
+
+        Args:
+            func: Is given a record.
+            **options: Of `process`.
+
+        Returns:
+            Records, with the columns of the DataFrame.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_filter_function(func), "Filter", self._df.schema, (), options)
+
+    def _each(
+        self,
+        function: Function,
+        name: str,
+        output_type: Any,
+        side_outputs: SideOutputs,
+        options: KeyedOptions,
+    ) -> DataFrame:
+        source = self._input(
+            options.pop("event_time", None),
+            before_watermark=options.pop("before_watermark", None),
+            arrival_order=options.pop("arrival_order", False),
+        )
+        named: Any = {**options, "uid": options.get("uid") or name}
+        return applied(
+            function,
+            source,
+            output_type,
+            side_outputs=side_outputs,
+            processing_time_timers=False,
+            **named,
+        )
+
+
+class WindowsAndJoins:
+    """What a `KeyedStream` can do within windows, and together with another one."""
+
+    _input: Callable[..., OneInput]
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Windows over the records of each key.
+
+        Args:
+            assigner: Of `pyflinklike.windows`, such as `TumblingEventTimeWindows.of(...)`.
+
+        Raises:
+            DeclarationTypeError: It is no assigner.
+        """
+        return WindowedStream(self._input, assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of so many records of a key.
+
+        Args:
+            size: How many records a window has.
+            slide: At every which record a window begins; 0 is one after another.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: A number is no positive int.
+        """
+        if slide == 0:
+            return WindowedStream(self._input, CountTumblingWindowAssigner(size))
+        return WindowedStream(self._input, CountSlidingWindowAssigner(size, slide))
+
+    def interval_join(self: K, other: K, how: str = "inner") -> IntervalJoined:
+        """Join records of one key whose times are within an interval of each other.
+
+        Args:
+            other: Keyed by columns of the same types.
+            how: "inner", "left_outer", "right_outer" or "full_outer", or Spark's other names of
+                these.  An outer join gives out a record without a partner once none can come.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return IntervalJoined(self._input, _input_of(other, "interval_join"), how)
+
+    def join(self: K, other: K, how: str = "inner") -> JoinedStreams:
+        """Join records of one key that lie in one window.
+
+        Args:
+            other: Keyed by columns of the same types.
+            how: As of `interval_join`.  An outer join gives out a record with None where the
+                window has none of the other input.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return JoinedStreams(self._input, _input_of(other, "join"), how)
+
+    def co_group(self: K, other: K) -> CoGroupedStreams:
+        """Group the records of both inputs of one key that lie in one window.
+
+        Args:
+            other: Keyed by columns of the same types.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch.
+        """
+        return CoGroupedStreams(self._input, _input_of(other, "co_group"))
 
 
 class KeyedStream(Maps, Folds, WindowsAndJoins):
@@ -189,3 +393,84 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
     def _input(self, event_time: str | None, **options: Any) -> OneInput:
         types = self._key_type, self._time_zone
         return OneInput.of(self._df, self._columns, event_time, *types, **options)
+
+
+@overload
+def connect(first: DataFrame, second: DataFrame) -> ConnectedStreams: ...
+
+
+@overload
+def connect(first: DataFrame, second: BroadcastStream) -> BroadcastConnectedStream: ...
+
+
+def connect(
+    first: DataFrame, second: DataFrame | BroadcastStream
+) -> ConnectedStreams | BroadcastConnectedStream:
+    """Have one function process the records of two DataFrames.
+
+    Args:
+        first: Streaming or batch.
+        second: As the first one, streaming or batch, with columns of its own; or what
+            `broadcast` gives, for a `BroadcastProcessFunction`, which has no keys.
+
+    Raises:
+        DeclarationTypeError: One is no DataFrame.
+        DeclarationValueError: One is a stream and the other a batch.
+    """
+    if not isinstance(second, BroadcastStream):
+        return ConnectedStreams(first, second)
+    _check_frame(first)
+    check_columns(first)
+    return BroadcastConnectedStream(
+        lambda event_time, **options: unkeyed(first, event_time, **options), second
+    )
+
+
+class ConnectedStreams:
+    """Two DataFrames that one function shall process; made by `connect`."""
+
+    def __init__(self, first: DataFrame, second: DataFrame) -> None:
+        for each in (first, second):
+            _check_frame(each)
+        check_both_stream(first, second)
+        self._first, self._second = first, second
+
+    def key_by(
+        self, columns1: str | Sequence[str], columns2: str | Sequence[str] | None = None
+    ) -> KeyedConnectedStreams:
+        """Partition the records of both by key.
+
+        Args:
+            columns1: Name of the key column of the first input, or names of several.
+            columns2: Those of the second input, of the same types; by default they have the same
+                names.
+
+        Raises:
+            DeclarationTypeError: A column cannot be a key, or the keys have other types.
+            DeclarationValueError: There is no such column.
+        """
+        first = KeyedStream(self._first, _names(columns1))
+        second = KeyedStream(self._second, _names(columns1 if columns2 is None else columns2))
+        return first.connect(second)
+
+
+def _check_frame(df: object) -> None:
+    if not isinstance(df, DataFrame):
+        msg = f"connect takes two Spark DataFrames, got {df!r}; read it into one"
+        raise DeclarationTypeError(msg)
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+
+K = TypeVar("K", bound="WindowsAndJoins")
+
+
+def _input_of(other: Any, what: str) -> InputOf:
+    if not isinstance(other, WindowsAndJoins):
+        msg = f"{what} takes a keyed DataFrame, got {shown(other)}; call key_by on it first"
+        raise DeclarationTypeError(msg)
+    return other._input

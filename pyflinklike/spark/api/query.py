@@ -5,9 +5,11 @@ Everything that can be checked before the query starts is checked, the time mode
 the plan is written:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
-               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.hosts.choice`)
-               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoints`)
+               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.host.host_choice`)
+               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoint.initial_state`)
     batch      select key group -> repartition, sort -> run
+
+What is different in the plan of a `KeyedBatchFunction`: records and outputs stay columns.
 """
 
 from __future__ import annotations
@@ -17,44 +19,45 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pyflinklike.api.operator_state import refuse_checkpointed_function
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.functions import Function
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.spark.hosts.batch import run_batch
-from pyflinklike.spark.hosts.choice import HAS_TRANSFORM_WITH_STATE, streaming_host
-from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
-from pyflinklike.spark.hosts.initial import Initial
-from pyflinklike.spark.hosts.observation import observed, observed_inputs
-from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.inputs import Input
-from pyflinklike.spark.restoring import check_savepoint, initial_state
-from pyflinklike.spark.setup.chains import keep_phases
-from pyflinklike.spark.setup.checks import (
+from pyflinklike.engine.api.process_functions import (
+    KeyedBatchFunction,
+    refuse_checkpointed_function,
+)
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.functions import Function
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike.spark.api.inputs import Input
+from pyflinklike.spark.host.batch_host import run_batch
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE, streaming_host
+from pyflinklike.spark.host.observed_metrics import observed, observed_inputs
+from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.plan.declared_outputs import DeclaredOutputs, SideOutputs
+from pyflinklike.spark.plan.event_time import event_time_mark
+from pyflinklike.spark.plan.operator_chain import keep_phases
+from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
+from pyflinklike.spark.plan.process_options import (
+    SavepointLike,
     check_max_parallelism,
     check_pickle,
     checked_backend,
     holds_accumulators,
 )
-from pyflinklike.spark.setup.columnar import in_columns
-from pyflinklike.spark.setup.event_time import event_time_mark
-from pyflinklike.spark.setup.options import SavepointLike
-from pyflinklike.spark.setup.outputs import DeclaredOutputs, SideOutputs
-from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.setup.requirements import packages_checked
-from pyflinklike.spark.setup.settings import partitions_of, partitions_told
-from pyflinklike.spark.setup.shipping import prepare_workers
-from pyflinklike.spark.setup.timer_use import uses_processing_timers
-from pyflinklike.spark.wire.batch_time import with_batch_time
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.plan.requirements import packages_checked
+from pyflinklike.spark.plan.session import partitions_of, partitions_told, prepare_workers
+from pyflinklike.spark.plan.timer_use import uses_processing_timers
+from pyflinklike.spark.savepoint.initial_state import check_savepoint, initial_state
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types.pickle_switch import pickle_allowed
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP, with_batch_time
+from pyflinklike.spark.wire.record_readers import RecordReader
 
-__all__ = ["applied"]
+__all__ = ["applied", "in_columns"]
 
 
 def applied(
@@ -205,3 +208,31 @@ def _time_mode(
     if processing_time_timers:
         return TimeMode.PROCESSING_TIME
     return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
+
+
+def in_columns(plan: Plan) -> Plan:
+    """The plan, for a function of either kind.
+
+    Args:
+        plan: As for a function of one element at a time.
+
+    Raises:
+        DeclarationValueError: The function keeps its state in columns, which the backend has not.
+    """
+    if not isinstance(plan.function, KeyedBatchFunction):
+        return plan
+    # Imported only here, for it needs NumPy.
+    from pyflinklike.spark.wire.columnar_layout import ColumnLayout, ColumnRecordReader
+
+    kind = pa.int64()
+    plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
+    assert isinstance(plan.reader, RecordReader)  # such a function has one input
+    return attrs.evolve(
+        plan,
+        reader=ColumnRecordReader(**_fields(plan.reader)),
+        layout=ColumnLayout(**_fields(plan.layout)),
+    )
+
+
+def _fields(made: Any) -> dict[str, Any]:
+    return {field.name: getattr(made, field.name) for field in attrs.fields(type(made))}

@@ -2,7 +2,9 @@
 """`key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)` for DataFrames.
 
 `pyflinklike.windows` has the windows themselves.  What they give is a row of the key columns, the
-columns of the window (`spark.wire.window_rows`) and those of `output_type`.
+columns of the window (`spark.wire.output_layout`) and those of `output_type`.
+
+What windows over a DataFrame give, as columns, and how that becomes a query.
 """
 
 from __future__ import annotations
@@ -10,39 +12,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pyspark.sql import DataFrame
+from pyspark.sql import types as st
 
-from pyflinklike.api.output_tag import OutputTag
-from pyflinklike.clock import DurationLike
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.shown import shown
-from pyflinklike.spark.inputs import OneInput
-from pyflinklike.spark.setup.checks import check_columns
-from pyflinklike.spark.setup.settings import time_zone_of
-from pyflinklike.spark.window_folds import WindowFolds
-from pyflinklike.spark.window_result import WindowResult
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.checks import warn_of_short
+from pyflinklike.engine.clock import DurationLike
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark.api.folds import WindowFolds
+from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.plan.process_options import check_columns
+from pyflinklike.spark.plan.session import time_zone_of
+from pyflinklike.spark.plan.timer_use import uses_processing_timers
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
-from pyflinklike.spark.wire.schema import key_type_of
-from pyflinklike.types import TypeInformation
-from pyflinklike.windows.assigner import WindowAssigner
-from pyflinklike.windows.checks import warn_of_short
-from pyflinklike.windows.evictor import Evictor
-from pyflinklike.windows.functions import (
+from pyflinklike.spark.wire.output_layout import WINDOW_TIME, WindowRows, window_fields
+from pyflinklike.spark.wire.schema import arrow_schema, key_type_of, output_schema
+from pyflinklike.windows.assigners import WindowAssigner
+from pyflinklike.windows.evictors import Evictor
+from pyflinklike.windows.triggers import Trigger
+from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from pyflinklike.windows.operator import WindowOperator
-from pyflinklike.windows.trigger import Trigger
-from pyflinklike.windows.windowed import Windowed
+from pyflinklike.windows.window_operator import WindowOperator
+from pyflinklike.windows.window_options import Windowed
 
 if TYPE_CHECKING:
-    from pyflinklike.spark.setup.options import KeyedOptions
-    from pyflinklike.type_vars import Unpack
+    from pyflinklike.engine.type_vars import Unpack
+    from pyflinklike.spark.plan.process_options import KeyedOptions
 
-__all__ = ["WindowedStream", "window_all"]
+__all__ = ["WindowResult", "WindowedStream", "window_all"]
+
 
 SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
 AnyWindowFunction = (
@@ -272,3 +281,126 @@ class WindowedStream(WindowFolds):
         )
         result = WindowResult.of(source, operator, output_type, is_record=is_record)
         return result.over(source, side_outputs, self._schema, options)
+
+
+@attrs.frozen
+class WindowResult:
+    """What windows give.
+
+    Args:
+        operator: Gives rows of the schema.
+        schema: The key columns, those of the window, and those of the result.
+        name: Of the operator.
+    """
+
+    operator: WindowOperator
+    schema: st.StructType
+    name: str
+
+    @classmethod
+    def of(
+        cls,
+        source: OneInput | TwoInputs,
+        operator: WindowOperator,
+        output_type: Any,
+        name: str | None = None,
+        *,
+        is_record: bool = False,
+    ) -> WindowResult:
+        """The result of windows over keyed records.
+
+        Args:
+            source: The records.
+            operator: The windows, as the user declared them.
+            output_type: Of what they give.
+            name: Of the operator; by default that of the assigner's class, so that no windows go
+                on with those of another kind.
+            is_record: Whether that is a record, of which the result has the key already.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: The type cannot become columns, two
+                columns have one name, or there is no event time where windows need one.
+        """
+        assigner = operator.declared.assigner
+        _check_event_time(assigner, source)
+        name = name or type(assigner).__name__
+        result = output_schema(source.df, output_type)
+        windows = assigner.get_window_serializer()
+        first = [*source.key_fields(), *window_fields(windows)]
+        names = [field.name for field in first]
+        taken = [at for at, each in enumerate(result.names) if not (is_record and each in names)]
+        double = sorted({result.names[at] for at in taken} & set(names))
+        if double:
+            msg = (
+                f"the result of windows has the columns {names} of itself, got {double} in "
+                "output_type, too; leave them out, or rename them"
+            )
+            raise DeclarationValueError(msg)
+        zone = source.reader.time_zone
+        encoder = OutputEncoder(arrow_schema(result), zone, f"{name} output", _same)
+        rows = WindowRows(
+            len(source.columns), windows, encoder, tuple(taken) if is_record else None
+        )
+        schema = st.StructType([*first, *(result.fields[at] for at in taken)])
+        return cls(operator.collecting(rows), schema, name)
+
+    def over(
+        self,
+        source: OneInput | TwoInputs,
+        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
+        late_schema: st.StructType,
+        options: KeyedOptions,
+    ) -> DataFrame:
+        """The windows over keyed records.
+
+        Args:
+            source: The records.
+            side_outputs: The tags whose outputs are wanted.
+            late_schema: Of the records, for those that are late.
+            options: The others of `KeyedStream.process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        uses_clock = self.operator.uses_processing_timers(uses_processing_timers)
+        passes = HAS_TRANSFORM_WITH_STATE or not source.df.isStreaming
+        has_time = self.operator.declared.assigner.is_event_time() and passes and not uses_clock
+        named: Any = {**options, "uid": options.get("uid") or self.name}
+        return applied(
+            self.operator,
+            source,
+            self.schema,
+            side_outputs=self._with_late(side_outputs, late_schema),
+            processing_time_timers=uses_clock,
+            output_event_time=WINDOW_TIME if has_time else None,
+            **named,
+        )
+
+    def _with_late(
+        self,
+        declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
+        late_schema: st.StructType,
+    ) -> dict[OutputTag, Any]:
+        tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
+        late = self.operator.declared.late_data_tag
+        if late is not None:
+            tags[late] = late_schema
+        return tags
+
+
+def _same(key: Any) -> Any:
+    return key
+
+
+def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoInputs) -> None:
+    """See that records have times where windows need them.
+
+    Raises:
+        DeclarationValueError: They have none.
+    """
+    if assigner.is_event_time() and source.event_time is None:
+        msg = (
+            f"{assigner!r} needs the time of the records, got no event_time; name the column "
+            'with event_time="..."'
+        )
+        raise DeclarationValueError(msg)

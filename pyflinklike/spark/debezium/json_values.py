@@ -13,6 +13,8 @@ what a number or a text means.  A bare envelope has no schema, so only plain for
 
 Nothing is guessed: 1700000000000 is one time in ms and another one in us, and "1234" may be a
 number or base64.
+
+The schema of a wrapped envelope: the meaning of its fields, such as the unit of a number.
 """
 
 from __future__ import annotations
@@ -23,17 +25,29 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
 from pyspark.sql import types as st
 
-from pyflinklike.checks import is_int, is_number
+from pyflinklike.engine.checks import is_int, is_number
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
-from pyflinklike.spark.debezium.semantics import Semantic
 
-__all__ = ["RowConverter", "json_text", "needs_semantics"]
+__all__ = ["RowConverter", "Semantic", "fields_of", "json_text", "needs_semantics", "semantics_of"]
+
+
+class Semantic(msgspec.Struct):
+    """The schema of one field of a wrapped envelope."""
+
+    field: str = ""
+    name: str | None = None
+    parameters: dict[str, str] = {}
+    fields: list[Semantic] = []
+    items: Semantic | None = None
+    values: Semantic | None = None
+
 
 Convert: TypeAlias = Callable[[Any, Semantic | None], Any]
 """Converts a JSON value that is not None, with its schema if there is one, to the typed value."""
@@ -276,3 +290,35 @@ def _struct(row: RowConverter) -> Convert:
 
 def _misfit(expected: str, value: Any) -> ValueError:
     return ValueError(f"must be {expected}, got {shown(value)}")
+
+
+_SEMANTIC = msgspec.json.Decoder(Semantic)
+
+
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
+@lru_cache(maxsize=256)
+def fields_of(schema: bytes) -> Mapping[str, Semantic]:
+    """Read the fields of a schema of Kafka Connect, by name; none if it is empty.
+
+    Raises:
+        ValueError: `schema` is not such a schema.
+    """
+    try:
+        fields = _SEMANTIC.decode(schema).fields if schema else []
+    except RecursionError as error:
+        msg = f"the schema is nested too deeply: {error}"
+        raise ValueError(msg) from error
+    return {each.field: each for each in fields}
+
+
+# Every wrapped record brings the schema of its table, so a few schemas come again and again.
+@lru_cache(maxsize=256)
+def semantics_of(schema: bytes) -> Mapping[str, Mapping[str, Semantic]]:
+    """Read the fields of each struct of an envelope's schema, such as `before` and `after`.
+
+    Raises:
+        ValueError: `schema` is not such a schema.
+    """
+    return {
+        name: {each.field: each for each in side.fields} for name, side in fields_of(schema).items()
+    }

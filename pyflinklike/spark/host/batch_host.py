@@ -16,13 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import RecordsAfterBroadcast, end_bounded, enter_bounded
-from pyflinklike.spark.hosts.cycle_collector import without_collection
-from pyflinklike.spark.hosts.task import opened_operator, task_of
-from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import RecordsAfterBroadcast, end_bounded, enter_bounded
+from pyflinklike.spark.host.python_stage import telling_each, without_collection
+from pyflinklike.spark.host.task import opened_operator, task_of
+from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
 
 __all__ = ["run_batch"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from pyflinklike.log.storage import HEAD_AT, Head
+from pyflinklike.engine.log.log_storage import HEAD_AT, Head
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle

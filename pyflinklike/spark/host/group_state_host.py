@@ -8,6 +8,18 @@ micro-batch costs what the state of its key groups weighs, and not only what cha
 Spark calls the function for every key group that has data, and then for those whose timeout is
 before the batch's watermark or processing time.  It forgets a timeout with every call, so it is
 set anew each time.
+
+How a stream on PySpark 3.5 begins with a savepoint: `applyInPandasWithState` takes no state.
+
+The first micro-batch of a checkpoint has number 0, also if it is tried again.  In it, and only in
+it, the savepoint's parts travel among the payloads of the stream's own records.
+
+What PySpark 4.0 mended in `applyInPandasWithState`, for PySpark 3.5.
+
+Spark sends an Arrow batch of rows with a column that says where the rows of each key group begin,
+and how many they are.  A key group with two rows leaves a null in it, and beside a null pandas has
+floats for integers, by which PyArrow does not slice.
+PySpark 4.0 reads them with `int()`; here it is done before PySpark 3.5 reads them.
 """
 
 from __future__ import annotations
@@ -17,33 +29,36 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from pyflinklike.errors import PyflinklikeError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.runtime.serving import Served
-from pyflinklike.spark.hosts.carried import Carried
-from pyflinklike.spark.hosts.first_batch import begun, check_began, is_initial
-from pyflinklike.spark.hosts.key_group_task import (
-    RESULT_COLUMNS,
-    RESULT_TYPE,
-    KeyGroupTask,
-    Result,
-)
-from pyflinklike.spark.hosts.log_storage import LOG_VARIABLE, BlobMap
-from pyflinklike.spark.hosts.packed import packed
-from pyflinklike.spark.hosts.telling import telling
-from pyflinklike.spark.hosts.whole_numbers import read_whole_numbers
-from pyflinklike.spark.setup.event_time import WATERMARK_MARK
-from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.setup.settings import check_file_manager
-from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
-from pyflinklike.spark.wire.watermarks import watermark_of
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.runtime.micro_batch import Served
+from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.spark.host.blob_map import LOG_VARIABLE, BlobMap
+from pyflinklike.spark.host.python_stage import Carried, packed, telling
+from pyflinklike.spark.host.task import RESULT_COLUMNS, RESULT_TYPE, KeyGroupTask, Result
+from pyflinklike.spark.plan.event_time import WATERMARK_MARK
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.plan.session import check_file_manager
+from pyflinklike.spark.wire.key_groups import ROLL_CALL
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
-__all__ = ["TIMEOUTS", "GroupStateStorage", "GroupStateTask", "applied"]
+__all__ = [
+    "TIMEOUTS",
+    "GroupStateStorage",
+    "GroupStateTask",
+    "applied",
+    "begun",
+    "check_began",
+    "is_initial",
+    "read_whole_numbers",
+]
+
 
 _STATE_TYPE = f"{LOG_VARIABLE} map<bigint,binary>"
 TIMEOUTS = {
@@ -254,3 +269,116 @@ def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
         state.setTimeoutTimestamp(max(timeout, 1))
     else:
         state.setTimeoutDuration(max(timeout - state.getCurrentProcessingTimeMs(), 1))
+
+
+_FIRST_INITIAL = -2
+"""Places among the arrivals, downwards; -1 is the roll call's own."""
+_BATCH_ID = "streaming.sql.batchId"
+
+
+def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
+    """Payloads, and in the first micro-batch what the state begins with before them.
+
+    Args:
+        packed: The stream's payloads.
+        initial: Grouping keys with roll call or segment.
+
+    Raises:
+        HostError: The session is one of Spark Connect.
+    """
+    try:
+        context = packed.sparkSession.sparkContext
+    except (AttributeError, NotImplementedError) as error:
+        msg = (
+            "on PySpark 3.5 a stream begins with a savepoint in a classic session, got one of "
+            "Spark Connect; start it in a classic session, or use PySpark 4"
+        )
+        raise HostError(msg) from error
+    # Read by one task of one batch, and else not even unpickled.
+    return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_TYPE)
+
+
+def is_initial(origin: int) -> bool:
+    """Whether a row is of the savepoint, by its place among the arrivals."""
+    return origin <= _FIRST_INITIAL
+
+
+def check_began(*, is_new: bool) -> None:
+    """See that a checkpoint did not come past its first micro-batch without the savepoint.
+
+    Args:
+        is_new: Whether nothing is stored yet.
+
+    Raises:
+        HostError: It did.
+    """
+    if is_new and _batch_id() != 0:
+        msg = (
+            "a stream begins with its savepoint in the first micro-batch of its checkpoint, got "
+            f"micro-batch {_batch_id()} and no state yet, for the first one had no partitions; "
+            "start again with a new checkpoint when the source has data"
+        )
+        raise HostError(msg)
+
+
+def _with_initial(rows: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def with_initial(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 0 and _batch_id() == 0:
+            for at, (number, payload) in enumerate(rows.value):
+                yield _row(number, _FIRST_INITIAL - at, payload)
+        yield from batches
+
+    return with_initial
+
+
+def _row(number: int, origin: int, payload: bytes) -> pa.RecordBatch:
+    columns = {
+        KEY_GROUP: pa.array([number], pa.int32()),
+        "origin": pa.array([origin], pa.int64()),
+        "payload": pa.array([payload], pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _batch_id() -> int | None:
+    context = TaskContext.get()
+    number = context.getLocalProperty(_BATCH_ID) if context else None
+    return None if number is None else int(number)
+
+
+_OFFSETS = ("startOffset", "numRows")
+_MENDED = "_pyflinklike_reads_whole_numbers"
+
+
+def read_whole_numbers(serializer: Any = None) -> None:
+    """Have the worker at hand read offsets as what they are; again, it does nothing.
+
+    Args:
+        serializer: The class that reads them, by default PySpark's own.
+    """
+    if serializer is None:
+        from pyspark.sql.pandas import serializers
+
+        serializer = serializers.ApplyInPandasWithStateSerializer  # type: ignore[attr-defined]
+    if hasattr(serializer, _MENDED):
+        return
+    read = serializer.arrow_to_pandas
+
+    def arrow_to_pandas(self: Any, column: Any) -> Any:
+        values = read(self, column)
+        return values.map(_with_whole_numbers) if _has_offsets(column.type) else values
+
+    serializer.arrow_to_pandas = arrow_to_pandas
+    setattr(serializer, _MENDED, True)
+
+
+def _has_offsets(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_struct(kind) and all(kind.get_field_index(name) >= 0 for name in _OFFSETS)
+
+
+def _with_whole_numbers(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    # Where there is no state, PySpark stops.
+    return state and {**state, **{name: int(state[name]) for name in _OFFSETS}}

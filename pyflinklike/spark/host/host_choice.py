@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, GroupedData
 
-from pyflinklike.spark.setup.plan import Plan
+from pyflinklike.spark.plan.operator_plan import Plan
 
 __all__ = ["HAS_TRANSFORM_WITH_STATE", "StreamingHost", "streaming_host"]
 
@@ -25,9 +25,9 @@ def streaming_host() -> StreamingHost:
     Its module is imported only here: each names what the other's PySpark does not have.
     """
     if HAS_TRANSFORM_WITH_STATE:
-        from pyflinklike.spark.hosts.streaming import transformed
+        from pyflinklike.spark.host.streaming_host import transformed
 
         return transformed
-    from pyflinklike.spark.hosts.group_state import applied
+    from pyflinklike.spark.host.group_state_host import applied
 
     return applied

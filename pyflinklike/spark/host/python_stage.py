@@ -1,23 +1,282 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an exception of Spark back to the error of ours that it tells of.
+"""The first Python stage of a stream: the records of each key group become payloads.
+
+What Spark shows of an error of ours: its sentence first, then the user's traceback.
+
+Of a task that failed Spark shows the text of the Python traceback, somewhere between its own.
+A chain of errors is written with the first cause on top.  So the error is raised anew, once it
+is past all our frames, from a cause that is its own sentence without a traceback.
+
+    pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
+    (the frames of PySpark's worker, where it shows them)
+    pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
+    (where it came from: the traceback of the user's code)
+
+The user's traceback is a note of the error; Python 3.10 shows no notes, so there it is part of
+the message.
+
+Keep Python's cycle collector out of the hot loops, and out of what workers have imported.
+
+Rows, keys and outputs are tuples by the hundred thousand, none of them in a
+cycle.  Each wave of them makes the collector walk them all, which took a quarter
+of the Python time of a running count (see `docs/explanation/performance.md`).  Reference
+counting frees them just the same; what user code leaves in cycles is collected
+between calls.
+
+Between two tasks of a worker PySpark's daemon collects.  Each of these collections
+walks all that pandas, PyArrow and PySpark have brought with them.  Frozen, it is walked
+no more.
+
+It walks warm state, too, where an entry is more than a number or a text: timers, maps and lists
+cost 0.1 to 0.2 us a key and collection, from Python 3.14 on every entry 0.02 us or more.  So what
+has survived a long collection is frozen as well.  Reference counting frees it all the same, but
+not a cycle of the user's that dies later.  So all of it is collected again at the beginning of a
+task once the long collections since have taken as much time as that will.
+
+From an exception of Spark back to the error of ours that it tells of.
 
 Where a checkpoint forbids a change, Spark itself may refuse it before any task of ours runs, in
 terms of its state stores.  There the error of ours is what the same change means in our terms.
+
+How what is the user's comes to a worker: within a pickle that ours opens.
+
+A worker imports the user's modules while it unpickles what names them, which is before anything of
+ours runs.  So what Spark pickles has the user's part as bytes, and beside it what must be there
+before these are opened:
+
+* the finder of `pyflinklike.run`, where the driver has it: a module that begins with
+  `from pyflink.datastream import ...` is imported there as here;
+* the folders from which the driver imports, where the workers are on its machine: a script beside
+  its modules runs from any directory.
+
+A module that is still missing is told in our words, with the way to ship it.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
+import os
+import pickle
 import re
-from collections.abc import Iterator
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import DataFrame
 
 from pyflinklike import errors
-from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
-from pyflinklike.shown import shown
-from pyflinklike.spark.setup.plan import TimeMode
+from pyflinklike.engine.runtime.user_errors import is_ours
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    HostError,
+    IncompatibleStateError,
+    PyflinklikeError,
+)
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.plan.session import folders_of_driver
+from pyflinklike.spark.wire.key_groups import group_ids
+from pyflinklike.spark.wire.payloads import PACKED_TYPE, Packing, calling_homes, partitions_of_state
+from pyflinklike.spark.wire.record_readers import Reader
 
-__all__ = ["error_of", "ours_alone"]
+__all__ = [
+    "Carried",
+    "Frozen",
+    "error_of",
+    "freeze_imports",
+    "ours_alone",
+    "packed",
+    "telling",
+    "telling_each",
+    "with_imports_frozen",
+    "without_collection",
+]
+
+
+def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
+    """Payloads by grouping key (`wire.packing`), those of homes, and the roll call's.
+
+    Args:
+        keyed: The records, with the key group of each in a first column.
+        plan: Of the query.
+    """
+    groups = plan.task.max_parallelism
+    packing = plan.reader.packing(group_ids(groups))
+    if plan.key_groups is not None:
+        packing = _packing_as_begun(plan.reader, groups, plan.key_groups)
+    if plan.keeps_former_watermark():
+        packing = calling_homes(packing, plan.task.parallelism)
+    return keyed.mapInArrow(with_imports_frozen(telling_each(packing)), PACKED_TYPE)
+
+
+def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:
+    """What packs records for as many key groups as the checkpoint was begun with.
+
+    Args:
+        reader: Of the records.
+        count: How many key groups there are where Spark does not tell the partitions.
+        key_groups: How many there are for a number of partitions.
+    """
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partitions = partitions_of_state(TaskContext.get())
+        groups = count if partitions is None else key_groups(partitions)
+        yield from reader.packing(group_ids(groups))(batches)
+
+    return packed
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def telling(call: Callable[P, R]) -> Callable[P, R]:
+    """The call, whose errors of ours are raised as Spark should show them."""
+
+    @functools.wraps(call)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except PyflinklikeError as error:
+            failure = error
+        headline = _told(failure)
+        raise failure.with_traceback(None) from headline
+
+    return told
+
+
+def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
+    """The same for a call that gives an iterator, and fails while that is read."""
+
+    @functools.wraps(call)
+    def told(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        try:
+            yield from call(*args, **kwargs)
+        except PyflinklikeError as error:
+            failure = error
+        else:
+            return
+        headline = _told(failure)
+        raise failure.with_traceback(None) from headline
+
+    return told
+
+
+def _told(error: PyflinklikeError) -> PyflinklikeError:
+    """What an error is raised from; the error itself gets a note of where it came from."""
+    headline = type(error)(*error.args)
+    for note in getattr(error, "__notes__", ()):
+        headline.add_note(note)
+    error.add_note(_origin(error))
+    if sys.version_info < (3, 11):
+        for each in (headline, error):
+            each.args = ("\n".join([str(each), *getattr(each, "__notes__", ())]),)
+    return headline
+
+
+def _origin(error: PyflinklikeError) -> str:
+    """The traceback from the first frame of the user's code on; all of it if there is none."""
+    root = error.__cause__ or error
+    first = trace = root.__traceback__
+    while trace is not None and is_ours(trace.tb_frame):
+        trace = trace.tb_next
+    if root is error:
+        return "".join(traceback.format_tb(trace or first)).rstrip()
+    return "".join(traceback.format_exception(type(root), root, trace or first)).rstrip()
+
+
+_LONG_S = 0.005
+
+
+def without_collection(call: Callable[P, R]) -> Callable[P, R]:
+    """The call with the cycle collector off while it runs."""
+
+    @functools.wraps(call)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return quiet
+
+
+def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
+    """The call with `freeze_imports` before it, as a worker runs it: what it holds is `Carried`."""
+    carried = Carried(call)
+
+    def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
+        freeze_imports()
+        return carried.value(*args, **kwargs)
+
+    # Not all of `functools.wraps`: `__wrapped__` would be pickled beside what is carried.
+    frozen.__name__ = getattr(call, "__name__", frozen.__name__)
+    return frozen
+
+
+def freeze_imports() -> None:
+    """Hide what is imported from the collections between the tasks of a reused Spark worker."""
+    # Spark sets it for workers that it uses again.  No other process collects between tasks.
+    if "SPARK_REUSE_WORKER" in os.environ:
+        _FROZEN.begin_task()
+
+
+class Frozen:
+    """What is hidden from the collections between the tasks of a worker.
+
+    Args:
+        long_s: From how many CPU seconds on a collection is long.
+        clock: Tells the CPU seconds of a thread.
+    """
+
+    def __init__(
+        self, long_s: float = _LONG_S, clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._long_s = long_s
+        self._clock = clock
+        self._began = 0.0
+        self._modules = 0
+        self._all_s = 0.0
+        self._spent_s = 0.0
+
+    def begin_task(self) -> None:
+        """Collect and freeze all, if there are further imports or it is time to."""
+        modules = len(sys.modules)
+        if modules == self._modules and self._spent_s <= self._all_s:
+            return
+        if self.collected not in gc.callbacks:
+            gc.callbacks.append(self.collected)
+        gc.unfreeze()
+        began = self._clock()
+        gc.collect()
+        self._all_s = self._clock() - began
+        gc.freeze()
+        self._modules, self._spent_s = modules, 0.0
+
+    def collected(self, phase: str, info: Mapping[str, int]) -> None:
+        """For `gc.callbacks`: a collection begins, or has ended."""
+        if info["generation"] != 2:
+            return
+        if phase == "start":
+            self._began = self._clock()
+            return
+        took_s = self._clock() - self._began
+        if took_s >= self._long_s:
+            self._spent_s += took_s
+            gc.freeze()
+
+
+_FROZEN = Frozen()
 
 # Spark keeps the text of a worker's traceback; what follows the sentence begins with one of these.
 _TOLD: Final = re.compile(
@@ -109,3 +368,62 @@ def _of_mode(text: str, mode: str) -> str:
     if not names:
         return "an operator of this query"
     return f"operator {names[0]}" if len(names) == 1 else f"one of the operators {', '.join(names)}"
+
+
+T = TypeVar("T")
+
+_REMEDY = (
+    "ship its file, or a zip of its package: env.add_python_file(path) in a job, else "
+    "spark.sparkContext.addPyFile(path), or --py-files of spark-submit"
+)
+
+
+class Carried(Generic[T]):
+    """Something of the user's on its way to a worker.
+
+    Args:
+        value: A function, or what holds some.
+    """
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __reduce__(self) -> Any:
+        serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
+        finders = [each for each in sys.meta_path if _is_ours(each)]
+        folders = folders_of_driver()
+        return _opened, (finders, folders, serializer().dumps(self.value))
+
+
+def _is_ours(finder: Any) -> bool:
+    return type(finder).__module__.startswith("pyflinklike.")
+
+
+@telling
+def _opened(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
+    """Open it in a worker; the finders have put themselves in place when they were unpickled."""
+    known = {os.path.abspath(each) for each in sys.path}
+    # As the driver has them: a script's folder is before all others.
+    sys.path[:0] = [each for each in folders if each not in known]
+    try:
+        return Carried(pickle.loads(pickled))  # noqa: S301  # of this query's driver
+    except ModuleNotFoundError as error:
+        if error.name is None or _names_pyflink(error.name):
+            raise
+        msg = (
+            f"a worker needs the modules of what it runs, got none called {error.name!r}; {_REMEDY}"
+        )
+        raise HostError(msg) from error
+    except AttributeError as error:
+        if not str(error).startswith("Can't get attribute"):
+            raise
+        msg = (
+            f"a worker needs the same modules as the driver, got another one: {error}; give the "
+            f"module a name of its own, or {_REMEDY}"
+        )
+        raise HostError(msg) from error
+
+
+def _names_pyflink(name: str) -> bool:
+    """Whether a module is PyFlink's, of which the finder has said what there is instead."""
+    return name.partition(".")[0] == "pyflink" and any(map(_is_ours, sys.meta_path))

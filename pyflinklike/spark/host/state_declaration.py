@@ -19,7 +19,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from pyflinklike.spark.hosts.log_storage import LOG_TYPES
+from pyflinklike.spark.host.blob_map import LOG_TYPES
 
 __all__ = ["DeclaringProcessor"]
 
@@ -37,7 +37,7 @@ class DeclaringProcessor(StatefulProcessor):
 
     def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
         self._variables = tuple(variables)
-        from pyflinklike.spark.hosts.carried import Carried  # not with the class: see above
+        from pyflinklike.spark.host.python_stage import Carried  # not with the class: see above
 
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         self._pickled: bytes = serializer().dumps(Carried(processor))

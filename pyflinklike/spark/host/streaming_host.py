@@ -20,31 +20,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.errors import HostError
-from pyflinklike.runtime.serving import Served
-from pyflinklike.spark.hosts.declaring import DeclaringProcessor
-from pyflinklike.spark.hosts.initial import Initial
-from pyflinklike.spark.hosts.key_group_task import (
+from pyflinklike.spark.host.blob_map import SparkLogStorage, log_variable
+from pyflinklike.spark.host.python_stage import packed, telling
+from pyflinklike.spark.host.state_declaration import DeclaringProcessor
+from pyflinklike.spark.host.task import (
     RESULT_COLUMNS,
     RESULT_TYPE,
     KeyGroupTask,
     Result,
+    of_checkpoint,
 )
-from pyflinklike.spark.hosts.log_storage import SparkLogStorage, log_variable
-from pyflinklike.spark.hosts.packed import packed
-from pyflinklike.spark.hosts.task import of_checkpoint
-from pyflinklike.spark.hosts.telling import telling
-from pyflinklike.spark.hosts.waking import replace_timer
-from pyflinklike.spark.setup.plan import Plan, TimeMode
-from pyflinklike.spark.setup.requirements import check_protobuf
-from pyflinklike.spark.setup.settings import prepare_session
-from pyflinklike.spark.setup.shipping import reach_driver_worker
-from pyflinklike.spark.wire.batch_time import with_batch_time
-from pyflinklike.spark.wire.homes import is_home
-from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.wire.places import is_roll_call, place_of
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
-from pyflinklike.spark.wire.watermarks import watermark_of
+from pyflinklike.spark.host.wake_up import replace_timer
+from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
+from pyflinklike.spark.plan.requirements import check_protobuf
+from pyflinklike.spark.plan.session import prepare_session, reach_driver_worker
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, is_roll_call, place_of
+from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
+from pyflinklike.spark.wire.payloads import is_home
 
 __all__ = [
     "KeyGroupProcessor",

@@ -3,25 +3,48 @@
 
 A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group that Spark
 calls it for, and says how Spark is asked to call again.  What is done in between is the same
-for all: `runtime.serving` serves the group, and its outputs become Arrow payloads.
+for all: `engine.runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
+
+What a plan becomes in one of Spark's tasks.
+
+Functions that stay open between the tasks of a streaming query.
+
+Spark makes a new processor for every task of every micro-batch.  Flink opens a function once and
+closes it when its job ends; so here the opened operator waits in the Python worker for the
+next task of its query.  One function serves all subtasks that come to a worker, for
+Spark hands tasks to whatever worker is free, and a copy for each subtask in each worker would hold a
+model many times over.  Only a function that asks for the index of its subtask, or for the number of
+its attempt, is kept for that one: Flink, too, opens a function again for another attempt.
+
+It is closed when a later run of its query comes to the worker, when others have been used since, or
+at once where it cannot be kept.  Spark ends a worker without a word to the Python code in it:
+then nothing is closed, as in Flink when a task manager is killed.
+
+The record of an operator, for its roll call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import atexit
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import attrs
 from pyspark import TaskContext
 
-from pyflinklike.clock import MIN_WATERMARK
-from pyflinklike.errors import HostError
-from pyflinklike.log.former_watermark import exchange_watermark
-from pyflinklike.log.operator_record import OperatorRecord, RecordStorage, call_roll
-from pyflinklike.log.segments import read_segment
-from pyflinklike.log.storage import LogStorage
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import (
+from pyflinklike import __version__
+from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
+from pyflinklike.engine.log.log_storage import LogStorage, exchange_watermark
+from pyflinklike.engine.log.operator_record import OperatorRecord, RecordStorage, call_roll
+from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import (
     NO_RECORDS,
     NONE_EARLY,
     EarlyRecords,
@@ -30,21 +53,38 @@ from pyflinklike.runtime.serving import (
     begin,
     serve,
 )
-from pyflinklike.spark.hosts.cycle_collector import freeze_imports, without_collection
-from pyflinklike.spark.hosts.observation import COUNTED_TYPE, counted
-from pyflinklike.spark.hosts.open_functions import OPEN_FUNCTIONS, QueryRun, query_run
-from pyflinklike.spark.hosts.roll_call import record_of
-from pyflinklike.spark.hosts.task import opened_operator, task_of
-from pyflinklike.spark.hosts.telling import telling
-from pyflinklike.spark.hosts.waking import waking_of
-from pyflinklike.spark.setup.plan import Plan
-from pyflinklike.spark.wire.balanced_ids import index_of
-from pyflinklike.spark.wire.homes import refuse_foreign_home
-from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
+from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.spark.host.observed_metrics import COUNTED_TYPE, counted
+from pyflinklike.spark.host.python_stage import freeze_imports, telling, without_collection
+from pyflinklike.spark.host.wake_up import waking_of
+from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark.wire.key_groups import groups_in, index_of
 from pyflinklike.spark.wire.parcels import passed_on, passing_and_others
-from pyflinklike.spark.wire.roll_call import groups_in
+from pyflinklike.spark.wire.payloads import (
+    partitions_of_state,
+    payload_to_batch,
+    refuse_foreign_home,
+    to_payload,
+)
 
-__all__ = ["RESULT_COLUMNS", "RESULT_TYPE", "KeyGroupTask", "Result", "Storage"]
+__all__ = [
+    "MAX_OPEN",
+    "OPEN_FUNCTIONS",
+    "RESULT_COLUMNS",
+    "RESULT_TYPE",
+    "KeyGroupTask",
+    "OpenFunctions",
+    "QueryRun",
+    "Result",
+    "Storage",
+    "of_checkpoint",
+    "opened_operator",
+    "query_run",
+    "record_of",
+    "task_of",
+]
+
 
 RESULT_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
 """What the state operator of a stream gives."""
@@ -233,3 +273,173 @@ class KeyGroupTask:
         ]
         head, *tail = results or [(first, None, None, None)]
         return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+
+
+def of_checkpoint(plan: Plan) -> Plan:
+    """The plan with the numbers of tasks and key groups that the checkpoint was begun with.
+
+    Spark keeps the number of partitions of a checkpoint whatever the session says at a restart.
+    When the plan was made nobody knew the checkpoint; a task is told.
+
+    Args:
+        plan: Of the query, in one of its tasks.
+    """
+    partitions = partitions_of_state(TaskContext.get())
+    if partitions is None:
+        return plan
+    groups = plan.task.max_parallelism if plan.key_groups is None else plan.key_groups(partitions)
+    task = attrs.evolve(plan.task, parallelism=partitions, max_parallelism=groups)
+    return attrs.evolve(plan, task=task)
+
+
+def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
+    """The task of a plan that runs here.
+
+    Args:
+        plan: Of the query.
+        context: Spark's, or None where no task runs.
+    """
+    if context is None:
+        return plan.task
+    return attrs.evolve(plan.task, index=context.partitionId(), attempt=context.attemptNumber())
+
+
+def opened_operator(
+    plan: Plan,
+    task: TaskInfo,
+    owner: str,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+) -> KeyedProcessOperator:
+    """An operator of a plan, with the function open.
+
+    Args:
+        plan: Of the query.
+        task: Which task it serves first.
+        owner: Whose working state it works on.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+
+    Raises:
+        UserFunctionError: The function could not be opened.
+        DeclarationValueError: State would have to be unpickled, which is refused.
+    """
+    operator = keyed_process_operator(
+        plan.function,
+        plan.state_backend,
+        plan.key_type,
+        task,
+        owner,
+        refused_timers=refused_timers,
+        side_outputs_read=plan.layout.sides,
+        broadcast_states=plan.broadcast_states,
+        # A worker's environment may refuse what the driver's did not.
+        allow_pickle=pickle_allowed(plan.allow_pickle),
+        timed_outputs=plan.timed_outputs,
+    )
+    operator.open()
+    return operator
+
+
+MAX_OPEN = 8
+"""How many functions wait in a worker at most, if there are not more operators in the query."""
+
+Told = tuple[tuple[str, int], ...]
+"""What a function has asked of its task."""
+
+_log = logging.getLogger(__name__)
+
+
+class QueryRun(NamedTuple):
+    """One run of an operator of a streaming query.
+
+    Args:
+        query: Spark's id of the query, which is the checkpoint's.
+        run: Spark's id of the run.
+        plan: The operator's.
+    """
+
+    query: str
+    run: str
+    plan: str
+
+
+def query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
+    """The run that a task belongs to, or None where its worker does not live on.
+
+    Args:
+        context: Of the task.
+        plan: The operator's.
+    """
+    if context is None or not os.environ.get("SPARK_REUSE_WORKER"):
+        return None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    run = context.getLocalProperty("spark.jobGroup.id")
+    return QueryRun(query, run, plan) if query and run else None
+
+
+class OpenFunctions:
+    """Operators with an open function, the least recently used closed first."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[QueryRun, Told], KeyedProcessOperator] = OrderedDict()
+
+    def take(self, run: QueryRun, task: TaskInfo) -> KeyedProcessOperator | None:
+        """Remove and return an operator that can serve a task, if one is here."""
+        for key in list(self._waiting):
+            if key[0].query == run.query and key[0].run != run.run:
+                _close(self._waiting.pop(key))
+        for key, operator in self._waiting.items():
+            if key[0] == run and operator.serves(task):
+                return self._waiting.pop(key)
+        return None
+
+    def keep(self, run: QueryRun, operator: KeyedProcessOperator) -> None:
+        """Have an operator wait that is at rest."""
+        key = run, operator.told()
+        former = self._waiting.pop(key, None)
+        if former is not None:
+            _close(former)
+        self._waiting[key] = operator
+        operators = {key[0].plan for key in self._waiting if key[0].run == run.run}
+        while len(self._waiting) > max(MAX_OPEN, len(operators)):
+            _close(self._waiting.popitem(last=False)[1])
+
+    def close_all(self) -> None:
+        """Close whatever waits."""
+        while self._waiting:
+            _close(self._waiting.popitem()[1])
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+def _close(operator: KeyedProcessOperator) -> None:
+    try:
+        operator.close()
+    except PyflinklikeError:
+        # The task at hand is another one's: it must not fail for this.
+        _log.exception("a function could not be closed after its last task")
+
+
+OPEN_FUNCTIONS = OpenFunctions()
+"""Of this process."""
+# Spark's daemon ends its workers by os._exit; where there is no daemon a worker ends as any program.
+atexit.register(OPEN_FUNCTIONS.close_all)
+
+
+def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
+    """The record of an opened operator.
+
+    Args:
+        plan: Of the query.
+        operator: It knows its states.
+    """
+    function = type(plan.function)
+    return OperatorRecord(
+        plan.task.identity(plan.key_type),
+        f"{function.__module__}.{function.__qualname__}",
+        __version__,
+        plan.reader.time_zone,
+        plan.reader.event_time,
+        plan.time_mode.value,
+        operator.declared(),
+    )

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from pyflinklike.clock import MAX_WATERMARK, TimeDomain
-from pyflinklike.log.storage import Head
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import Served
-from pyflinklike.runtime.waking import Waking
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.watermarks import ENDED
+from pyflinklike.engine.clock import MAX_WATERMARK, TimeDomain
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import Served, Waking
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.wire.own_columns import ENDED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle

@@ -14,19 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from pyflinklike.engine.graph.generated_source import DataGeneratorSource
+from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import RowTypeInfo, TypeInformation
+from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.graph.generated import DataGeneratorSource
-from pyflinklike.graph.sources import Source
-from pyflinklike.shown import shown
-from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
-from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.setup.checks import check_columns
-from pyflinklike.spark.setup.event_time import check_event_time, has_watermark
-from pyflinklike.spark.setup.settings import time_zone_of
+from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.plan.event_time import check_event_time, has_watermark
+from pyflinklike.spark.plan.process_options import check_columns
+from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.spark.wire.parcels import dumped
-from pyflinklike.types import RowTypeInfo, TypeInformation
-from pyflinklike.types.arrow_rows import to_python
 
 __all__ = [
     "DataFrameSource",

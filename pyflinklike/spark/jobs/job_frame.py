@@ -13,16 +13,19 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.graph.job import Job
-from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
-from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.jobs.folders import new_folder
-from pyflinklike.spark.jobs.runs import checked_session, frame_of_batch, steps_of
-from pyflinklike.spark.jobs.streams import frame_of_stream
-from pyflinklike.spark.setup.settings import time_zone_of
-from pyflinklike.spark.wire.columns import OutputEncoder
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.types import RowTypeInfo, TupleTypeInfo
+from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.jobs.job_folder import new_folder
+from pyflinklike.spark.jobs.job_runs import (
+    checked_session,
+    frame_of_batch,
+    frame_of_stream,
+    steps_of,
+)
+from pyflinklike.spark.plan.session import time_zone_of
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark.wire.schema import arrow_schema, output_schema
-from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 
 __all__ = ["data_frame"]
 

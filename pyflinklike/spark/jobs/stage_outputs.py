@@ -3,36 +3,47 @@
 
 On a stream the records of a key group are one payload, as `wire.packing` has it.  In a batch each
 record is a row, which Spark sorts.  Behind the last keyed operator each parcel is a row for its sink.
+
+What tasks write to the sinks of a job by themselves, and the driver only makes visible.
+
+Which key groups of the next keyed operator get records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
+from pyspark import TaskContext
 
-from pyflinklike.spark.jobs.counting import COUNTS, Count
-from pyflinklike.spark.jobs.marked_rows import marked, packed
-from pyflinklike.spark.jobs.outlets import TaskOutlets
-from pyflinklike.spark.jobs.parts import Record
-from pyflinklike.spark.jobs.spreading import BROADCAST, Part, Spread
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.engine.graph.nodes import ToSink
+from pyflinklike.engine.graph.sinks import Renaming, SinkWriter
+from pyflinklike.engine.types.frozen_keys import key_group_of
+from pyflinklike.spark.jobs.stage_stations import Record
+from pyflinklike.spark.jobs.stages import COUNTS, Count
+from pyflinklike.spark.jobs.watermark_feed import marked, packed
+from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
+from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
-from pyflinklike.spark.wire.places import first_of, roll_call_of
-from pyflinklike.spark.wire.roll_call import roll_payload
 
 __all__ = [
+    "BROADCAST",
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
     "Following",
     "LastSender",
+    "Outlets",
     "Sender",
+    "Spread",
     "StreamSender",
+    "TaskOutlets",
+    "by_key",
+    "in_turn",
 ]
+
 
 ROW_TYPE = f"{KEY_GROUP} int, time long, arrival long, parcel binary"
 """The records of a batch before they are sorted; key groups are counted from the first number of their
@@ -289,3 +300,135 @@ class LastSender:
     def abandon(self) -> None:
         """The task has failed: take back what is not visible."""
         self._outlets.abandon()
+
+
+_BATCH = "streaming.sql.batchId"
+"""A local property of Spark's tasks."""
+
+
+@attrs.frozen
+class Outlets:
+    """The sinks that tasks write.
+
+    Args:
+        sinks: All of the job; those that this process writes are left alone.
+        name: Begins the names of what is written: of no other job or run.
+        parallelism: Of the job, or None.
+    """
+
+    sinks: tuple[ToSink, ...] = ()
+    name: str = ""
+    parallelism: int | None = None
+
+    def opened(self, task: int) -> TaskOutlets:
+        """Those of a task.
+
+        Args:
+            task: Its number.
+        """
+        context = TaskContext.get()
+        batch = context.getLocalProperty(_BATCH) if context else None
+        name = self.name if batch is None else f"{self.name}-{batch}"
+        return TaskOutlets(self, f"{name}-{task}", task)
+
+
+class TaskOutlets:
+    """The sinks as one task writes them: each when its first records come.
+
+    Args:
+        outlets: Which sinks.
+        name: Begins the names of what the task writes.
+        task: Its number.
+    """
+
+    def __init__(self, outlets: Outlets, name: str, task: int) -> None:
+        self._outlets, self._name, self._task = outlets, name, task
+        sinks = enumerate(outlets.sinks)
+        self._nodes = {node.id: (at, node) for at, node in sinks if node.sink.is_written_by_tasks}
+        self._writers: dict[int, SinkWriter] = {}
+
+    def take(self, number: int) -> bool:
+        """Whether a sink is one of these.
+
+        Args:
+            number: Of its node.
+        """
+        return number in self._nodes
+
+    def write(self, number: int, records: list[Any]) -> None:
+        """Write records.
+
+        Args:
+            number: Of the node of the sink.
+            records: With keys and times.
+        """
+        writer = self._writers.get(number) or self._begun(number)
+        for _, value, timestamp in records:
+            writer.write(value, timestamp)
+
+    def _begun(self, number: int) -> SinkWriter:
+        at, node = self._nodes[number]
+        count = node.parallelism or self._outlets.parallelism or 1
+        name = f"{self._name}-{at}"
+        writer = node.sink.writer(self._task, count, node.type_info, name)
+        self._writers[number] = writer
+        return writer
+
+    def end(self) -> Iterator[tuple[int, bytes]]:
+        """All is written: for each sink what makes it visible, as a pickle of `Renaming`s."""
+        for number, writer in self._writers.items():
+            renamings: list[Renaming] = writer.prepare()
+            if renamings:
+                yield number, dumped(renamings)
+
+    def abandon(self) -> None:
+        """The task has failed."""
+        for writer in self._writers.values():
+            writer.abandon()
+
+
+BROADCAST = 1
+"""The position of the broadcast input of an operator that has one."""
+
+Part = tuple[Iterable[int], list[Record]]
+"""Key groups, and the records that each of them gets."""
+
+Spread = Callable[[list[Record]], Iterator[Part]]
+
+
+def by_key(count: int) -> Spread:
+    """Records go to the key groups of their keys, which are frozen; those of keys seen before are known.
+
+    Args:
+        count: How many key groups there are.
+    """
+    known: dict[Hashable, int] = {}
+
+    def spread(records: list[Record]) -> Iterator[Part]:
+        of_groups: dict[int, list[Record]] = {}
+        for record in records:
+            group = known.get(record[0])
+            if group is None:
+                group = known[record[0]] = key_group_of(record[0], count)
+            of_groups.setdefault(group, []).append(record)
+        return (((group,), mine) for group, mine in of_groups.items())
+
+    return spread
+
+
+def in_turn(count: int, start: int) -> Spread:
+    """Records have no keys, and go to the key groups one after the other.
+
+    Args:
+        count: How many key groups there are.
+        start: Which one begins.
+    """
+    dealt = start
+
+    def spread(records: list[Record]) -> Iterator[Part]:
+        nonlocal dealt
+        first, dealt = dealt, dealt + len(records)
+        mine = (((first + at) % count, records[at::count]) for at in range(count))
+        return (((group,), some) for group, some in mine if some)
+
+    return spread

@@ -6,21 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.graph.nodes import FromSource, Node, Partition
-from pyflinklike.local.entrances import SourceStation
-from pyflinklike.local.exits import nowhere
-from pyflinklike.local.operators import OperatorStation
-from pyflinklike.local.routes import forwarded
-from pyflinklike.local.stations import Channel, Exit, Send, Station
-from pyflinklike.local.waiting import WaitingStation
-from pyflinklike.local.wiring import PASSED_ON, Wiring
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.spark.jobs.counting import Count
-from pyflinklike.spark.jobs.stages import Stage, is_keyed
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.engine.graph.nodes import FromSource, Node, Partition
+from pyflinklike.engine.local.local_run import PASSED_ON, Wiring
+from pyflinklike.engine.local.operator_stations import OperatorStation, WaitingStation
+from pyflinklike.engine.local.stations import (
+    Channel,
+    Exit,
+    Send,
+    SourceStation,
+    Station,
+    forwarded,
+    nowhere,
+)
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.types.copies import as_given
+from pyflinklike.spark.jobs.stages import Count, Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
-from pyflinklike.types.copies import as_given
 
 __all__ = ["Outbox", "StageParts"]
 

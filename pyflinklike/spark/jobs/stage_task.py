@@ -12,25 +12,25 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyflinklike.clock import MIN_WATERMARK, wall_clock
-from pyflinklike.graph.job import JobSettings
-from pyflinklike.graph.nodes import FromSource, SideOutput
-from pyflinklike.spark.jobs.counting import COUNTS
-from pyflinklike.spark.jobs.frames import FrameSource, frame_source
-from pyflinklike.spark.jobs.marks import MARKS, Mark
-from pyflinklike.spark.jobs.outlets import Outlets
-from pyflinklike.spark.jobs.parts import StageParts
-from pyflinklike.spark.jobs.sending import (
+from pyflinklike.engine.clock import MIN_WATERMARK, wall_clock
+from pyflinklike.engine.graph.job import JobSettings
+from pyflinklike.engine.graph.nodes import FromSource, SideOutput
+from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
+from pyflinklike.spark.jobs.stage_outputs import (
     BatchSender,
     Following,
     LastSender,
+    Outlets,
     Sender,
     StreamSender,
+    by_key,
+    in_turn,
 )
-from pyflinklike.spark.jobs.spreading import by_key, in_turn
-from pyflinklike.spark.jobs.stages import Stage
+from pyflinklike.spark.jobs.stage_stations import StageParts
+from pyflinklike.spark.jobs.stages import COUNTS, Stage
+from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark
+from pyflinklike.spark.wire.own_columns import check_watermark
 from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
-from pyflinklike.spark.wire.watermarks import check_watermark
 
 __all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 

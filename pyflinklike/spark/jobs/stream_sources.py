@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.graph.job import JobSettings
-from pyflinklike.graph.nodes import FromSource
-from pyflinklike.graph.sources import Source
-from pyflinklike.spark.jobs.durable import read_json, rename_durably, write_json
-from pyflinklike.spark.jobs.frames import FrameSource, frame_source
-from pyflinklike.spark.jobs.tasks import SOURCE_TYPE
+from pyflinklike.engine.graph.job import JobSettings
+from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.engine.graph.sources import Source
+from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
+from pyflinklike.spark.jobs.durable_files import read_json, rename_durably, write_json
+from pyflinklike.spark.jobs.stage_task import SOURCE_TYPE
 from pyflinklike.spark.wire.parcels import dumped
 
 __all__ = ["SOURCE_SCHEMA", "StreamSource", "batch_frame", "micro_batches"]

@@ -6,26 +6,50 @@ splits, such as the partitions of a topic, and of all sources; splits that have 
 left out.  So tasks tell the driver how far their splits have come, in parcels that pass through all
 operators; the driver takes the least one, notes it, and a small source of its own brings it to Spark
 with the next micro-batch.
+
+Brings the watermark that the driver has noted to Spark: a source whose offset is that watermark.
+
+Packed rows as Arrow, those of the first stage with the watermark that they make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.graph.job import JobGraph
-from pyflinklike.graph.nodes import AssignTimestamps, FromSource
-from pyflinklike.graph.watermarks import WatermarkKind, WatermarkStrategy
-from pyflinklike.spark.jobs.durable import read_json, write_json
-from pyflinklike.spark.jobs.frames import FrameSource
-from pyflinklike.spark.jobs.stages import Stage, is_keyed
-from pyflinklike.spark.jobs.times import time_mode_of
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.job import JobGraph
+from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
+from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
+from pyflinklike.spark.host.python_stage import telling_each
+from pyflinklike.spark.jobs.data_frame_source import FrameSource
+from pyflinklike.spark.jobs.durable_files import read_json, write_json
+from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
+from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT, KEY_GROUP
+from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
-__all__ = ["MARKS", "Mark", "WatermarkFeed", "has_idleness", "needs_feed"]
+__all__ = [
+    "MARKED_TYPE",
+    "MARKS",
+    "WATERMARK",
+    "Mark",
+    "WatermarkFeed",
+    "WatermarkSource",
+    "has_idleness",
+    "marked",
+    "marked_row",
+    "needs_feed",
+    "packed",
+    "watermark_frame",
+]
+
 
 MARKS = 0
 """The number by which marks go to the driver; those of nodes begin with 1."""
@@ -172,3 +196,122 @@ def _idleness_of(stage: Stage) -> int | None:
 
 def _is_idle(heard: int, idleness: int | None, now: int) -> bool:
     return idleness is not None and now - heard >= idleness
+
+
+_FORMAT = "pyflinklike_watermark"
+
+
+class WatermarkSource(DataSource):
+    """The watermark in a file, again and again; option `path`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format(...)` is told."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Of a row."""
+        return "milliseconds long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        """The reader."""
+        return _Reader(Path(self.options["path"]))
+
+
+class _Watermark(InputPartition):
+    """One row.
+
+    Args:
+        milliseconds: The watermark.
+    """
+
+    def __init__(self, milliseconds: int) -> None:
+        super().__init__(None)
+        self.milliseconds = milliseconds
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return {"watermark": MIN_WATERMARK}
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        noted = read_json(self._path)
+        return {"watermark": MIN_WATERMARK if noted is None else noted["watermark"]}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [] if start == end else [_Watermark(end["watermark"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        assert isinstance(partition, _Watermark)
+        yield (partition.milliseconds,)
+
+
+def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
+    """The watermark as rows of the first stage.
+
+    Args:
+        spark: The session.
+        path: Of the file.
+    """
+    spark.dataSource.register(WatermarkSource)
+    reading = spark.readStream.format(_FORMAT).option("path", str(path))
+    return reading.load().mapInArrow(telling_each(_marked), MARKED_TYPE)
+
+
+def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for milliseconds in batch.column("milliseconds").to_pylist():
+            yield marked_row(milliseconds)
+
+
+WATERMARK = "__watermark"
+MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
+"""Packed rows of the first stage, with the watermark that they make in a last column."""
+
+_PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
+_MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
+
+_Rows = list[tuple[int, int, bytes]]
+
+
+def packed(rows: _Rows) -> pa.RecordBatch:
+    """Rows behind an operator.
+
+    Args:
+        rows: Grouping key, origin and payload of each.
+    """
+    return pa.RecordBatch.from_arrays(_columns(rows), schema=_PACKED)
+
+
+def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
+    """Rows of the first stage.
+
+    Args:
+        rows: As of `packed`.
+        watermark: That they make, in ms; None for none.
+    """
+    times = pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
+    return pa.RecordBatch.from_arrays([*_columns(rows), times], schema=_MARKED)
+
+
+def marked_row(watermark: int) -> pa.RecordBatch:
+    """A row that tells a watermark, and calls no key group.
+
+    Args:
+        watermark: In ms.
+    """
+    return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
+
+
+def _columns(rows: _Rows) -> list[Any]:
+    return [pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)]
+
+
+def _as_time(watermark: int | None) -> int | None:
+    """A watermark in microseconds, as Spark takes it; None for none, and before any event."""
+    if watermark is None or watermark <= 0:
+        return None
+    return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)

@@ -10,15 +10,15 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.setup.chains import without_phases
-from pyflinklike.spark.setup.event_time import EventTimeMark
-from pyflinklike.spark.wire.names import OUTPUT_TAG
+from pyflinklike.spark.plan.event_time import EventTimeMark
+from pyflinklike.spark.plan.operator_chain import without_phases
 from pyflinklike.spark.wire.output_layout import OutputLayout
+from pyflinklike.spark.wire.own_columns import OUTPUT_TAG
 from pyflinklike.spark.wire.schema import changelog_schema, output_schema
-from pyflinklike.stores.tag import ChangelogTag
-from pyflinklike.types import Types
+from pyflinklike.stores.store_descriptors import ChangelogTag
 
 __all__ = ["DeclaredOutputs", "SideOutputs"]
 

@@ -9,7 +9,7 @@ Python stage loses the mark, ours as well as the user's.  So the plan is searche
 watermark, and the event-time column of the result is marked again.
 
 It is also searched for operators of ours with event time: one behind them has to be told which
-records came before the watermark (`pyflinklike.spark.setup.chains`).
+records came before the watermark (`pyflinklike.spark.plan.operator_chain`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.setup.checks import check_column
-from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.plan.process_options import check_column
+from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
 __all__ = [
     "WATERMARK_MARK",

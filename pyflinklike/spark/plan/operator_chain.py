@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.setup.checks import check_column
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK, PHASE_MARK
+from pyflinklike.spark.plan.process_options import check_column
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, PHASE_MARK
 
 __all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased", "without_phases"]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver has decided for a query; the hosts get it pickled."""
+"""What the driver has decided for a query; the hosts get it pickled.
+
+What the state of a stream begins with.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,20 @@ from enum import Enum
 from typing import Any
 
 import attrs
+from pyspark.sql import DataFrame
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.clock import TimeDomain
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.functions import Function
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
-from pyflinklike.functions import Function
-from pyflinklike.runtime.contexts import TaskInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.reader import Reader
-from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import TypeInformation
+from pyflinklike.spark.wire.record_readers import Reader
 
-__all__ = ["Plan", "TimeMode"]
+__all__ = ["Initial", "Plan", "TimeMode"]
 
 
 class TimeMode(Enum):
@@ -139,3 +143,7 @@ class Plan:
     def keeps_former_watermark(self) -> bool:
         """Whether the operator has to know the watermark of the micro-batch before."""
         return self.reader.before_watermark is not None and self.time_mode is not TimeMode.NONE
+
+
+Initial = list[tuple[int, bytes]] | DataFrame | None
+"""Grouping keys with roll call or segment, as rows or as a DataFrame; None is no state."""

@@ -7,6 +7,12 @@ for here, it is one sentence with the remedy, before anything starts.
 
 PySpark knows best which versions it needs: its own checks are taken, and its generated code is
 imported.  No table of versions is kept here that would have to follow it.
+
+Is there a Java that Spark can run on?
+
+If Java is missing or too old, Spark fails with a stack trace or a class file version.
+`check_java` checks first, and raises an error of one sentence.  It looks where Spark's
+launcher looks: only in `JAVA_HOME` if that is set, else on `PATH`.
 """
 
 from __future__ import annotations
@@ -15,14 +21,27 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
-from pyflinklike.checks import install
-from pyflinklike.errors import RequirementError
-from pyflinklike.shown import shown_message
+from pyflinklike.engine.checks import install
+from pyflinklike.engine.shown import shown_message
+from pyflinklike.errors import HostError, RequirementError
 
-__all__ = ["check_protobuf", "packages_checked", "pyspark_checked"]
+__all__ = [
+    "MINIMUM_JAVA",
+    "check_java",
+    "check_protobuf",
+    "packages_checked",
+    "parse_java_version",
+    "pyspark_checked",
+]
+
 
 _GENERATED = "pyspark.sql.streaming.proto"
 _REMEDY = f"{install('spark')} installs versions that go together"
@@ -101,3 +120,66 @@ def _version(package: str) -> str:
 def _told(error: BaseException) -> str:
     """The first line of a message, without the full stop at its end."""
     return shown_message(error).partition("\n")[0].rstrip(". ")
+
+
+MINIMUM_JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_VERSION = re.compile(r'\bversion "(?:1\.)?(\d+)')
+_RULE = f"Spark needs Java {MINIMUM_JAVA} or newer"
+_JAVA_REMEDY = f"install a JDK {MINIMUM_JAVA} or newer and set JAVA_HOME to it"
+_PATIENCE_SECONDS = 60
+
+
+def check_java(environ: Mapping[str, str] = os.environ) -> int:
+    """The major version of the Java that Spark would run on.
+
+    Args:
+        environ: Where to read `JAVA_HOME` and `PATH`.
+
+    Raises:
+        HostError: There is none, it cannot be run, or it is too old.
+    """
+    java = _find_java(environ)
+    try:
+        run = subprocess.run(
+            [java, "-version"], capture_output=True, check=False, timeout=_PATIENCE_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        msg = f"{_RULE}, but {java!r} cannot be run ({problem}); {_JAVA_REMEDY}"
+        raise HostError(msg) from problem
+    # Java 8 to 21 all tell their version on stderr.
+    version = parse_java_version((run.stderr + run.stdout).decode(errors="replace"))
+    if version is None:
+        msg = f"{_RULE}, but {java!r} does not tell its version; {_JAVA_REMEDY}"
+        raise HostError(msg)
+    if version < MINIMUM_JAVA:
+        msg = f"{_RULE}, but {java!r} is Java {version}; {_JAVA_REMEDY}"
+        raise HostError(msg)
+    return version
+
+
+def parse_java_version(text: str) -> int | None:
+    """The major version in the output of `java -version`, None if there is none.
+
+    Up to Java 8 the major version stands second (`1.8.0_392`), since then first
+    (`17.0.15`, `21-ea`).
+    """
+    found = _VERSION.search(text)
+    return int(found[1]) if found else None
+
+
+def _find_java(environ: Mapping[str, str]) -> str:
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = str(Path(home) / "bin" / "java")
+        if shutil.which(java) is None:
+            msg = f"{_RULE}, but JAVA_HOME is {home!r}, which has no bin/java; {_JAVA_REMEDY}"
+            raise HostError(msg)
+        return java
+    # An empty PATH is no PATH: shutil.which would fall back on the process's own for None.
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is None:
+        msg = f"{_RULE}, but there is no java on PATH; {_JAVA_REMEDY}"
+        raise HostError(msg)
+    return on_path

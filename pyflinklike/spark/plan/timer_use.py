@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from pyflinklike.api.namespaces import NamespacedFunction
+from pyflinklike.engine.api.process_functions import NamespacedFunction
 
 __all__ = ["uses_processing_timers"]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with one operator of a checkpoint after one micro-batch."""
+"""Verifies a checkpoint: everything that is stored, against all that says something of it.
+
+What is wrong with one operator of a checkpoint after one micro-batch.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +16,96 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import StoredKeys
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.log_check import Checked, Finding, GroupChecker
+from pyflinklike.engine.log.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import OperatorRecord, Roll
 from pyflinklike.errors import (
     CorruptStateError,
     HostError,
     IncompatibleStateError,
     PyflinklikeError,
+    UnknownBatchError,
+    UnknownStateError,
 )
-from pyflinklike.log.checkpoint_logs import check_groups, record_and_roll
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.log.roll import Roll
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.checking import Checked, Finding, GroupChecker
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.group_keys import StoredKeys
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.spark.failures import error_of
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.hosts.waking import wanted_call
-from pyflinklike.spark.reading.checkpoint import offsets_of
-from pyflinklike.spark.reading.jobs import Batches, blobs_by_group, mapped, spark_schema
-from pyflinklike.spark.reading.sources import refusing, registered_timers, stored
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.setup.shipping import prepare_workers
-from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.python_stage import error_of
+from pyflinklike.spark.host.wake_up import wanted_call
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.plan.session import prepare_workers
+from pyflinklike.spark.read.checkpoint import (
+    is_ours,
+    offsets_of,
+    operators_of,
+    refusing,
+    registered_timers,
+    stored,
+)
+from pyflinklike.spark.read.group_job import Batches, blobs_by_group, mapped, spark_schema
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
-from pyflinklike.spark.wire.watermarks import watermark_of
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 
-__all__ = ["OperatorCheck"]
+__all__ = ["OperatorCheck", "check_checkpoint"]
+
+
+def check_checkpoint(
+    spark: SparkSession,
+    location: str,
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    all_batches: bool = False,
+) -> tuple[list[Finding], Checked]:
+    """What is wrong with a checkpoint, and how much was looked at.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: Of the checkpoint.
+        batch_id: After which micro-batch; None for the last that was committed.
+        operator: Spark's number of an operator, or its uid; None for all that `process` made.
+        all_batches: Whether every batch that Spark retains is checked.
+
+    Raises:
+        HostError: This is no checkpoint of a query that `process` made, or no batch is committed.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+    """
+    where = f"checkpoint {location!r}"
+    rows = [row for row in operators_of(spark, location, where) if is_ours(row)]
+    if isinstance(operator, int):
+        rows = [row for row in rows if row["operatorId"] == operator]
+    if not rows or min(row["maxBatchId"] for row in rows) < 0:
+        msg = f"{where}: what is checked is the state of a query that process() made"
+        raise HostError(f"{msg}, got none, or none whose first batch is committed; give another")
+    found: list[Finding] = []
+    checked = Checked()
+    for row in rows:
+        for batch in _batches(row, batch_id, where, all_batches=all_batches):
+            one = OperatorCheck(spark, location, row["operatorId"], batch, operator)
+            more, looked_at = one.run()
+            found += more
+            checked += looked_at
+    if not checked.batches:
+        msg = f"{where}: operator must be one that process() made, got {operator!r}"
+        raise UnknownStateError(f"{msg}; list_states() tells which there are")
+    return found, checked
+
+
+def _batches(row: Any, batch_id: int | None, where: str, *, all_batches: bool) -> range:
+    first, last = row["minBatchId"], row["maxBatchId"]
+    if all_batches:
+        return range(first, last + 1)
+    if batch_id is None:
+        return range(last, last + 1)
+    if not first <= batch_id <= last:
+        msg = f"{where}: its batches are {first} to {last}, got {batch_id}; give one of these"
+        raise UnknownBatchError(msg)
+    return range(batch_id, batch_id + 1)
+
 
 _FINDINGS = pa.schema(
     [

@@ -16,19 +16,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pyflinklike.engine.inspection.group_reader import GroupReader
+from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import OperatorIdentity
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.log.checkpoint_logs import checked_log
-from pyflinklike.log.identity import OperatorIdentity
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.group import GroupReader
-from pyflinklike.spark.hosts.cycle_collector import with_imports_frozen
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.hosts.telling import telling_each
-from pyflinklike.spark.reading.checkpoint import CheckpointState
-from pyflinklike.spark.reading.sources import place_in
-from pyflinklike.spark.setup.shipping import prepare_workers
-from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
-from pyflinklike.spark.wire.names import KEY_GROUP
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.plan.session import prepare_workers
+from pyflinklike.spark.read.checkpoint import CheckpointState, place_in
+from pyflinklike.spark.wire.key_groups import group_ids, index_of
+from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
 __all__ = ["Batches", "blobs_by_group", "frame_of_groups", "in_parts", "mapped", "spark_schema"]
 

@@ -1,37 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a replica's images: all of a checkpoint once, then the writes since."""
+"""The source of a replica's images: all of a checkpoint once, then the writes since.
+
+The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
+
+Values of the most common key types are hashed here as Spark hashes them.  Spark hashes the others,
+and names the fault of a value that does not fit.
+
+The opening of a replica of a running query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import HostError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replica.following import Write, followed
-from pyflinklike.replica.held import Held, Part
-from pyflinklike.replica.image import Image, image_of
-from pyflinklike.replica.position import Position
-from pyflinklike.spark.following.key_route import KeyRoute, key_type_of_record
-from pyflinklike.spark.reading.checkpoint import (
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, DurationLike
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.replica.image import Held, Image, Part, Position, Write, followed, image_of
+from pyflinklike.replica.queryable_state import QueryableState
+from pyflinklike.replica.settings import CACHE_BYTES, Settings
+from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
+    change_feed,
     checkpoint_states,
+    location_of,
     offsets_of,
+    place_in,
+    refusing,
+    stored,
     where_of,
 )
-from pyflinklike.spark.reading.sources import change_feed, place_in, refusing, stored
-from pyflinklike.spark.wire.balanced_ids import group_ids, index_of
-from pyflinklike.spark.wire.names import KEY_GROUP
-from pyflinklike.spark.wire.roll_call import ROLL_CALL
-from pyflinklike.spark.wire.watermarks import watermark_of
-from pyflinklike.types import TypeInformation
+from pyflinklike.spark.read.group_job import spark_schema
+from pyflinklike.spark.read.state_frames import Location, one_operator, wanted_keys
+from pyflinklike.spark.wire.arrow_encoder import to_arrow
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of
+from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_long, signed
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark.wire.schema import arrow_type, key_type_of
 
-__all__ = ["CheckpointSource"]
+__all__ = ["CheckpointSource", "KeyRoute", "key_type_of_record", "open_state"]
+
 
 _TURNS = 4
 """The number of retries if the query commits faster than its state can be read."""
@@ -175,3 +195,202 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
             continue  # a home, which keeps a watermark and no state
         key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
         yield Write(key_group, sequence, None if is_removed else blob.as_py())
+
+
+_Hash = Callable[[Any, int], int | None]
+"""Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
+
+_EPOCH = dt.date(1970, 1, 1)
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class KeyRoute:
+    """Finds the stored form and the key group of an operator's keys.
+
+    Args:
+        spark: Hashes values of the types that Python does not hash here.
+        record: The record of the operator.
+    """
+
+    def __init__(self, spark: SparkSession, record: OperatorRecord) -> None:
+        self._spark, self._record = spark, record
+        self._freeze = key_type_of_record(record).freeze_key
+        self._max_parallelism = record.identity.max_parallelism
+        self._has_columns = bool(record.identity.key_columns)
+        types = _types(record) if self._has_columns else []
+        self._hashes = [_hash_of(kind, record.time_zone) for kind in types]
+
+    def __call__(self, key: Any) -> tuple[Any, int]:
+        """Return a key as it is stored, and its key group.
+
+        Raises:
+            StateValueError: The key is no value of the key columns.
+        """
+        if not self._has_columns:
+            return self._freeze(key), 0
+        if key is None:
+            msg = "a key must not be None, got None; give a value of the key columns"
+            raise StateValueError(msg)
+        found = self._hashed(key)
+        if found is None:
+            (group,) = wanted_keys(self._spark, self._record, [key]).groups
+            return self._freeze(key), group
+        return self._freeze(key), signed(found) % self._max_parallelism
+
+    def _hashed(self, key: Any) -> int | None:
+        parts = (key,) if len(self._hashes) == 1 else key
+        if not isinstance(parts, tuple) or len(parts) != len(self._hashes):
+            return None
+        found = SEED
+        for part, hash_of in zip(parts, self._hashes):
+            # As in Spark, null leaves the hash unchanged.
+            if part is not None:
+                hashed = hash_of(part, found)
+                if hashed is None:
+                    return None
+                found = hashed
+        return found
+
+
+def key_type_of_record(record: OperatorRecord) -> TypeInformation:
+    """Return the type of an operator's keys, in the form that its function sees."""
+    if not record.identity.key_columns:
+        return type_of(record.identity.key)
+    return key_type_of(_types(record), record.time_zone)
+
+
+def _types(record: OperatorRecord) -> list[st.DataType]:
+    fields = spark_schema(pa.schema(KeyColumns.of(record).fields)).fields
+    return [each.dataType for each in fields]
+
+
+def _asked(value: Any, seed: int) -> int | None:  # noqa: ARG001
+    return None
+
+
+def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
+    if isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
+        arrow = arrow_type(kind)
+
+        def of_timestamp(value: Any, seed: int) -> int | None:
+            if not isinstance(value, dt.datetime):
+                return None
+            try:
+                micros = to_arrow([value], arrow, time_zone).cast(pa.int64())[0].as_py()
+            except _MISFITS:
+                return None
+            return hash_long(micros, seed)
+
+        return of_timestamp
+    if type(kind) in _BITS:
+        bits = _BITS[type(kind)]
+        hashed = hash_long if bits == 64 else hash_int
+        limit = 1 << bits - 1
+
+        def of_int(value: Any, seed: int) -> int | None:
+            # A bool is an int to Python, but no value of the column: Spark names the fault.
+            fits = type(value) is int and -limit <= value < limit
+            return hashed(value, seed) if fits else None
+
+        return of_int
+    return _PLAIN.get(type(kind), _asked)
+
+
+_BITS: dict[type[st.DataType], int] = {
+    st.ByteType: 8,
+    st.ShortType: 16,
+    st.IntegerType: 32,
+    st.LongType: 64,
+}
+
+
+def _of_text(value: Any, seed: int) -> int | None:
+    try:
+        return hash_bytes(value.encode(), seed) if type(value) is str else None
+    except UnicodeEncodeError:
+        return None
+
+
+def _of_bytes(value: Any, seed: int) -> int | None:
+    return hash_bytes(value, seed) if type(value) is bytes else None
+
+
+def _of_bool(value: Any, seed: int) -> int | None:
+    return hash_int(value, seed) if type(value) is bool else None
+
+
+def _of_date(value: Any, seed: int) -> int | None:
+    return hash_int((value - _EPOCH).days, seed) if type(value) is dt.date else None
+
+
+_PLAIN: dict[type[st.DataType], _Hash] = {
+    st.StringType: _of_text,
+    st.BinaryType: _of_bytes,
+    st.BooleanType: _of_bool,
+    st.DateType: _of_date,
+}
+
+_TIMEOUT = timedelta(seconds=10)
+
+
+def open_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    key_groups: Iterable[int] | None = None,
+    refresh: DurationLike | None = timedelta(seconds=1),
+    max_age: DurationLike | None = None,
+    timeout: DurationLike = _TIMEOUT,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """Open a replica of a query's state, which follows its micro-batches and answers by key.
+
+    The query may be running, in this process or another.  The logs of all its key groups are read
+    once, and after that only the writes of micro-batches.  A key group is decoded when it is first
+    asked for.  Each answer is of one committed micro-batch, which `position` names.  If the writes
+    cannot be followed, because the batch was purged or the query went back to an earlier one,
+    everything is read anew; `metrics.reopens` counts this.
+
+        with open_state(spark, "/checkpoints/visits", states=["pages"]) as state:
+            state["pages"].get("ann")
+
+    `pyflinklike.replica.open_state` does the same with a savepoint, without Spark.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        states: The names of the states and stores that will be asked for; by default all.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys that will be asked for, as tuples if there are several key columns; only
+            their key groups are fetched and held.  By default all.
+        key_groups: The indices of the key groups to fetch and hold; `items()` and stores of scope
+            "partition" show only these.  By default all.
+        refresh: The time between two looks for newer batches, in a thread: a timedelta, or an int
+            of ms.  With None only `refresh()` or a bound of a read looks for them.
+        max_age: The age beyond which an answer is refused: the time since the replica last knew
+            that there was no newer batch, if looking for one fails.  By default any age is
+            accepted.
+        timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
+        clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether pickled values may be unpickled, which may run any code.
+        cache_bytes: The limit of decoded state in bytes; the logs are held besides.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        CorruptStateError: The checkpoint is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        StateValueError: A key cannot be a value of the key columns.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, refresh, max_age, timeout, *options)
+    part = Part.of(keys, key_groups)
+    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), part)
+    return QueryableState(source, settings)

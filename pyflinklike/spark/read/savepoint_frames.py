@@ -14,22 +14,27 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.inspection.column_values import (
+    TIMESTAMP,
+    BatchClock,
+    are_alive,
+    expires_at,
+    timestamps,
+)
+from pyflinklike.engine.inspection.group_reader import TimersReader
+from pyflinklike.engine.inspection.state_infos import StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     StateValueError,
     UnknownStateError,
 )
-from pyflinklike.replay.clock import BatchClock, are_alive, expires_at
-from pyflinklike.replay.described import StateInfos, described, state_of
-from pyflinklike.replay.group import TimersReader
-from pyflinklike.replay.rows import EXPIRING, STREAM_TIME, StateRows
-from pyflinklike.replay.values import TIMESTAMP, timestamps
-from pyflinklike.savepoints.directory import SavepointDirectory
 from pyflinklike.savepoints.manifest import SavedOperator, SavedRows
-from pyflinklike.shown import shown
-from pyflinklike.spark.reading.jobs import mapped, spark_schema
-from pyflinklike.spark.wire.names import quoted
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.spark.read.group_job import mapped, spark_schema
+from pyflinklike.spark.wire.own_columns import quoted
 
 __all__ = ["frame_of_files", "saved_entries", "saved_states", "saved_timers"]
 

@@ -10,21 +10,25 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.segments import Declaration, Segment
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, HostError, UnknownBatchError
-from pyflinklike.log.declaration import Declaration
-from pyflinklike.log.segments import Segment
-from pyflinklike.log.storage import Head
-from pyflinklike.replay.change_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.shown import shown
-from pyflinklike.spark.hosts.log_storage import HEAD_AT
-from pyflinklike.spark.reading.checkpoint import CheckpointState, checkpoint_states, location_of
-from pyflinklike.spark.reading.jobs import frame_of_groups, in_parts, mapped, spark_schema
-from pyflinklike.spark.reading.sources import change_feed, refusing
-from pyflinklike.spark.reading.states import Location, one_operator
-from pyflinklike.spark.wire.balanced_ids import index_of
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.read.checkpoint import (
+    CheckpointState,
+    change_feed,
+    checkpoint_states,
+    location_of,
+    refusing,
+)
+from pyflinklike.spark.read.group_job import frame_of_groups, in_parts, mapped, spark_schema
+from pyflinklike.spark.read.state_frames import Location, one_operator
+from pyflinklike.spark.wire.key_groups import index_of
 
 __all__ = ["BatchChanges", "changes_up_to", "read_state_changes"]
 

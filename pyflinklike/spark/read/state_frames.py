@@ -3,6 +3,12 @@
 
 The query may be running: readers see only what is committed, and an answer is of one batch.  They
 need nothing of the program and change nothing.
+
+All states of each key in one row.
+
+The keys that a reader is asked for: their key groups and their stored form.
+
+The log of a state, as DataFrames of its segments and heads.
 """
 
 from __future__ import annotations
@@ -13,44 +19,64 @@ from datetime import datetime
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
-from pyflinklike.checks import is_int
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.replay.clock import BatchClock
-from pyflinklike.replay.described import StateInfo, StateInfos, described, owner_of, state_of
-from pyflinklike.replay.group import StateReader, TimersReader
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.replay.segment_rows import SegmentsReader
-from pyflinklike.shown import shown
-from pyflinklike.spark.reading.checkpoint import (
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import KeyedReader, StateReader, TimersReader
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.log_rows import SegmentsReader
+from pyflinklike.engine.inspection.state_infos import (
+    StateInfo,
+    StateInfos,
+    described,
+    owner_of,
+    state_of,
+)
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.time_types import to_instant
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+)
+from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     checkpoint_states,
     location_of,
+    refusing,
     savepoint_at,
 )
-from pyflinklike.spark.reading.jobs import frame_of_groups
-from pyflinklike.spark.reading.keys import wanted_keys
-from pyflinklike.spark.reading.saved import (
-    saved_entries,
-    saved_states,
-    saved_timers,
-)
-from pyflinklike.spark.reading.sources import refusing
-from pyflinklike.types.zones import to_instant
+from pyflinklike.spark.read.group_job import frame_of_groups, spark_schema
+from pyflinklike.spark.read.savepoint_frames import saved_entries, saved_states, saved_timers
+from pyflinklike.spark.read.state_diff import STATE_COLUMN
+from pyflinklike.spark.wire.key_hash import KeyGroupFinder
+from pyflinklike.spark.wire.own_columns import frame_of
+from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = [
     "Location",
+    "WantedKeys",
     "clock_at",
     "entries_of",
     "has_clock",
     "list_states",
     "one_operator",
+    "read_heads",
+    "read_keyed_state",
+    "read_segments",
     "read_state",
     "read_timers",
     "registered_of",
     "sized",
+    "wanted_keys",
 ]
+
 
 Location = str | os.PathLike[str]
 
@@ -297,3 +323,188 @@ def registered_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
         clock: Tells which timers are due.
     """
     return frame_of_groups(found, TimersReader(found.record, clock))
+
+
+def read_keyed_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """Read the state of each key as one row: key columns, a column for each state, `key_group`.
+
+    A column of a state holds the value.  Of a list it is an array in the order of the list, of a
+    map it is a map; of a store or of state of windows it is an array of structs with the columns
+    of `read_state`.  It is null if the key has nothing.  Expired entries are left out.  All states
+    of a key lie in one key group, so nothing is shuffled.  A state with the name of a key column
+    gets the prefix `state_`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, which may be running.
+        states: The names of the states and stores; by default all that belong to keys.
+        batch_id: The micro-batch after which state is read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys to read, as tuples if there are several key columns; by default all.
+        now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
+            zone); by default the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        DeclarationValueError: A state belongs to no key, or no state belongs to keys.
+        UnknownBatchError: The batch is not, or no longer, there.
+        StateValueError: A key cannot be a value of the key columns.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    infos = described(found.record, found.operator_id)
+    names = [info.name for info in infos if info.key_type] if states is None else list(states)
+    chosen = [state_of(infos, name, found.where) for name in names]
+    shared = [info.name for info in chosen if info.key_type is None]
+    if shared or not chosen:
+        msg = f"{found.where}: read_keyed_state gives state that belongs to keys, got {shared or names}"
+        raise DeclarationValueError(f"{msg}; use read_state() for other state")
+    wanted = None if keys is None else wanted_keys(spark, found.record, keys)
+    reader = KeyedReader(
+        tuple(StateRows.of(found.record, info) for info in chosen),
+        KeyColumns.of(found.record),
+        found.clock() if now is None else clock_at(now),
+        None if wanted is None else wanted.stored,
+    )
+    frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+    for field in reader.schema.names[len(reader.keys.names) : -1]:
+        frame = frame.withMetadata(field, {STATE_COLUMN: True})
+    return frame
+
+
+@attrs.frozen
+class WantedKeys:
+    """The keys to read.
+
+    Args:
+        stored: The stored form of the keys, each once, as an Arrow array.
+        groups: The key groups of the keys.
+    """
+
+    stored: Any
+    groups: frozenset[int]
+
+
+def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]) -> WantedKeys:
+    """Find how an operator stores keys, and in which key groups.
+
+    Args:
+        spark: Computes the hashes of the keys.
+        record: The operator's record, which names its key columns.
+        keys: The keys in the user's form, as tuples if there are several key columns.
+
+    Raises:
+        DeclarationTypeError: `keys` is a single key.
+        StateValueError: A key cannot be a value of the key columns.
+    """
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        raise DeclarationTypeError(msg)
+    wanted, columns = list(keys), KeyColumns.of(record)
+    types = {field.name: field.dataType for field in _fields(columns)}
+    key_type = key_type_of(list(types.values()), record.time_zone)
+    if not record.identity.key_columns:
+        msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
+        raise StateValueError(f"{msg}; leave keys out")
+    finder = KeyGroupFinder(types, key_type, record.identity.max_parallelism, record.time_zone)
+    try:
+        groups = finder.of(spark, wanted)
+        frozen = dict.fromkeys(map(key_type.freeze_key, wanted))
+    except IncompatibleStateError as error:
+        msg = str(error).replace("savepoint: its keys", "keys")
+        raise StateValueError(msg.rpartition(";")[0] + "; give values of these columns") from error
+    stored = key_type.to_arrow(list(frozen))
+    return WantedKeys(
+        stored.combine_chunks() if hasattr(stored, "chunks") else stored, frozenset(groups)
+    )
+
+
+def _fields(columns: KeyColumns) -> list[st.StructField]:
+    return spark_schema(pa.schema(columns.fields)).fields
+
+
+def read_segments(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """Read the log of an operator: a row for each segment from which its state is restored.
+
+    Columns: `key_group`; `place`, the position in the log from 0; `nonce` and `parent`, which is
+    null if the segment needs no other one; `is_snapshot`; `bytes` before compression; `entries`
+    and `entry_bytes` by table, older writes of an entry included.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: The micro-batch after which the log is read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    return frame_of_groups(found, SegmentsReader())
+
+
+_HEADS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        *(
+            pa.field(name, pa.int64())
+            for name in (
+                *("log_bytes", "log_entries", "snapshot_bytes", "snapshot_entries"),
+                *("compacted_at", "wake_at", "sweep_at", "served_at"),
+            )
+        ),
+    ]
+)
+
+
+def read_heads(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """Read the head of each key group: a row each, without a look at the segments.
+
+    Columns: `key_group`; `log_bytes` and `log_entries` of the segments that count,
+    `snapshot_bytes` and `snapshot_entries` of the last compaction; and in ms `compacted_at`,
+    `wake_at` (when the group is called without records), `sweep_at` (when expired entries are
+    looked for) and `served_at` (when the group last had records).
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: The micro-batch after which the heads are read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    rows = [
+        {"key_group": index, **attrs.asdict(head)} for index, head in sorted(found.heads.items())
+    ]
+    table = pa.Table.from_pylist(rows, _HEADS)
+    return frame_of(spark, table, spark_schema(_HEADS))

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The move of state to other key columns, in which several old keys may become one."""
+"""The move of state to other key columns, in which several old keys may become one.
+
+The merge of two operators with the same key columns into one.
+
+Joins of states in which null equals null, as in keys of several columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import attrs
@@ -12,22 +19,30 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions import AggregateFunction, ReduceFunction
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.rows import StateRows
-from pyflinklike.shown import shown
-from pyflinklike.spark.wire.names import quoted
+from pyflinklike.spark.savepoint.saved_files import Frames
+from pyflinklike.spark.savepoint.state_edits import (
+    Folding,
+    Misfits,
+    entry_of,
+    fitted,
+    fitted_timers,
+    folded,
+    merging,
+    rows_of,
+    with_said,
+)
+from pyflinklike.spark.wire.own_columns import quoted
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
-from pyflinklike.spark.writing.edits import fitted, fitted_timers, rows_of
-from pyflinklike.spark.writing.folding import Folding, folded, merging
-from pyflinklike.spark.writing.joining import joined, without
-from pyflinklike.spark.writing.misfits import Misfits
-from pyflinklike.spark.writing.saving import Frames
-from pyflinklike.types.signature import type_of
 
-__all__ = ["MERGES", "Merge", "identity_of", "rekeyed"]
+__all__ = ["MERGES", "Merge", "identity_of", "joined", "merged", "rekeyed", "without"]
+
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
 """The names of merges of values: `concat` for lists, the others for other state."""
@@ -244,3 +259,109 @@ def _merged(
         too_large, f"state {name!r}: sums must be {kind.simpleString()}", "cast_state() it first"
     )
     return summed.withColumn("value", F.col("value").try_cast(kind)), [misfits]
+
+
+def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list[Misfits]]:
+    """Merge the entries and timers of two operators.
+
+    Args:
+        mine: The left operator.
+        theirs: The right operator.
+        on_conflict: Which entry stays if both have it: "left" or "right"; with "error" both stay
+            and are refused later.
+
+    Returns:
+        The merged operator, and the keys for which both have a list.
+
+    Raises:
+        DeclarationValueError: The key columns or the declarations of a state differ, or
+            `on_conflict` is none of these.
+    """
+    if on_conflict not in ("error", "left", "right"):
+        msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
+        raise DeclarationValueError(f"{msg}; choose one")
+    _check_alike(mine, theirs)
+    record = with_said(mine.record, {**mine.record.states, **theirs.record.states})
+    states, misfits = dict(mine.states), []
+    for name, frame in theirs.states.items():
+        other = fitted(record, name, frame)
+        if name not in mine.states:
+            states[name] = other
+            continue
+        rows = rows_of(record, name)
+        if rows.info.kind == "list" and on_conflict == "error":
+            misfits.append(_two_lists(rows, states[name], other))
+        states[name] = _both(rows, states[name], other, on_conflict)
+        if rows.info.kind == "lru":
+            states[name] = fitted(record, name, states[name])
+    timers = mine.timers.unionByName(fitted_timers(record, theirs.timers))
+    names = [each for each in timers.columns if each != "key_group"]
+    return Frames(record, states, timers.dropDuplicates(names)), misfits
+
+
+def _check_alike(mine: Frames, theirs: Frames) -> None:
+    one, two = mine.record, theirs.record
+    both = one.states.keys() & two.states.keys()
+    unlike = sorted(name for name in both if one.states[name] != two.states[name])
+    if one.identity.key_columns != two.identity.key_columns or unlike:
+        msg = f"merge takes savepoints whose keys and states are declared alike, got {unlike}"
+        keys = f"{one.identity.key_columns} and {two.identity.key_columns}"
+        raise DeclarationValueError(f"{msg} and keys {keys}; rename_state() or remove_state()")
+    groups = one.identity.max_parallelism, two.identity.max_parallelism
+    for frames in (mine, theirs):
+        for name in frames.states:
+            if groups[0] != groups[1] and "key_group" in entry_of(rows_of(frames.record, name)):
+                msg = f'the store {name!r} of scope "partition" stays in its key group, so both '
+                raise DeclarationValueError(
+                    f"{msg}have one max_parallelism, got {groups[0]} and {groups[1]}; "
+                    "remove_state() it first"
+                )
+
+
+def _unit(rows: StateRows) -> list[str]:
+    """Return the columns that identify what only one side may have: an entry, or a whole list.
+
+    The positions of two lists do not relate to each other, so merged elements would have no order.
+    """
+    return [each for each in entry_of(rows) if each != "position"]
+
+
+def _two_lists(rows: StateRows, left: DataFrame, right: DataFrame) -> Misfits:
+    by = _unit(rows)
+    found = joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
+    remedy = 'pass on_conflict="left" or "right"'
+    return Misfits(found, f"state {rows.info.name!r}: a key has one list, of one of both", remedy)
+
+
+def _both(rows: StateRows, left: DataFrame, right: DataFrame, on_conflict: str) -> DataFrame:
+    if on_conflict == "left":
+        right = without(right, left, _unit(rows))
+    elif on_conflict == "right":
+        left = without(left, right, _unit(rows))
+    return left.unionByName(right)
+
+
+_OTHER = "__other_"
+
+
+def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
+    """Join two DataFrames by equal columns.
+
+    Args:
+        frame: The left side.
+        other: The right side; shares only the columns `by` with the left side.
+        by: The columns that must be equal.
+        how: The type of Spark's join, such as "inner" or "left_anti".
+    """
+    # Both sides may come from one DataFrame, and Spark could not tell their columns apart.
+    names = {name: f"{_OTHER}{at}" for at, name in enumerate(by)}
+    renamed = other.select(
+        *(F.col(quoted(name)).alias(names.get(name, name)) for name in other.columns)
+    )
+    equal = [F.col(quoted(name)).eqNullSafe(F.col(names[name])) for name in by]
+    return frame.join(renamed, reduce(and_, equal), how).drop(*names.values())
+
+
+def without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Return the rows of `frame` for which `other` has no row that is equal in the columns `by`."""
+    return joined(frame, other.select(*map(quoted, by)), by, "left_anti")

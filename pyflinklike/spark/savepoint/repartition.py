@@ -14,12 +14,11 @@ from typing import Any
 from pyspark import __version__
 from pyspark.sql import SparkSession
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.shown import shown
-from pyflinklike.spark.reading.checkpoint import checkpoint_states, location_of, query_id_of
-from pyflinklike.spark.reading.sources import refusing
-from pyflinklike.spark.setup.settings import prepare_session
+from pyflinklike.spark.plan.session import prepare_session
+from pyflinklike.spark.read.checkpoint import checkpoint_states, location_of, query_id_of, refusing
 
 __all__ = ["repartition_state"]
 

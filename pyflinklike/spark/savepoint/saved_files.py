@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Parquet files of a savepoint, which executors write from DataFrames of state."""
+"""The Parquet files of a savepoint, which executors write from DataFrames of state.
+
+The files of a savepoint as DataFrames.
+
+The savepoint of a query, which executors write while the query runs on.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -11,15 +17,28 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
-from pyflinklike.clock import wall_clock
+from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import HostError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.savepoints.files import Place
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
-from pyflinklike.spark.wire.names import quoted
+from pyflinklike.savepoints.savepoint_directory import Place, SavepointDirectory, place_of
+from pyflinklike.spark.read.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    location_of,
+    offsets_of,
+    query_id_of,
+)
+from pyflinklike.spark.read.group_job import frame_of_groups
+from pyflinklike.spark.read.savepoint_frames import frame_of_files
+from pyflinklike.spark.wire.own_columns import quoted, watermark_of
 
-__all__ = ["Frames", "save"]
+__all__ = ["Frames", "frames_of", "manifest_of", "save", "saved_frames", "take_savepoint"]
+
 
 _ROWS_PER_FILE = 1_000_000
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -110,3 +129,96 @@ def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
 
 def _address(place: Place, folder: str) -> str:
     return f"{place.location}/{folder}"
+
+
+def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
+    """Read an operator of a savepoint as DataFrames.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The savepoint.
+        uid: The uid of the operator; None for the only operator.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        CorruptStateError: A file is missing, or is not the one that was saved.
+    """
+    operator = directory.manifest.operator(uid, directory.place.where)
+    states = {
+        name: frame_of_files(spark, directory, saved, directory.rows_of(operator, name).schema)
+        for name, saved in operator.states.items()
+    }
+    timers = frame_of_files(
+        spark, directory, operator.timers, TimersReader(operator.record, None).schema
+    )
+    return Frames(operator.record, states, timers)
+
+
+def take_savepoint(
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    mode: str = "error",
+) -> None:
+    """Write the state of a query as a directory of Parquet files and a manifest.
+
+    The query may be running; the savepoint is of one batch.  The executors write it, so it may be
+    larger than the driver's memory, and all executors must reach its location.  Nothing is
+    unpickled.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        path: The directory to write, as a path or as an address that Spark and Arrow both know.
+        batch_id: The micro-batch to save; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators that
+            `process` made.
+        mode: "error", or "overwrite" to replace a savepoint that is there once the new one is
+            whole.
+
+    Raises:
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+        DeclarationTypeError, DeclarationValueError: The path or the mode is wrong.
+        CorruptStateError: An operator's record, roll or head is damaged.  Damage that is found
+            when the log is read is in the message of Spark's error.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    location = location_of(checkpoint)
+    states = checkpoint_states(spark, location, operator, batch_id)
+    first, *others = states
+    if any(each.batch_id != first.batch_id for each in others):
+        # A batch was committed meanwhile; all operators must be of the same batch.
+        states = checkpoint_states(spark, location, operator, first.batch_id)
+    save(place_of(path), [frames_of(each) for each in states], manifest_of(first), mode)
+
+
+def frames_of(state: CheckpointState) -> Frames:
+    """Read all of an operator in the columns of a savepoint."""
+    record = state.record
+    states = {}
+    for info in described(record, state.operator_id):
+        # All key groups have the same broadcast state, so a savepoint takes that of one.
+        only = min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
+        reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
+        states[info.name] = frame_of_groups(state, reader)
+    return Frames(record, states, frame_of_groups(state, TimersReader(record, None)))
+
+
+def manifest_of(state: CheckpointState) -> Manifest:
+    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
+    text, times = offsets_of(state.spark, state.location, state.batch_id, state.where)
+    # The write fills in the version of the library, the time and the operators.
+    return Manifest(
+        library="",
+        taken_at=0,
+        operators=(),
+        batch_id=state.batch_id,
+        processing_time=times["batchTimestampMs"],
+        watermark=watermark_of(times["batchWatermarkMs"]),
+        offsets=text,
+        query_id=query_id_of(state.spark, state.location),
+    )

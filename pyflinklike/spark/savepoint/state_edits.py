@@ -1,45 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edits of one operator in a savepoint, which change its record and its DataFrames together."""
+"""The edits of one operator in a savepoint, which change its record and its DataFrames together.
+
+The cast of a state's values to another type, and the values that do not fit it.
+
+The fold of values by a user's function: of a state's elements, or of the values of several keys.
+
+Spark brings the rows of an entry together, sorted and numbered, so a task holds one value of one
+entry at a time.
+
+Rows for which a verb of `Savepoint` has no answer, looked for when the savepoint is used.
+
+The checks of an edited state's rows, which run when the savepoint is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.log.operator_record import OperatorRecord
-from pyflinklike.replay.described import described, state_of
-from pyflinklike.replay.group import TimersReader
-from pyflinklike.replay.keys import KeyColumns
-from pyflinklike.replay.rows import STREAM_TIME, StateRows
-from pyflinklike.runtime.declared_states import declared_state
-from pyflinklike.shown import shown
-from pyflinklike.spark.reading.jobs import spark_schema
+from pyflinklike.engine.functions import AggregateFunction, as_reduce_function
+from pyflinklike.engine.inspection.column_values import shown as shown_column
+from pyflinklike.engine.inspection.column_values import shown_type, stored
+from pyflinklike.engine.inspection.group_reader import TimersReader
+from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_rows import STREAM_TIME, StateRows
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.runtime.keyed_operator import declared_state
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.state.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.nested_types import require_type
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.savepoints.stored_sections import entries_of_rows
+from pyflinklike.spark.read.group_job import mapped, spark_schema
+from pyflinklike.spark.read.state_diff import as_type
+from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.names import quoted
-from pyflinklike.spark.writing.folding import adding, folded
-from pyflinklike.spark.writing.saving import Frames
-from pyflinklike.state.descriptors import StateDescriptor
-from pyflinklike.stores.descriptors import StoreDescriptor
+from pyflinklike.spark.wire.own_columns import quoted
 from pyflinklike.stores.registry import declared_store
+from pyflinklike.stores.store_descriptors import StoreDescriptor
 
 __all__ = [
+    "Folding",
+    "Misfits",
+    "adding",
+    "cast_values",
     "each_state",
     "entry_of",
     "fitted",
     "fitted_timers",
+    "folded",
     "folded_elements",
+    "merging",
     "of_descriptor",
+    "refuse_misfits",
+    "refuse_several",
     "rows_of",
     "with_said",
 ]
+
 
 _OPTIONAL = frozenset(("stamp", STREAM_TIME, "key_group", "valid_to", "window_end", "last_use"))
 """Columns of a savepoint that a caller may leave out."""
@@ -255,3 +296,297 @@ def each_state(
 ) -> dict[str, DataFrame]:
     """Change the DataFrames of all states."""
     return {name: change(name, frame) for name, frame in frames.states.items()}
+
+
+def cast_values(
+    frames: Frames, name: str, type_info: TypeInformation, *, lossy: bool
+) -> tuple[Frames, Misfits]:
+    """Cast the values of a state of an operator to another type.
+
+    Args:
+        frames: The operator.
+        name: The name of the state.
+        type_info: The new type of a value; of a list's elements or a map's values.
+        lossy: Whether values may lose digits, and rows fields.
+
+    Returns:
+        The changed operator, and the values that cannot be cast.
+
+    Raises:
+        UnknownStateError: There is no such state.
+        DeclarationTypeError: The state has no values, one of the types is pickled, or Spark has no
+            such cast.
+    """
+    require_type(type_info, "type_info")
+    rows, what = rows_of(frames.record, name), f"state {name!r}"
+    stored = type_of(rows.declaration.value) if rows.declaration.value else None
+    if stored is None or stored.is_pickled or type_info.is_pickled:
+        msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
+        raise DeclarationTypeError(f"{msg} to {type_info!r}; move them in the function")
+    said = {**frames.record.states[name], "value": type_info.signature}
+    record = with_said(frames.record, {**frames.record.states, name: said})
+    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
+    frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
+    value = F.col("value")
+    try:
+        cast = frame.withColumn("value", as_type(value, kind, wanted))
+        unfit = frame.where(_misfits(value, kind, wanted, lossy=lossy))
+    except AnalysisException as error:
+        msg = f"{what}: cast_state takes what Spark can cast, got {stored!r} to {type_info!r}"
+        raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
+    states = {**frames.states, name: _same_columns(cast, frame)}
+    rule = f"{what}: values must be {'in the range' if lossy else 'values'} of {type_info!r}"
+    remedy = (
+        "use transform_state() first" if lossy else "use transform_state() first, or lossy=True"
+    )
+    keys = [F.col(quoted(each)) for each in rows.entry_names]
+    return attrs.evolve(frames, record=record, states=states), Misfits(
+        unfit.select(*keys, "value"), rule, remedy
+    )
+
+
+def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
+    return frame.select(*map(quoted, like.columns))
+
+
+def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: bool) -> Column:
+    """Return whether a value or a part of it changes in another type, or does not fit it."""
+    if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
+        theirs = {field.name: field.dataType for field in wanted.fields}
+        found = F.lit(False)
+        for field in kind.fields:
+            part = column[field.name]
+            if field.name in theirs:
+                other = theirs[field.name]
+                found = found | _misfits(part, field.dataType, other, lossy=lossy)
+            elif not lossy:
+                found = found | part.isNotNull()
+        return F.coalesce(found, F.lit(False))
+    if isinstance(kind, st.ArrayType) and isinstance(wanted, st.ArrayType):
+        inner, outer = kind.elementType, wanted.elementType
+        some = F.exists(column, lambda each: _misfits(each, inner, outer, lossy=lossy))
+        return F.coalesce(some, F.lit(False))
+    if isinstance(kind, st.MapType) and isinstance(wanted, st.MapType):
+        held, needed = kind.valueType, wanted.valueType
+        each_value = F.map_values(column)
+        some = F.exists(each_value, lambda each: _misfits(each, held, needed, lossy=lossy))
+        return F.coalesce(some, F.lit(False))
+    if kind == wanted:
+        return F.lit(False)
+    cast = column.try_cast(wanted)
+    back = cast if lossy else cast.try_cast(kind)
+    differs = back.isNull() if lossy else ~back.eqNullSafe(column)
+    return column.isNotNull() & differs
+
+
+_NUMBER, _COUNT = "__number", "__count"
+Batches = Iterable[pa.RecordBatch]
+
+
+@attrs.frozen
+class Folding:
+    """The rules by which several values become one.
+
+    Args:
+        what: Names the state in messages.
+        kind: The type of the result.
+        begin: Makes the result from the first value.
+        go_on: Makes the next result from the result so far and one more value.
+        time_zone: The zone in which a function sees instants; None if the values are of `kind`.
+    """
+
+    what: str
+    kind: TypeInformation
+    begin: Callable[[Any], Any]
+    go_on: Callable[[Any, Any], Any]
+    time_zone: str | None = None
+
+
+def adding(descriptor: Any, time_zone: str) -> Folding:
+    """Return how elements become a reducing state's value or an aggregating state's accumulator.
+
+    Args:
+        descriptor: The descriptor of the state.
+        time_zone: The zone in which an aggregating function sees instants.
+
+    Raises:
+        DeclarationTypeError: The state is neither.
+    """
+    what = f"state {descriptor.name!r}"
+    if isinstance(descriptor, ReducingStateDescriptor):
+        reduce = descriptor.get_reduce_function().reduce
+        return Folding(what, descriptor.type_info, _same, reduce)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        function = descriptor.get_agg_function()
+
+        def first(element: Any) -> Any:
+            return function.add(element, function.create_accumulator())
+
+        def further(accumulator: Any, element: Any) -> Any:
+            return function.add(element, accumulator)
+
+        return Folding(what, descriptor.type_info, first, further, time_zone)
+    msg = f"{what}: only reducing and aggregating state is folded from elements, got {descriptor!r}"
+    raise DeclarationTypeError(f"{msg}; leave from_elements out")
+
+
+def merging(name: str, kind: TypeInformation, function: Any) -> Folding:
+    """Return how the values of several keys become one.
+
+    Args:
+        name: The name of the state.
+        kind: The type of the state's values.
+        function: An `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or a callable
+            of two values.
+
+    Raises:
+        DeclarationTypeError: `function` is none of these.
+    """
+    if isinstance(function, AggregateFunction):
+        return Folding(f"state {name!r}", kind, _same, function.merge)
+    return Folding(f"state {name!r}", kind, _same, as_reduce_function(function).reduce)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def folded(
+    frame: DataFrame, by: Sequence[str], order: Sequence[Column], folding: Folding
+) -> DataFrame:
+    """Fold rows that are equal in some columns to one row, which takes other columns from the last.
+
+    Args:
+        frame: The rows, with a column `value`.
+        by: The columns in which rows are equal.
+        order: The order in which values are folded.
+        folding: How values become one.
+    """
+    same = Window.partitionBy(*map(quoted, by))
+    numbered = frame.withColumns(
+        {_NUMBER: F.row_number().over(same.orderBy(*order)), _COUNT: F.count(F.lit(1)).over(same)}
+    )
+    fields = [field for field in frame.schema.fields if field.name != "value"]
+    value = pa.field("value", shown_type(folding.kind, saved=True))
+    (kind,) = spark_schema(pa.schema([value])).fields
+    columns = [*(quoted(field.name) for field in fields), "value", _NUMBER, _COUNT]
+    job = _FoldJob(folding, tuple(by))
+    return mapped(numbered.select(*columns), job, st.StructType([*fields, kind]))
+
+
+@attrs.frozen
+class _FoldJob:
+    """Folds the rows of one partition; the last columns are the value, its number and the count."""
+
+    folding: Folding
+    by: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        # Lives across record batches, which may cut an entry in two.
+        value = None
+        for batch in batches:
+            elements = self._elements(batch.column(batch.num_columns - 3))
+            numbers, counts = (batch.column(batch.num_columns - at).to_pylist() for at in (2, 1))
+            ends, values = [], []
+            for at, (element, number, count) in enumerate(zip(elements, numbers, counts)):
+                value = self._folded(value, element, batch, at, is_first=number == 1)
+                if number == count:
+                    ends.append(at)
+                    values.append(self._frozen(value, batch, at))
+            yield self._rows(batch.take(pa.array(ends, pa.int64())), values)
+
+    def _elements(self, column: Any) -> list[Any]:
+        if self.folding.time_zone is not None:
+            return to_python(column, self.folding.time_zone)
+        kind = self.folding.kind
+        found = kind.from_arrow(stored(column, kind, self.folding.what))
+        return [None if each is None else kind.thaw(each) for each in found]
+
+    def _folded(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
+        try:
+            return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
+        except Exception as error:
+            msg = f"{self.folding.what}: its function failed for {self._whose(batch, at)}, element "
+            raised = f"{shown(element)}: {shown_error(error)}{where_raised(error)}"
+            raise UserFunctionError(f"{msg}{raised}") from error
+
+    def _frozen(self, value: Any, batch: Any, at: int) -> Any:
+        try:
+            return self.folding.kind.freeze(value)
+        except StateValueError as error:
+            msg = f"{self.folding.what}: {error}, which its function gave for "
+            raise StateValueError(f"{msg}{self._whose(batch, at)}") from error
+
+    def _whose(self, batch: Any, at: int) -> str:
+        return shown({name: batch.column(name)[at].as_py() for name in self.by})
+
+    def _rows(self, batch: pa.RecordBatch, values: list[Any]) -> pa.RecordBatch:
+        kind = self.folding.kind
+        names = batch.schema.names[:-2]
+        value = shown_column(kind.to_arrow(values), kind, saved=True)
+        return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)
+
+
+@attrs.frozen(eq=False)
+class Misfits:
+    """Rows for which a verb has no answer.
+
+    Args:
+        rows: The rows; there should be none.
+        rule: The rule that the rows break, for the message.
+        remedy: The advice of the message.
+    """
+
+    rows: DataFrame
+    rule: str
+    remedy: str
+
+    def refuse(self) -> None:
+        """Refuse the first of the rows, if there is any; this runs a job of Spark.
+
+        Raises:
+            StateValueError: There is a row.
+        """
+        row = self.rows.first()
+        if row is not None:
+            msg = f"{self.rule}, got {shown(row.asDict(recursive=True))}; {self.remedy}"
+            raise StateValueError(msg)
+
+
+def refuse_several(frame: DataFrame, rows: StateRows) -> None:
+    """Check that each entry has one row.
+
+    Raises:
+        StateValueError: An entry has several rows.
+    """
+    names = entry_of(rows)
+    several = frame.groupBy(*map(quoted, names)).count().where("count > 1").first()
+    if several is not None:
+        found = {name: several[name] for name in names}
+        msg = f"state {rows.info.name!r}: an entry has one row, got {several['count']} of {found}"
+        raise StateValueError(f"{msg}; aggregate them first")
+
+
+def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
+    """Check that each key and value can be stored.
+
+    Raises:
+        StateValueError: A key or value cannot be stored; the message names it.
+    """
+    found = mapped(frame, _MisfitsJob(rows), "message string").first()
+    if found is not None:
+        raise StateValueError(found["message"])
+
+
+@attrs.frozen
+class _MisfitsJob:
+    """Yields a message for the first bad row of each record batch."""
+
+    rows: StateRows
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            try:
+                entries_of_rows(self.rows, pa.Table.from_batches([batch]))
+            except (StateValueError, IncompatibleStateError) as error:
+                yield pa.RecordBatch.from_pydict({"message": [str(error)]})

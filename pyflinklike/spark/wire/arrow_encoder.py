@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoding of Python's values as Arrow columns, which `pyflinklike.types.arrow_rows` reads."""
+"""The encoding of Python's values as Arrow columns, which `pyflinklike.engine.types.arrow_rows` reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.types.row import names_of
+from pyflinklike.engine.types.time_types import to_instants
 from pyflinklike.errors import OutputError
-from pyflinklike.shown import shown, shown_message
-from pyflinklike.types.fields import names_of
-from pyflinklike.types.zones import to_instants
 
 __all__ = ["OutputEncoder", "to_arrow"]
 

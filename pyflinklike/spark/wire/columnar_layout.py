@@ -10,16 +10,15 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.columns.grouping import KeyReader
+from pyflinklike.engine.columnar.keyed_batch import KeyReader
+from pyflinklike.engine.runtime.columnar_records import ColumnReader, ColumnRecords
+from pyflinklike.engine.runtime.outputs import Outputs
+from pyflinklike.engine.shown import shown_message
+from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import OutputError
-from pyflinklike.runtime.batch_records import ColumnReader, ColumnRecords
-from pyflinklike.runtime.outputs import Outputs
-from pyflinklike.shown import shown_message
-from pyflinklike.spark.wire.instant_keys import InstantKeyTypeInfo
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.spark.wire.schema import arrow_schema
-from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.spark.wire.record_readers import RecordReader
+from pyflinklike.spark.wire.schema import InstantKeyTypeInfo, arrow_schema
 
 __all__ = ["ColumnLayout", "ColumnRecordReader"]
 

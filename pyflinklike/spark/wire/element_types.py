@@ -19,14 +19,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type
 
+from pyflinklike.engine.shown import shown_message
+from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types
+from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.engine.types.row import row_class
+from pyflinklike.engine.types.time_types import local_time
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.shown import shown_message
-from pyflinklike.spark.wire.columns import to_arrow
+from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.schema import arrow_type, ddl_type
-from pyflinklike.types import RowTypeInfo, TypeInformation, Types
-from pyflinklike.types.arrow_rows import to_python
-from pyflinklike.types.row import row_class
-from pyflinklike.types.zones import local_time
 
 __all__ = ["ColumnTypeInfo", "element_type", "type_of_ddl"]
 

@@ -9,15 +9,44 @@ group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of par
 
 The numbers depend only on `max_parallelism` and on the operator's place in its state operator.
 The checkpoint fixes both.
+
+Places: each operator that shares a state operator of Spark has grouping keys of its own.
+
+Operators of a job that are equally far behind its sources share one state operator of Spark and
+one shuffle before it.  Each operator has a place in the state operator, from 0, and a range of
+grouping keys for its key groups.  The number just below the first of them is its roll call.  A
+range is larger than any number of key groups.
+
+An operator that is alone has place 0.  All places share the homes, whose grouping keys are below
+all ranges.
+
+The roll call: a grouping key that is no key group and is called in every micro-batch with data.
+
+Spark finds state by grouping key.  The grouping keys of key groups depend on `max_parallelism`,
+so none of them can show that `max_parallelism` has changed.  The grouping key of the roll call
+depends on no setting.  Its state is the operator's record and roll.  Every task that packs
+records tells the roll call for which key groups they are, so the roll needs no shuffle of its own.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from functools import lru_cache
 
-from pyflinklike.spark.wire.places import first_of
+__all__ = [
+    "PLACES",
+    "ROLL_CALL",
+    "first_of",
+    "group_ids",
+    "groups_in",
+    "index_of",
+    "is_roll_call",
+    "place_of",
+    "roll_call_of",
+    "roll_payload",
+]
 
-__all__ = ["group_ids", "index_of"]
 
 _MASK = 0xFFFFFFFF
 
@@ -52,3 +81,46 @@ def _signed_hash(value: int) -> int:
 
 def _rotated(value: int, by: int) -> int:
     return (value << by | value >> 32 - by) & _MASK
+
+
+PLACES = 100
+"""The greatest number of operators that share a state operator."""
+_RANGE = 1 << 24
+
+
+def first_of(place: int) -> int:
+    """Return the lower bound of the grouping keys of a place's key groups."""
+    return place * _RANGE
+
+
+def roll_call_of(place: int) -> int:
+    """Return the grouping key of a place's roll call."""
+    return first_of(place) - 1
+
+
+def is_roll_call(grouping_key: int) -> bool:
+    """Return whether a grouping key is that of a roll call."""
+    return grouping_key >= roll_call_of(0) and (grouping_key + 1) % _RANGE == 0
+
+
+def place_of(grouping_key: int) -> int:
+    """Return the place to which the grouping key of a key group or roll call belongs."""
+    return (grouping_key + 1) // _RANGE
+
+
+ROLL_CALL = roll_call_of(0)
+"""The grouping key of the roll call of the operator at place 0."""
+_INT = "i"
+
+
+def roll_payload(groups: Iterable[int]) -> bytes:
+    """Write the key groups for which a task has records as a payload."""
+    return array(_INT, sorted(groups)).tobytes()
+
+
+def groups_in(payloads: Iterable[bytes]) -> set[int]:
+    """Read the key groups from the payloads of all tasks."""
+    groups: set[int] = set()
+    for payload in payloads:
+        groups.update(array(_INT, payload))
+    return groups

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import OutputError
-from pyflinklike.shown import shown, shown_error
-from pyflinklike.spark.wire.packing import payload_to_batch, to_payload
+from pyflinklike.spark.wire.payloads import payload_to_batch, to_payload
 
 __all__ = [
     "PASSED_ON",

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.testing.agreement.life import WorkersLife
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.testing.agreement.machine import WorkersLife
 
 __all__ = ["agreement_machine"]
 

@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents that a worker's states must have: Flink's rules once more, and simply."""
+"""The contents that a worker's states must have: Flink's rules once more, and simply.
+
+One model, and three replicas for each backend, compared at each step.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import attrs
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize
 
-__all__ = ["Model"]
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.state.current_key import NO_KEY
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.testing.agreement.replica import FiveStates, Mode, Replica
+
+__all__ = ["Comparison", "Model", "whiles"]
 
 
 @attrs.define
@@ -78,3 +90,84 @@ class Model:
         found["map"] = sum(map(len, self.maps.values()))
         found["list"] = sum(map(len, self.lists.values()))
         return found
+
+
+whiles = st.integers(0, 3)
+
+
+class Comparison(RuleBasedStateMachine):
+    """A machine that declares the states and compares them; subclasses say what is done to them."""
+
+    backends: tuple[StateBackend, ...] = ()
+    background = False
+    namespaced = False
+
+    @initialize(ttl=st.none() | whiles.filter(bool), on_read=st.booleans(), show=st.booleans())
+    def declare(self, ttl: int | None, on_read: bool, show: bool) -> None:
+        """Declare the states without TTL, or with any pair of update type and visibility."""
+        show = show and not self.background
+        config = None if ttl is None else self._config(ttl, on_read, show)
+        self.model = Model(ttl, on_read and ttl is not None, show)
+        self.committed = copy.deepcopy(self.model)
+        self.replicas = [
+            Replica(backend, config, mode, namespaced=self.namespaced)
+            for backend in self.backends
+            for mode in Mode
+        ]
+
+    def _config(self, ttl: int, on_read: bool, show: bool) -> StateTtlConfig:
+        builder = StateTtlConfig.new_builder(ttl)
+        if on_read:
+            builder.update_ttl_on_read_and_write()
+        if show:
+            builder.return_expired_if_not_cleaned_up()
+        if self.background:
+            builder.cleanup_incrementally(1, True)
+        else:
+            builder.disable_cleanup_in_background()
+        return builder.build()
+
+    def teardown(self) -> None:
+        """Close the replicas."""
+        for replica in getattr(self, "replicas", []):
+            replica.close()
+
+    def each(self, key: Any, operation: Callable[[FiveStates], Any]) -> list[Any]:
+        """Run an operation on every replica, under a key; return the results."""
+        results = []
+        for replica in self.replicas:
+            replica.operator.clock.processing_time = self.model.now
+            self.select(replica, key)
+            results.append(operation(replica.states))
+            replica.operator.current.key = NO_KEY
+            replica.step()
+        return results
+
+    def select(self, replica: Replica, key: Any) -> None:
+        """Make a key current; with namespaces, that is a namespace of the only key."""
+        current = replica.operator.current
+        current.key = key
+        if self.namespaced:
+            current.key, current.namespace = "k", ord(key)
+
+    def agree(self, expected: Any, key: Any, operation: Callable[[FiveStates], Any]) -> None:
+        """Run an operation on every replica; each must return and store what the model does."""
+        for replica, actual in zip(self.replicas, self.each(key, operation)):
+            assert expected == actual, (replica.operator.backend, replica.mode)
+            if isinstance(actual, list):
+                _scribble(actual)  # what was read is the reader's own
+        self.agree_on_counts()
+
+    def agree_on_counts(self) -> None:
+        """Check that replicas store as many entries as the model, unless cleanup runs meanwhile."""
+        if not self.background:
+            expected = self.model.counts()
+            for replica in self.replicas:
+                assert expected == replica.counts(), (replica.operator.backend, replica.mode)
+
+
+def _scribble(mine: list[Any]) -> None:
+    for element in mine:
+        if isinstance(element, list):
+            element.append(99)
+    mine.append(99)

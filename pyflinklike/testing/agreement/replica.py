@@ -7,19 +7,16 @@ import uuid
 from enum import Enum
 from typing import Any
 
-from pyflinklike.api.context import RuntimeContext
-from pyflinklike.api.namespaces import NamespacedFunction, NamespacedRuntimeContext
-from pyflinklike.api.process import KeyedProcessFunction
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.functions import AggregateFunction
-from pyflinklike.log.backend import LocalStateBackend
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.runtime.assembly import keyed_process_operator
-from pyflinklike.runtime.contexts import TaskInfo
-from pyflinklike.runtime.operator import KeyedProcessOperator
-from pyflinklike.runtime.serving import commit
-from pyflinklike.runtime.waking import Waking
-from pyflinklike.state.descriptors import (
+from pyflinklike.engine.api.contexts import NamespacedRuntimeContext, RuntimeContext
+from pyflinklike.engine.api.process_functions import KeyedProcessFunction, NamespacedFunction
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.functions import AggregateFunction
+from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.engine.runtime.micro_batch import Waking, commit
+from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -27,9 +24,9 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.testing.log_storage import InMemoryLogStorage
-from pyflinklike.types import Types
+from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.engine.types import Types
+from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 __all__ = ["FiveStates", "Mode", "Replica"]
 

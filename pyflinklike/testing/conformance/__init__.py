@@ -8,7 +8,7 @@
         def state_backend(self):
             return MyStateBackend()
 
-It states the rules of `pyflinklike.state.table` as tests, for every shape of table: absence,
+It states the rules of `pyflinklike.engine.state.table` as tests, for every shape of table: absence,
 values, iteration, ranges, access without a key, and what a backend owes the runtime: key groups
 kept apart, changes drained once, contents that any other backend can take over, sweeps that come by
 every entry.
@@ -20,13 +20,17 @@ tell what was compared.
 
 from __future__ import annotations
 
-from pyflinklike.testing.conformance.changes import ChangesConformance
-from pyflinklike.testing.conformance.cleanup import CleanupConformance
-from pyflinklike.testing.conformance.entries import EntriesConformance
-from pyflinklike.testing.conformance.iteration import IterationConformance
-from pyflinklike.testing.conformance.keys import KeysConformance
-from pyflinklike.testing.conformance.lifecycle import LifecycleConformance
-from pyflinklike.testing.conformance.ranges import RangesConformance
+from pyflinklike.testing.conformance.entry_laws import (
+    EntriesConformance,
+    IterationConformance,
+    RangesConformance,
+)
+from pyflinklike.testing.conformance.group_laws import (
+    ChangesConformance,
+    CleanupConformance,
+    KeysConformance,
+    LifecycleConformance,
+)
 
 __all__ = ["StateBackendConformance"]
 

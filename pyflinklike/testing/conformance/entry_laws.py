@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry: absent or there, handed back as it was, one by one or many at once."""
+"""One entry: absent or there, handed back as it was, one by one or many at once.
+
+Maps and lists as a whole: changes while they are read, and their order.
+
+Rule 6 of `pyflinklike.engine.state.table`: ranges of an ordered table; and tables of a key group.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from typing import Any, cast
 
 import pytest
 
-from pyflinklike.state.table import MISSING, Shape, TableSpec
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY
+from pyflinklike.engine.state.table import MISSING, OrderedTable, Shape, TableSpec
+from pyflinklike.engine.types import Instant, TypeInformation, Types
+from pyflinklike.engine.types.row import Row
+from pyflinklike.errors import StateAccessError
 from pyflinklike.testing.conformance.instances import (
     SOME_USER_KEY,
     ConformanceTests,
     Instance,
     of_each_shape,
+    through_bytes,
 )
-from pyflinklike.types import Instant, TypeInformation, Types
-from pyflinklike.types.row import Row
 
-__all__ = ["EntriesConformance"]
+__all__ = ["EntriesConformance", "IterationConformance", "RangesConformance"]
+
 
 _ROW = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.LIST(Types.STRING())])
 _VALUES: list[tuple[TypeInformation, Any]] = [
@@ -47,7 +57,7 @@ _of_each_value = pytest.mark.parametrize(
 
 
 class EntriesConformance(ConformanceTests):
-    """Rules 1 and 2 of `pyflinklike.state.table`."""
+    """Rules 1 and 2 of `pyflinklike.engine.state.table`."""
 
     # Rule 1: absence is MISSING, None is data
 
@@ -198,3 +208,276 @@ class EntriesConformance(ConformanceTests):
         table.multi_put((number, "x") for number in range(3))
 
         assert 3 == table.count()
+
+
+class IterationConformance(ConformanceTests):
+    """Rules 3 and 5 of `pyflinklike.engine.state.table`."""
+
+    # Rule 3: changes while reading
+
+    @of_each_shape
+    def test_items_may_be_deleted_while_they_are_read(self, one: Instance, spec: TableSpec) -> None:
+        """All entries that were there are still returned."""
+        table = one.tables[spec.name]
+        user_keys = [None] if spec.shape is Shape.SINGLE else [0, 1, 2]
+        table.multi_put([(user_key, "x") for user_key in user_keys])
+        read = []
+        for item in table.items():
+            read.append(item[0])
+            table.delete(item[0])
+
+        assert (user_keys, True) == (read, table.is_empty())
+
+    def test_entries_put_while_items_are_read_do_not_appear(self, one: Instance) -> None:
+        """`items` returns the entries of the moment of the call."""
+        table = one.tables["map"]
+        table.multi_put([(1, "a"), (2, "b")])
+        read: list[tuple[Any, Any]] = []
+        for user_key, entry in table.items():
+            read.append((user_key, entry))
+            table.multi_put([(user_key + 10, "new"), (1, "changed"), (2, "changed")])
+
+        assert [(1, "a"), (2, "b")] == sorted(read)
+
+    def test_a_list_may_be_cleared_while_its_elements_are_read(self, one: Instance) -> None:
+        """`elements` returns the elements of the moment of the call."""
+        table = one.tables["list"]
+        table.multi_put([(0, "a"), (1, "b")])
+        read = []
+        for element in table.elements():
+            table.clear()
+            table.append("new")
+            read.append(element)
+
+        assert (["a", "b"], ["new"]) == (read, list(table.elements()))
+
+    def test_a_list_read_before_a_change_gives_the_old_elements(self, one: Instance) -> None:
+        """Reading starts at the call, not at the first element."""
+        table = one.tables["list"]
+        table.append("a")
+        elements = table.elements()
+        table.append("b")
+
+        assert ["a"] == list(elements)
+
+    @of_each_shape
+    def test_a_scan_stands_changes(self, one: Instance, spec: TableSpec) -> None:
+        """`scan` returns the entries of the moment of the call, whatever happens to them."""
+        one.fill(spec, "a", "b", "c")
+        read: list[Any] = []
+        for key, *_ in one.tables[spec.name].scan():
+            read.append(key)
+            one.at(key)
+            one.tables[spec.name].clear()
+
+        assert (["a", "b", "c"], 0) == (sorted(read), one.tables[spec.name].count())
+
+    # Rule 5: order
+
+    def test_a_list_keeps_the_order_of_its_elements(self, one: Instance) -> None:
+        """There are more than ten, because positions written as text would go wrong there."""
+        table = one.tables["list"]
+        for number in range(300):
+            table.append(str(number))
+
+        assert [str(number) for number in range(300)] == list(table.elements())
+
+    def test_a_list_gives_its_positions_ascending(self, one: Instance) -> None:
+        """`items` of a list are positions and elements."""
+        table = one.tables["list"]
+        for element in "abc":
+            table.append(element)
+
+        assert [(0, "a"), (1, "b"), (2, "c")] == list(table.items())
+
+    def test_an_element_put_again_keeps_its_position(self, one: Instance) -> None:
+        """`put` on a position that is taken replaces the element."""
+        table = one.tables["list"]
+        for element in "abc":
+            table.append(element)
+        table.put(1, "B")
+
+        assert ["a", "B", "c"] == list(table.elements())
+
+    @pytest.mark.parametrize("gone", [(0,), (1,), (2,), (0, 1), (2, 1), (1, 2), (0, 1, 2)])
+    def test_an_element_appended_to_a_list_with_gaps_is_the_last(
+        self, one: Instance, gone: tuple[int, ...]
+    ) -> None:
+        """The new element is the last, whatever was deleted before."""
+        table = one.tables["list"]
+        for element in "abc":
+            table.append(element)
+        for position in gone:
+            table.delete(position)
+        table.append("x")
+        table.append("y")
+        left = [element for position, element in enumerate("abc") if position not in gone]
+
+        assert [*left, "x", "y"] == list(table.elements())
+
+    def test_a_cleared_list_begins_anew(self, one: Instance) -> None:
+        """An element appended after a clear stands alone."""
+        table = one.tables["list"]
+        table.append("a")
+        table.clear()
+        table.append("b")
+
+        assert ["b"] == list(table.elements())
+
+
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_OF_KEY = TableSpec("ordered", Shape.MAP, "ordered", Types.STRING(), _BYTES, ordered=True)
+_OF_GROUP = TableSpec(
+    "ordered of group", Shape.MAP, "ordered", Types.STRING(), _BYTES, ordered=True, per_group=True
+)
+_USER_KEYS = [b"", b"\x00", b"\x00\x00", b"\x00\xff", b"\x01", b"a", b"a\x00", b"aa", b"b", b"\xff"]
+_of_each = pytest.mark.parametrize("spec", [_OF_KEY, _OF_GROUP], ids=lambda spec: spec.name)
+
+
+def _table(instance: Instance, spec: TableSpec) -> OrderedTable:
+    return cast(OrderedTable, instance.backend.table(spec))
+
+
+def _expected(
+    model: dict[bytes, str],
+    begin: bytes | None,
+    end: bytes | None,
+    limit: int | None,
+    *,
+    backwards: bool,
+) -> list[tuple[bytes, str]]:
+    items = [
+        (user_key, entry)
+        for user_key, entry in sorted(model.items(), reverse=backwards)
+        if (begin is None or begin <= user_key) and (end is None or user_key < end)
+    ]
+    return items[:limit]
+
+
+class _Twin:
+    """An ordered table, and the dict that it must be like, under random changes."""
+
+    def __init__(self, table: OrderedTable, choice: random.Random) -> None:
+        self.table = table
+        self.model: dict[bytes, str] = {}
+        self._choice = choice
+
+    def put(self) -> None:
+        user_key, entry = self._choice.choice(_USER_KEYS), str(self._choice.random())
+        self.table.put(user_key, entry)
+        self.model[user_key] = entry
+
+    def delete(self) -> None:
+        user_key = self._choice.choice(_USER_KEYS)
+        self.table.delete(user_key)
+        self.model.pop(user_key, None)
+
+    def clear(self) -> None:
+        if self._choice.random() < 0.3:
+            self.table.clear()
+            self.model.clear()
+
+    def range(self) -> None:
+        begin, end = self._choice.choices([None, *_USER_KEYS], k=2)
+        backwards, limit = self._choice.random() < 0.5, self._choice.choice([None, 0, 1, 3])
+        found = self.table.range(begin, end, backwards=backwards, limit=limit)
+        expected = _expected(self.model, begin, end, limit, backwards=backwards)
+        assert expected == list(found), (begin, end, backwards, limit)
+
+    def compare(self) -> None:
+        everything = sorted(self.model.items())
+        assert (everything, len(everything)) == (list(self.table.range()), self.table.count())
+
+
+class RangesConformance(ConformanceTests):
+    """The rules that stores need of a backend."""
+
+    @_of_each
+    @pytest.mark.parametrize("seed", range(12))
+    def test_ranges_are_those_of_a_sorted_dict(
+        self, one: Instance, other: Instance, spec: TableSpec, seed: int
+    ) -> None:
+        """Ranges agree through puts, deletions, clears, commits and a rebuild through bytes."""
+        choice = random.Random(seed)
+        instance, twin = one, _Twin(_table(one, spec), choice)
+        _table(other, spec)
+        for step in range(120):
+            verb = choice.choices(["put", "delete", "clear", "drain", "range"], [8, 4, 1, 4, 12])[0]
+            if verb != "drain":
+                getattr(twin, verb)()
+                continue
+            changes = instance.drained()
+            if instance is one:
+                other.apply(map(through_bytes, changes))
+                # So that `other` has sorted what the next changes are applied to.
+                assert sorted(twin.model.items()) == list(_table(other, spec).range())
+            if step > 80:
+                instance, twin.table = other, _table(other, spec)
+        twin.compare()
+
+    @_of_each
+    def test_a_range_is_what_was_there_when_it_was_called(
+        self, one: Instance, spec: TableSpec
+    ) -> None:
+        """Changes while it is read are allowed and not seen."""
+        table = _table(one, spec)
+        table.multi_put([(b"a", "1"), (b"b", "2"), (b"c", "3")])
+        seen = []
+        for user_key, entry in table.range():
+            seen.append((user_key, entry))
+            table.delete(b"b")
+            table.put(b"d", "4")
+
+        assert [(b"a", "1"), (b"b", "2"), (b"c", "3")] == seen
+
+    def test_keys_do_not_see_each_others_ranges(self, one: Instance) -> None:
+        """A range ends where the current key's entries do."""
+        table = _table(one, _OF_KEY)
+        for key in ("a", "a\x00", "b"):
+            one.at(key)
+            table.put(b"x", key)
+        one.drained()
+        one.at("a")
+
+        assert [(b"x", "a")] == list(table.range()) == list(table.range(backwards=True))
+
+    # Entries that belong to the key group
+
+    def test_every_key_sees_the_entries_of_the_group(self, one: Instance) -> None:
+        """Entries of the group belong to no key."""
+        table = _table(one, _OF_GROUP)
+        one.at("a")
+        table.put(b"x", "put by a")
+        one.at("b")
+
+        assert ("put by a", [(GROUP_KEY, b"x", "put by a")]) == (
+            table.get(b"x"),
+            list(table.scan()),
+        )
+
+    def test_groups_do_not_see_each_others_entries(self, one: Instance) -> None:
+        """Entries of the group are not lost when another group was entered."""
+        table = _table(one, _OF_GROUP)
+        table.put(b"x", "of 0")
+        one.enter(1)
+        elsewhere = table.get(b"x")
+        one.enter(0)
+
+        assert (MISSING, "of 0") == (elsewhere, table.get(b"x"))
+
+    @pytest.mark.parametrize("verb", ["get", "put", "delete", "range", "clear", "items"])
+    @_of_each
+    def test_no_key_no_access(self, one: Instance, spec: TableSpec, verb: str) -> None:
+        """Every verb refuses, also where the entries belong to the group, empty or not."""
+        arguments: dict[str, tuple[Any, ...]] = {
+            "get": (b"x",),
+            "put": (b"x", "y"),
+            "delete": (b"x",),
+        }
+        table = _table(one, spec)
+        for entries in ([], [(b"x", "1")]):
+            one.at("k")
+            table.multi_put(entries)
+            one.at(NO_KEY)
+            with pytest.raises(StateAccessError):
+                getattr(table, verb)(*arguments.get(verb, ()))

@@ -1,26 +1,192 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes: drained once, taken over by any backend, through bytes too."""
+"""Keys, tables and key groups: no access without a key, and none sees another.
+
+Changes: drained once, taken over by any backend, through bytes too.
+
+Sweeps look at every entry and delete the expired ones.
+
+A backend as a configuration, and its beginning and end.
+"""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import Shape, Table, TableSpec
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import NO_KEY, CurrentKey
+from pyflinklike.engine.state.table import MISSING, Shape, Table, TableSpec
+from pyflinklike.errors import StateAccessError
 from pyflinklike.testing.conformance.instances import (
     MAP,
+    SINGLE,
     SOME_USER_KEY,
+    SPECS,
     ConformanceTests,
     Instance,
     of_each_shape,
     through_bytes,
 )
 
-__all__ = ["ChangesConformance"]
+__all__ = ["ChangesConformance", "CleanupConformance", "KeysConformance", "LifecycleConformance"]
+
+
+_VERBS: dict[str, Callable[[Table, Any], Any]] = {
+    "get": lambda table, at: table.get(at),
+    "put": lambda table, at: table.put(at, "x"),
+    "delete": lambda table, at: table.delete(at),
+    "append": lambda table, _: table.append("x"),
+    "items": lambda table, _: list(table.items()),
+    "elements": lambda table, _: list(table.elements()),
+    "is_empty": lambda table, _: table.is_empty(),
+    "clear": lambda table, _: table.clear(),
+    "multi_get": lambda table, at: table.multi_get([at]),
+    "multi_put": lambda table, at: table.multi_put([(at, "x")]),
+}
+_VERBS_OF = [
+    pytest.param(spec, verb, id=f"{spec.name}-{verb}")
+    for spec in SPECS
+    for verb in _VERBS
+    if verb != "append" or spec.shape is Shape.LIST
+]
+
+
+class KeysConformance(ConformanceTests):
+    """Rule 4 of `pyflinklike.engine.state.table`, and the separation of keys, tables and key groups."""
+
+    # Rule 4: no current key
+
+    @pytest.mark.parametrize(("spec", "verb"), _VERBS_OF)
+    def test_an_empty_table_is_not_accessed_without_a_key(
+        self, one: Instance, spec: TableSpec, verb: str
+    ) -> None:
+        """Every verb refuses, also where there is nothing to find."""
+        one.at(NO_KEY)
+
+        with pytest.raises(StateAccessError):
+            _VERBS[verb](one.tables[spec.name], SOME_USER_KEY[spec.name])
+
+    @pytest.mark.parametrize(("spec", "verb"), _VERBS_OF)
+    def test_a_table_is_not_accessed_without_a_key(
+        self, one: Instance, spec: TableSpec, verb: str
+    ) -> None:
+        """Every verb refuses, and nothing changes."""
+        one.fill(spec, "k")
+        before = one.contents()
+        one.at(NO_KEY)
+        with pytest.raises(StateAccessError):
+            _VERBS[verb](one.tables[spec.name], SOME_USER_KEY[spec.name])
+
+        assert before == one.contents()
+
+    @of_each_shape
+    def test_the_verbs_across_keys_need_no_key(self, one: Instance, spec: TableSpec) -> None:
+        """`scan`, `sweep_all` and `count` serve the runtime between calls."""
+        one.fill(spec, "a", "b")
+        one.at(NO_KEY)
+        table = one.tables[spec.name]
+
+        assert (2, 2, 2) == (
+            len(list(table.scan())),
+            table.count(),
+            table.sweep_all(lambda _: True),
+        )
+
+    # Keys and tables
+
+    @of_each_shape
+    def test_keys_do_not_see_each_other(self, one: Instance, spec: TableSpec) -> None:
+        """Clearing one key leaves the entries of the others."""
+        one.fill(spec, "a", "b")
+        one.at("a")
+        one.tables[spec.name].clear()
+        one.at("b")
+
+        assert ["b"] == list(one.tables[spec.name].elements())
+
+    def test_tables_do_not_see_each_other(self, one: Instance) -> None:
+        """The same key and user key in two tables are two entries."""
+        twin = one.backend.table(attrs.evolve(MAP, name="twin"))
+        one.tables["map"].put(7, "x")
+
+        assert MISSING is twin.get(7)
+
+    def test_a_name_stands_for_one_table(self, one: Instance) -> None:
+        """Asking for a table again gives the same entries."""
+        one.tables["map"].put(7, "x")
+
+        assert "x" == one.backend.table(MAP).get(7)
+
+    @of_each_shape
+    def test_a_scan_gives_the_entries_of_all_keys(self, one: Instance, spec: TableSpec) -> None:
+        """Each entry comes with its key and user key."""
+        one.fill(spec, "a", "b")
+        at = SOME_USER_KEY[spec.name]
+
+        assert [("a", at, "a"), ("b", at, "b")] == sorted(one.tables[spec.name].scan())
+
+    def test_entries_are_counted_over_keys_and_tables(self, one: Instance) -> None:
+        """An entry counts once for each user key or position, however often it was put."""
+        one.fill(SINGLE, "a", "b")
+        one.fill(MAP, "a", "b", "a")
+        one.tables["map"].put(8, "x")
+        for _ in range(3):
+            one.tables["list"].append("x")
+        counts = [one.tables[spec.name].count() for spec in SPECS]
+
+        assert ([2, 3, 3], 8) == (counts, one.backend.count())
+
+    # Key groups
+
+    @of_each_shape
+    def test_key_groups_do_not_see_each_other(self, one: Instance, spec: TableSpec) -> None:
+        """A group that is entered for the first time is empty."""
+        one.fill(spec, "k")
+        one.enter(1)
+        table = one.tables[spec.name]
+
+        assert (True, 0, {}) == (table.is_empty(), table.count(), one.contents())
+
+    @of_each_shape
+    def test_a_key_group_is_found_as_it_was_left(self, one: Instance, spec: TableSpec) -> None:
+        """Working state outlives the visit of another group."""
+        one.fill(spec, "k")
+        one.enter(1)
+        one.tables[spec.name].clear()
+        one.enter(0)
+
+        assert {spec.name: {"k": {SOME_USER_KEY[spec.name]: "k"}}} == one.contents()
+
+    @of_each_shape
+    def test_a_key_group_without_working_state_is_empty(
+        self, one: Instance, spec: TableSpec
+    ) -> None:
+        """A former visit leaves nothing, if the caller did not keep it."""
+        one.fill(spec, "k")
+        one.groups.clear()
+        one.enter(0)
+
+        assert (MISSING, {}) == (
+            one.tables[spec.name].get(SOME_USER_KEY[spec.name]),
+            one.contents(),
+        )
+
+    def test_a_table_may_be_declared_inside_a_group(self, one: Instance) -> None:
+        """The table is then of that group, and empty in the others."""
+        table = one.backend.table(attrs.evolve(MAP, name="late"))
+        table.put(1, "x")
+        one.enter(1)
+        there = table.get(1)
+        one.enter(0)
+
+        assert (MISSING, "x") == (there, table.get(1))
+
 
 _CHANGE: dict[str, Callable[[Table, Any], Any]] = {
     "put": lambda table, at: table.put(at, "put"),
@@ -181,3 +347,149 @@ class ChangesConformance(ConformanceTests):
         (changes,) = one.drained()
 
         assert (["k"], [3], ["d"]) == (changes.keys, changes.user_keys, changes.entries)
+
+
+class CleanupConformance(ConformanceTests):
+    """The rules that TTL needs of a backend."""
+
+    @of_each_shape
+    def test_sweep_all_deletes_the_dead(self, one: Instance, spec: TableSpec) -> None:
+        """`sweep_all` deletes the dead entries and no others."""
+        one.fill(spec, "a", "b", "c")
+        deleted = one.tables[spec.name].sweep_all(lambda entry: entry == "b")
+
+        assert (1, ["a", "c"]) == (deleted, sorted(one.contents()[spec.name]))
+
+    @of_each_shape
+    def test_swept_entries_are_drained(
+        self, one: Instance, other: Instance, spec: TableSpec
+    ) -> None:
+        """Cleanup is a change like any other."""
+        one.fill(spec, "a", "b", "c")
+        other.apply(one.drained())
+        one.tables[spec.name].sweep_all(lambda entry: entry == "b")
+        other.apply(one.drained())
+
+        assert one.contents() == other.contents()
+
+    @of_each_shape
+    def test_repeated_sweeps_come_by_every_entry(
+        self, one: Instance, other: Instance, spec: TableSpec
+    ) -> None:
+        """Two passes come by every entry, and their deletions are drained, too."""
+        one.fill(spec, *"abcdefgh")
+        other.apply(one.drained())
+        sweep = one.tables[spec.name].sweep
+        deleted = sum(sweep(2, lambda entry: entry in "aceh") for _ in range(12))
+        other.apply(one.drained())
+
+        assert (4, ["b", "d", "f", "g"]) == (deleted, sorted(other.contents()[spec.name]))
+
+    @of_each_shape
+    def test_a_sweep_begins_anew(self, one: Instance, spec: TableSpec) -> None:
+        """Entries that die after a pass are found by the next one."""
+        one.fill(spec, *"abcd")
+        sweep = one.tables[spec.name].sweep
+        for _ in range(3):
+            sweep(2, lambda _: False)
+        deleted = sum(sweep(2, lambda _: True) for _ in range(8))
+
+        assert (4, {}) == (deleted, one.contents())
+
+    @of_each_shape
+    def test_a_sweep_stands_changes_between_its_steps(self, one: Instance, spec: TableSpec) -> None:
+        """Entries deleted or put meanwhile do not disturb it."""
+        one.fill(spec, *"abcd")
+        table = one.tables[spec.name]
+        for key in "abcd":
+            table.sweep(1, lambda _: False)
+            one.at(key)
+            table.clear()
+            one.fill(spec, key.upper())
+        deleted = sum(table.sweep(2, lambda _: True) for _ in range(8))
+
+        assert (4, 0) == (deleted, table.count())
+
+    def test_a_sweep_deletes_single_elements(self, one: Instance) -> None:
+        """A sweep deletes single elements, not the whole list, and the others keep their order."""
+        table = one.tables["list"]
+        for element in "abcde":
+            table.append(element)
+        for _ in range(4):
+            table.sweep(5, lambda entry: entry in "bd")
+
+        assert ["a", "c", "e"] == list(table.elements())
+
+
+class LifecycleConformance(ConformanceTests):
+    """A configuration is a value; the tables made from it are opened, closed and independent."""
+
+    # The configuration
+
+    def test_a_state_backend_survives_pickling(self) -> None:
+        """The configuration is sent to the workers, and equal by value there."""
+        before = self.state_backend()
+
+        assert before == pickle.loads(pickle.dumps(before))
+
+    def test_equal_state_backends_have_one_hash(self) -> None:
+        """A configuration can be a key, as immutable values can."""
+        assert hash(self.state_backend()) == hash(self.state_backend())
+
+    def test_state_backends_of_equal_settings_are_equal(self) -> None:
+        """A configuration is a value, not an identity."""
+        assert self.state_backend() == self.state_backend()
+
+    def test_making_a_keyed_state_backend_leaves_the_configuration_as_it_was(self) -> None:
+        """A configuration holds settings and no state."""
+        state_backend = self.state_backend()
+        before = copy.deepcopy(state_backend)
+        state_backend.create_keyed_state_backend(CurrentKey(), "tested").close()
+
+        assert before == state_backend
+
+    def test_what_is_taken_warm_is_kept_no_more(self, one: Instance) -> None:
+        """A group whose batch fails after it was taken must be gone."""
+        one.backend.keep_warm(WorkingState(3, nonce=bytes(16)))
+        taken = one.backend.take_warm(3)
+
+        assert taken is None or taken.nonce == bytes(16)
+        assert one.backend.take_warm(3) is None
+
+    def test_released_tables_serve_the_next_task_of_another_owner(self) -> None:
+        """What they keep warm then is the new owner's; the former's is still its own."""
+        one, other = self._open(), self._open()
+        one.backend.owner = other.backend.owner = "former"
+        one.enter(3)
+        one.fill(MAP, "k")
+        one.backend.drain()
+        one.backend.keep_warm(WorkingState(3, nonce=b"f" * 16, tables=one.groups[3]))
+        one.backend.release()
+
+        one.backend.owner = "later"
+        assert one.backend.take_warm(3) is None
+        one.groups.clear()
+        one.enter(3)
+        assert {} == one.contents()
+        one.fill(MAP, "l")
+        assert {"map": {"l": {7: "l"}}} == one.contents()
+
+        taken = other.backend.take_warm(3)
+        assert taken is None or taken.nonce == b"f" * 16
+        one.backend.close()
+        other.backend.close()
+
+    # The end
+
+    def test_a_backend_can_be_closed(self) -> None:
+        """A backend may be closed with changes that nobody drained."""
+        instance = self._open()
+        instance.fill(MAP, "k")
+
+        assert None is instance.backend.close()  # type: ignore[func-returns-value]
+
+    def test_backends_do_not_see_each_other(self, one: Instance, other: Instance) -> None:
+        """The state of one operator is nobody else's."""
+        one.fill(MAP, "k")
+
+        assert {} == other.contents()

@@ -15,14 +15,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyflinklike.checks import is_int
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.upsert.index.backend import UpsertBackend, checked_open, prepare_puts
-from pyflinklike.upsert.index.memory import InMemoryUpsertBackend
-from pyflinklike.upsert.index.rocksdb import RocksDBUpsertBackend
-from pyflinklike.upsert.index.statistics import MergeStats, PutStats
-from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
+from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend
+from pyflinklike.upsert.index.rocksdb_upserts import RocksDBUpsertBackend
+from pyflinklike.upsert.index.upsert_backend import UpsertBackend, checked_open, prepare_puts
+from pyflinklike.upsert.index.upsert_values import (
+    MergeStats,
+    MergeValue,
+    PutStats,
+    PutValue,
+    UpsertValueAndSize,
+)
 
 __all__ = ["AutoSpillBackend"]
 

@@ -25,11 +25,11 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from pyflinklike.checks import is_int64
+from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import StateValueError, UpsertStateError
-from pyflinklike.shown import shown
+from pyflinklike.upsert.index.upsert_values import FinalizedValue, StateValue, Tombstone
 from pyflinklike.upsert.index.value_codec import decode_value, encode_value
-from pyflinklike.upsert.index.values import FinalizedValue, StateValue, Tombstone
 
 __all__ = [
     "Consolidating",

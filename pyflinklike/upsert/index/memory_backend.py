@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pyflinklike.upsert.index.backend import (
+from pyflinklike.upsert.index.upsert_backend import (
     Write,
     checked_open,
     distinct_keys,
@@ -14,8 +14,13 @@ from pyflinklike.upsert.index.backend import (
     prepare_puts,
     total_of,
 )
-from pyflinklike.upsert.index.statistics import MergeStats, PutStats
-from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
+from pyflinklike.upsert.index.upsert_values import (
+    MergeStats,
+    MergeValue,
+    PutStats,
+    PutValue,
+    UpsertValueAndSize,
+)
 
 __all__ = ["InMemoryUpsertBackend"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike.upsert.index.sketch import Consolidating, Difference, checksum
+from pyflinklike.upsert.index.difference_sketch import Consolidating, Difference, checksum
 
 __all__ = ["consolidate_vectorized"]
 

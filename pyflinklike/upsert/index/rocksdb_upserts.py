@@ -15,6 +15,12 @@ fold is cut into write batches: after a crash an operand is either pending or fo
 A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay right
 when the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there
 when the directory is opened again.
+
+A file beside a RocksDB that records the number of its last change.
+
+RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
+from before the first record that it cannot read.  The number of its last change, recorded after the
+change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 """
 
 from __future__ import annotations
@@ -22,31 +28,42 @@ from __future__ import annotations
 import itertools
 import os
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyflinklike.backends.rocksdb.options import PredefinedOptions
-from pyflinklike.backends.rocksdb.package import require_rocksdict
-from pyflinklike.backends.rocksdb.reading import is_corruption, rows
+from pyflinklike.engine.backends.rocksdb.local_database import (
+    PredefinedOptions,
+    is_corruption,
+    require_rocksdict,
+    rows,
+)
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.upsert.index.backend import (
+from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
+from pyflinklike.upsert.index.upsert_backend import (
     Write,
     checked_open,
+    decode_state,
     distinct_keys,
+    encode_state,
     found,
     prepare_puts,
+    size_of,
     total_of,
 )
-from pyflinklike.upsert.index.rocksdb_mark import WrittenMark
-from pyflinklike.upsert.index.sketch import Consolidating, consolidating_merge_function
-from pyflinklike.upsert.index.state_codec import decode_state, encode_state, size_of
-from pyflinklike.upsert.index.statistics import MergeStats, PutStats
+from pyflinklike.upsert.index.upsert_values import (
+    MergeStats,
+    MergeValue,
+    PutStats,
+    PutValue,
+    UpsertValueAndSize,
+)
 from pyflinklike.upsert.index.value_codec import encode_upsert_key
-from pyflinklike.upsert.index.values import MergeValue, PutValue, UpsertValueAndSize
 
-__all__ = ["RocksDBUpsertBackend"]
+__all__ = ["RocksDBUpsertBackend", "WrittenMark"]
+
 
 _CHUNK: Final = 1024
 _STATE, _STATE_END = b"v", b"w"
@@ -255,3 +272,82 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while slice_ := list(itertools.islice(iterator, _CHUNK)):
         yield slice_
+
+
+_NAME = "WRITTEN"
+_MARK = struct.Struct(">8sQ")
+_CHECKSUM = struct.Struct(">I")
+_MAGIC = b"pflwrit1"
+
+
+class WrittenMark:
+    """The number of the last change that a RocksDB must have.
+
+    Args:
+        directory: The directory of the RocksDB.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    def check_files(self) -> None:
+        """Check that an existing RocksDB has the file without which it would begin empty.
+
+        Raises:
+            CorruptStateError: The file is missing.
+        """
+        directory = self._directory
+        if (directory / "CURRENT").exists():
+            return
+        if self._noted() or any(directory.glob("*.sst")):
+            raise self._short("no file CURRENT")
+
+    def check(self, last: int) -> None:
+        """Check that an opened RocksDB has all changes that were written to it.
+
+        Args:
+            last: The number of its last change.
+
+        Raises:
+            CorruptStateError: It lacks changes, or this file is damaged.
+        """
+        noted = self._noted()
+        if last < noted:
+            raise self._short(f"{last} changes of {noted}")
+
+    def note(self, last: int) -> None:
+        """Record the number of the last change."""
+        if self._file is None:
+            self._file = os.open(self._directory / _NAME, os.O_RDWR | os.O_CREAT, 0o600)
+        data = _MARK.pack(_MAGIC, last)
+        # In place, within one page: a killed process leaves the old number or the new one.
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, data + _CHECKSUM.pack(zlib.crc32(data)))
+
+    def close(self) -> None:
+        """Release the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _noted(self) -> int:
+        """Read the number; 0 if there is none, in a new directory or one of an older version."""
+        try:
+            data = (self._directory / _NAME).read_bytes()
+        except FileNotFoundError:
+            return 0
+        body, checksum = data[: _MARK.size], data[_MARK.size :]
+        if not data:  # killed between its creation and its first number
+            return 0
+        if len(body) < _MARK.size or checksum != _CHECKSUM.pack(zlib.crc32(body)):
+            raise self._short(f"{data[:40]!r} in its file {_NAME}")
+        number: int = _MARK.unpack(body)[1]
+        return number
+
+    def _short(self, got: str) -> CorruptStateError:
+        return CorruptStateError(
+            f"the RocksDB in {str(self._directory)!r} must hold all that was written to it, got "
+            f"{got}; go back to a copy or read the source again, or delete the file {_NAME} there "
+            "to go on with what is left"
+        )

@@ -9,6 +9,8 @@ the same bytes in every process.  Hence dicts are written in the order of their 
 Scalars and tuples are written by the key codec, which needs no schema and, unlike a pickle, runs no
 code.  Other types become a tuple that begins with a number for their kind.  The bytes of a value
 show where they end, so values can be written one after another.
+
+The errors of upserts as text and back, by the name of their class.
 """
 
 from __future__ import annotations
@@ -17,15 +19,33 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyflinklike.errors import CorruptStateError, StateValueError, UpsertError
-from pyflinklike.shown import shown
-from pyflinklike.types import Instant
-from pyflinklike.types.base import plain
-from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
-from pyflinklike.types.row import Row, row_class
-from pyflinklike.upsert.index.error_text import error_named, name_of
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types import Instant
+from pyflinklike.engine.types.key_codec import decode_first, decode_key, encode_key
+from pyflinklike.engine.types.row import Row, row_class
+from pyflinklike.engine.types.type_information import plain
+from pyflinklike.errors import (
+    CorruptStateError,
+    KeyDecodeError,
+    NullKeyError,
+    OrderKeyError,
+    StateValueError,
+    UpsertError,
+    ValueDecodeError,
+)
 
-__all__ = ["UpsertKey", "decode_from", "decode_value", "encode_upsert_key", "encode_value"]
+__all__ = [
+    "UpsertKey",
+    "decode_from",
+    "decode_value",
+    "encode_upsert_key",
+    "encode_value",
+    "error_named",
+    "error_of",
+    "name_of",
+    "text_of",
+]
+
 
 _TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
@@ -162,3 +182,35 @@ def _restored(written: Any) -> Any:
         return error_named(*parts)
     msg = f"unknown kind {kind!r}"
     raise ValueError(msg)
+
+
+_CLASSES: Final = {
+    each.__name__: each
+    for each in (UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError)
+}
+
+
+def name_of(error: UpsertError) -> str:
+    """Return the name that stores an error: its class's, or `UpsertError` for a user's subclass."""
+    name = type(error).__name__
+    return name if name in _CLASSES else UpsertError.__name__
+
+
+def error_named(name: str, message: str) -> UpsertError:
+    """Return the error that was stored under this name.
+
+    Raises:
+        KeyError: No class has that name.
+    """
+    return _CLASSES[name](message)
+
+
+def text_of(error: UpsertError) -> str:
+    """Return the text of an error, as in rows and states."""
+    return f"{type(error).__name__}: {error}"
+
+
+def error_of(text: Any) -> UpsertError:
+    """Return the error that has this text; for any other text a `ValueDecodeError`."""
+    name, _, message = str(text).partition(": ")
+    return error_named(name, message) if name in _CLASSES else ValueDecodeError(str(text))

@@ -11,33 +11,52 @@ would survive a killed process, but not a loss of power; and a stream never send
 
 An existing file is checked before any connection opens it for writing: where its log is damaged,
 SQLite would take the damage for the end of the log, and drop the rest.
+
+The mark beside a view's file: how many batches were acknowledged.
+
+After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
+reads it up to the damage and drops the rest without an error, although the streams were told that
+these batches are applied.  The mark shows that they are missing.
+
+The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
+ahead of it: after a loss of power, too, it reports only batches that were committed.
+
+Translates the errors of SQLite into ours.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from zlib import crc32
 
 from pyflinklike.errors import (
     CorruptStateError,
     PyflinklikeError,
     StateStoreError,
+    StateValueError,
     StoreClosedError,
 )
-from pyflinklike.views.core.reader_pool import ReaderPool
-from pyflinklike.views.file import tables
-from pyflinklike.views.file.checksums import Damage, Sums
-from pyflinklike.views.file.mark import Mark, MarkError
-from pyflinklike.views.file.schema import check_schema, create, identify, is_empty
-from pyflinklike.views.file.sqlite_errors import translated
-from pyflinklike.views.file.tables import Connection
-from pyflinklike.views.file.verification import verify
+from pyflinklike.views.file import file_tables
+from pyflinklike.views.file.file_tables import (
+    Connection,
+    Damage,
+    Sums,
+    check_schema,
+    create,
+    identify,
+    is_empty,
+    verify,
+)
+from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Database"]
+__all__ = ["Database", "Mark", "MarkError", "translated"]
+
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
 _MAKING = threading.Lock()  # closing a file drops the locks that SQLite holds on it
@@ -130,7 +149,7 @@ class Database:
         identity = identify(connection, self._what, self._name, self._key_columns)
         connection.sums = Sums(identity)
         self._identity = identity
-        latest = connection.latest_batch() or tables.NO_BATCH
+        latest = connection.latest_batch() or file_tables.NO_BATCH
         acknowledged = self._acknowledged()
         if latest.seq < acknowledged:
             msg = (
@@ -151,7 +170,7 @@ class Database:
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
                     self._check(connection, verified=False)
-                latest = connection.latest_batch() or tables.NO_BATCH
+                latest = connection.latest_batch() or file_tables.NO_BATCH
             assert self._identity is not None
             self._writer.sums = Sums(self._identity)
         self.acknowledge(latest.seq)
@@ -276,3 +295,115 @@ def _make(file: Path) -> None:
     with _MAKING, suppress(FileExistsError):
         # SQLite creates its log and the log's index with the mode of the file.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+_FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
+_MAGIC = b"pflvmrk1"
+
+
+class MarkError(Exception):
+    """The mark is damaged."""
+
+
+class Mark:
+    """The mark of one view's file.
+
+    Args:
+        file: The view's file; the mark lies beside it.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file.with_name(f"{file.name}-mark")
+        """The mark's own file."""
+        self._descriptor: int | None = None
+
+    def read(self, identity: int | None) -> int:
+        """Return the last batch that was acknowledged.
+
+        Args:
+            identity: The identity of the view's file; None for any.
+
+        Returns:
+            The seq of the batch; 0 if there is no mark, or it belongs to another file.
+
+        Raises:
+            MarkError: The mark is damaged.
+        """
+        try:
+            data = self.file.read_bytes()
+        except FileNotFoundError:
+            return 0
+        if not any(data):
+            return 0  # the power was lost after the file was created
+        if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
+            raise MarkError
+        _, marked, seq, _ = _FORMAT.unpack(data)
+        return int(seq) if identity in (marked, None) else 0
+
+    def write(self, identity: int, seq: int) -> None:
+        """Record that a batch was acknowledged.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        if self._descriptor is None:
+            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
+        data = _summed(struct.pack("<8sqq", _MAGIC, identity, seq))
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _summed(data: bytes) -> bytes:
+    return data + struct.pack("<L", crc32(data))
+
+
+# SQLite's code, the beginning of its text (Python 3.10 does not give the code), and the remedy.
+_FAULTS = [
+    (5, "database is locked", "another program holds it: let that end"),
+    (6, "database table is locked", "another program holds it: let that end"),
+    (13, "database or disk is full", "free the disk"),
+    (8, "attempt to write a readonly", "allow writing to it and to its directory"),
+    (3, "access permission denied", "allow writing to it and to its directory"),
+    (14, "unable to open database file", "choose another path, or allow access to this one"),
+    (10, "disk I/O error", "look after the disk"),
+    (15, "locking protocol", "keep it on a local disk"),
+    (7, "out of memory", "free memory"),
+    (9, "interrupted", "repeat it"),
+]
+_TOO_BIG = (18, "string or blob too big", "")
+_CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
+
+
+def translated(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
+    """Make an error of ours from one of SQLite's.
+
+    Args:
+        error: The error that SQLite raised.
+        what: The view and its file, for the message.
+        writing: True where the caller's rows were being written.
+    """
+    if writing and _is(error, _TOO_BIG):
+        msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"
+        return StateValueError(f"{msg}; split it, or keep it elsewhere")
+    # SQLite's code for a damaged file system is that of an I/O error, with more bits.
+    if getattr(error, "sqlite_errorcode", None) != _CORRUPT_FILE_SYSTEM:
+        for fault in _FAULTS:
+            if _is(error, fault):
+                msg = f"{what} must be there to be read and written, got: {error}"
+                return StateStoreError(f"{msg}; {fault[2]}")
+    # Somebody else's schema, types or constraints end here, too.
+    msg = f"{what} must be the file of a view as it was written, got: {error}"
+    return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
+
+
+def _is(error: sqlite3.Error, fault: tuple[int, str, str]) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return str(error).startswith(fault[1])
+    return bool(code & 0xFF == fault[0])

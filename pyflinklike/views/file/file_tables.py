@@ -8,18 +8,69 @@ batch before it, which the history no longer has.
 
 Each line is compared with its checksum, and each read of a whole table with the number of lines and
 the sum that the last batch stores.  A difference is a `Damage`.
+
+Checksums of the lines of a view's file.
+
+SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
+just another row.  So each line of each table has a checksum of its columns, its table and the
+identity of the file; a line of another table or file does not pass for it.
+
+Checksums of lines cannot show that a line is missing.  So each batch stores how many lines there
+are after it, and the sum of their checksums.
+
+The format of a view's file: its tables, and a check that a file has these and no others.
+
+| table     | a line is                                                                      |
+|-----------|--------------------------------------------------------------------------------|
+| `about`   | the view: its name and key columns, and the identity of the file               |
+| `rows`    | a row as it is now                                                             |
+| `batches` | a batch that can be asked for; `seq` counts applied batches                    |
+| `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
+| `seen`    | a run of batch ids that were applied, of one source                            |
+
+A row as of a batch is the row before its first later change or, if there is none, the row as
+it is now.  So the history costs one old row for each change.
+
+Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
+numbers of lines and sums of their checksums.
+
+The check of a whole view file.
+
+The checksums of lines do not show that lines are missing or outdated: a damaged page of SQLite's
+may lead past them.  So every line is read once, in key order, and the result is compared with what
+the last batch stores.  In tables without row ids this checks the whole tree: a search finds what a
+walk through it finds.  SQLite itself checks the indexes and the free pages.
 """
 
 from __future__ import annotations
 
+import json
+import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from pyflinklike.views.core.storage import RowChange
-from pyflinklike.views.file.checksums import Damage, Sums
+import msgspec
 
-__all__ = ["NO_BATCH", "Batch", "Connection", "Run"]
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.views.view_storage import RowChange
+
+__all__ = [
+    "NO_BATCH",
+    "Batch",
+    "Connection",
+    "Damage",
+    "Run",
+    "Sums",
+    "check_schema",
+    "create",
+    "identify",
+    "is_empty",
+    "verify",
+]
 
 
 class Batch(NamedTuple):
@@ -225,4 +276,281 @@ _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
 def _check_whole(table: str, found: Any, told: Any) -> None:
     if found != told:
         msg = f"lines of {table!r} that are missing, or not of that batch"
+        raise Damage(msg)
+
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Damage(sqlite3.DatabaseError):
+    """The file is damaged in a way that SQLite itself does not notice."""
+
+
+class Sums:
+    """Makes and compares the checksums of one file.
+
+    Args:
+        identity: The identity of the file, an int of 64 bits.
+    """
+
+    __slots__ = ("_begin", "_rows")
+
+    def __init__(self, identity: int) -> None:
+        self._begin = crc32(b"%d" % identity)
+        self._rows = self._of_table("rows")
+
+    def _of_table(self, table: str) -> int:
+        return crc32(table.encode(), self._begin)
+
+    def of_row(self, key: bytes, row: bytes) -> int:
+        """Return the checksum of a line of `rows`, made without copying: there are many."""
+        return crc32(row, crc32(key, self._rows + len(key)))
+
+    def of_line(self, table: str, *columns: Any) -> int:
+        """Return the checksum of a line of another table."""
+        return crc32(_pack(columns), self._of_table(table))
+
+    def check_row(self, key: bytes, row: bytes, stored: int) -> None:
+        """Compare the checksum of a line of `rows`.
+
+        Raises:
+            Damage: The checksum does not match.
+        """
+        try:
+            if self.of_row(key, row) == stored:
+                return
+        except TypeError:
+            pass  # a column of another type
+        raise _damage("rows", key)
+
+    def check_line(self, table: str, *line: Any) -> None:
+        """Compare the checksum of a line of another table, which is its last column.
+
+        Raises:
+            Damage: The checksum does not match.
+        """
+        *columns, stored = line
+        try:
+            if self.of_line(table, *columns) == stored:
+                return
+        except (TypeError, UnicodeEncodeError):
+            pass
+        raise _damage(table, columns[0])
+
+
+def _damage(table: str, first: Any) -> Damage:
+    return Damage(f"a line of {table!r} with another checksum than its columns, at {shown(first)}")
+
+
+_APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
+_FORMAT = 2
+_SCHEMA = [
+    """CREATE TABLE about (name TEXT NOT NULL, key_columns TEXT NOT NULL,
+        identity INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    """CREATE TABLE rows (key BLOB PRIMARY KEY, row BLOB NOT NULL,
+        checksum INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE batches (seq INTEGER PRIMARY KEY, source TEXT NOT NULL,
+        batch_id INTEGER NOT NULL, applied_at INTEGER NOT NULL, watermark INTEGER,
+        size INTEGER NOT NULL, rows_sum INTEGER NOT NULL, changes INTEGER NOT NULL,
+        changes_sum INTEGER NOT NULL, runs INTEGER NOT NULL, runs_sum INTEGER NOT NULL,
+        oldest INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX batches_by_id ON batches (batch_id)",
+    """CREATE TABLE changes (key BLOB NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL,
+        before BLOB, checksum INTEGER NOT NULL, PRIMARY KEY (key, seq)) WITHOUT ROWID""",
+    "CREATE INDEX changes_by_seq ON changes (seq, position)",
+    """CREATE TABLE seen (source TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        checksum INTEGER NOT NULL, PRIMARY KEY (source, first)) WITHOUT ROWID""",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {_FORMAT}",
+]
+_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Return whether a file never held anything; one whose tables were dropped is not empty."""
+    marks = [_number(connection, name) for name in ("application_id", "user_version")]
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    # An empty database in WAL mode has one page.
+    return not objects and not any(marks) and _number(connection, "page_count") <= 1
+
+
+def create(connection: sqlite3.Connection, name: str, key_columns: tuple[str, ...]) -> None:
+    """Create the tables of a view in an empty file."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    identity = secrets.randbits(63)
+    line = (name, json.dumps(key_columns), identity)
+    checksum = Sums(identity).of_line("about", *line)
+    connection.execute("INSERT INTO about VALUES (?, ?, ?, ?)", (*line, checksum))
+
+
+def check_schema(connection: sqlite3.Connection, what: str) -> None:
+    """Check that a file is a view's, of this format, with its tables and nothing else.
+
+    A trigger, for example, would run with every batch.
+
+    Args:
+        connection: A connection to the file.
+        what: The view and its file, for messages.
+
+    Raises:
+        IncompatibleStateError: The file belongs to another program.
+        CorruptStateError: The file has another format, or other tables.
+    """
+    application, version = (_number(connection, n) for n in ("application_id", "user_version"))
+    if application != _APPLICATION_ID:
+        msg = f"{what} must be the file of a view, got the database of another program"
+        raise IncompatibleStateError(f"{msg}; choose another path")
+    if version != _FORMAT:
+        msg = f"{what} must be of the format {_FORMAT}, got {version}"
+        raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it")
+    objects = set(connection.execute(_OBJECTS))
+    others = sorted(str(each[1]) for each in objects ^ _expected())
+    if others:
+        msg = f"{what} must have the tables of a view and nothing else, got others in {others}"
+        raise CorruptStateError(f"{msg}; drop what was added, or restore the file from a copy")
+
+
+def identify(
+    connection: sqlite3.Connection, what: str, name: str, key_columns: tuple[str, ...]
+) -> int:
+    """Return the identity of a file, if it holds this view.
+
+    Args:
+        connection: A connection to the file.
+        what: The view and its file, for messages.
+        name: The name of the view.
+        key_columns: The key columns of the view.
+
+    Raises:
+        IncompatibleStateError: The file holds another view, or this one by another key.
+        Damage: The file does not have exactly one line that names its view.
+    """
+    lines = connection.execute("SELECT * FROM about").fetchall()
+    if len(lines) != 1 or not isinstance(lines[0][2], int):
+        msg = f"{len(lines)} lines in 'about'"
+        raise Damage(msg)
+    stored, columns, identity, _ = lines[0]
+    Sums(identity).check_line("about", *lines[0])
+    if (stored, columns) != (name, json.dumps(key_columns)):
+        msg = f"{what} must be that view by {list(key_columns)}, got {stored!r} by {columns}"
+        raise IncompatibleStateError(f"{msg}: a view keeps its name and key; choose another path")
+    return int(identity)
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    (number,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return int(number)
+
+
+def _expected() -> set[tuple[str, str, str, str]]:
+    """Return the lines of SQLite's schema table, as this version of SQLite writes them."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        return set(connection.execute(_OBJECTS))
+    finally:
+        connection.close()
+
+
+def verify(connection: Connection) -> None:
+    """Read and check the whole file, in a transaction of the caller's.
+
+    Args:
+        connection: A connection to the view's file.
+
+    Raises:
+        Damage: Something differs from what was written.
+        sqlite3.Error: SQLite found damage.
+    """
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise Damage(found)
+    batches = list(connection.batches())
+    latest = batches[-1] if batches else NO_BATCH
+    _expect("batches", [*range(latest.oldest, latest.seq + 1)], [each.seq for each in batches])
+    _expect("rows", (latest.size, latest.rows_sum), _rows(connection))
+    _expect("changes", _changes_of(batches), _changes(connection))
+    runs = list(connection.runs())
+    _expect("seen", (latest.runs, latest.runs_sum), (len(runs), sum(run.checksum for run in runs)))
+
+
+def _rows(connection: Connection) -> tuple[int, int]:
+    """Return how many rows there are, and the sum of their checksums."""
+    last = b""
+
+    def checked(key: bytes, row: bytes, stored: int) -> int:
+        nonlocal last
+        connection.sums.check_row(key, row, stored)
+        if key <= last:
+            msg = "keys out of order in 'rows'"
+            raise Damage(msg)
+        last = key
+        return stored
+
+    return _folded(connection, checked, "rows", "key, row, checksum")
+
+
+def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
+    """Return the same of the changes, for each batch that has some."""
+    counts: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+    last = (b"", 0)
+
+    def checked(key: bytes, seq: int, position: int, before: bytes | None, stored: int) -> int:
+        nonlocal last
+        connection.sums.check_line("changes", key, seq, position, before, stored)
+        if (key, seq) <= last:
+            msg = "keys out of order in 'changes'"
+            raise Damage(msg)
+        last = (key, seq)
+        counts[seq] += 1
+        totals[seq] += stored
+        return 0
+
+    _folded(connection, checked, "changes", "key, seq, position, before, checksum")
+    return {seq: (count, totals[seq]) for seq, count in counts.items()}
+
+
+def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
+    """Return what the batches store of their changes; the oldest batch's are deleted."""
+    return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
+
+
+def _folded(
+    connection: Connection, checked: Callable[..., int], table: str, columns: str
+) -> tuple[int, int]:
+    """Have SQLite call a function for each line of a table; half the cost of a Python loop.
+
+    Raises:
+        Damage: The function raised it.
+    """
+    damage: list[Exception] = []
+
+    def guarded(*line: Any) -> int:
+        try:
+            return checked(*line)
+        except (Damage, TypeError) as error:  # SQLite would replace it with its own
+            damage.append(error)
+            raise
+
+    count = len(columns.split(", "))
+    connection.create_function("pyflinklike_checked", count, guarded)
+    # Not through an index: it could lead past lines of the table that are damaged.
+    query = f"SELECT count(*), sum(pyflinklike_checked({columns})) FROM {table} NOT INDEXED"  # noqa: S608
+    try:
+        lines, total = connection.execute(query).fetchone()
+    except Exception:
+        if damage:
+            raise Damage(str(damage[0])) from damage[0]
+        raise
+    finally:
+        connection.create_function("pyflinklike_checked", count, None)
+    return lines, total or 0
+
+
+def _expect(table: str, expected: Any, found: Any) -> None:
+    if expected != found:
+        msg = f"lines of {table!r} that are missing, or older than the last batch"
         raise Damage(msg)

@@ -6,29 +6,34 @@ Two locks, taken in this order:
 * `_applying` is held for a whole batch, also while the writer waits for room in a queue.
 * `_subscribing` is held for a commit, so that a new subscriber gets a batch as a whole, in its
   queue or in its replay of the past.  It is never held while waiting.
+
+Writes a batch to the tables of a view, in the writer's transaction.
+
+The bounded queue between the writer of a view and one subscriber.
+
+Either side may wait, the writer for room and the subscriber for a change; both are woken when the
+queue ends.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pyflinklike.errors import PyflinklikeError, StateStoreError
-from pyflinklike.views.core.arguments import to_ms
-from pyflinklike.views.core.arrivals import Arrival, final_row
-from pyflinklike.views.core.change import Filter
-from pyflinklike.views.core.incoming import BatchReader
-from pyflinklike.views.core.row_codec import decode_row
-from pyflinklike.views.core.storage import RowChange
-from pyflinklike.views.core.subscription import Replay
-from pyflinklike.views.file import tables
-from pyflinklike.views.file.applying import write_batch
-from pyflinklike.views.file.database import Database
-from pyflinklike.views.file.queue import Queue
+from pyflinklike.errors import PyflinklikeError, QueueOverflowError, StateStoreError
+from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.file import file_tables
+from pyflinklike.views.file.file_database import Database
+from pyflinklike.views.file.file_tables import NO_BATCH, Batch, Connection, Damage
+from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
+from pyflinklike.views.row_codec import decode_row
+from pyflinklike.views.subscription import Change, Filter, Replay
+from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Writer"]
+__all__ = ["OVERFLOWS", "Queue", "Writer", "write_batch"]
 
 
 class Writer:
@@ -77,10 +82,12 @@ class Writer:
                     return False
             arrivals = self._incoming.read(rows)
             latest = _latest_time(arrivals, zone, reached)
-            batch = tables.NO_BATCH._replace(source=source, batch_id=batch_id, watermark=latest)
+            batch = file_tables.NO_BATCH._replace(
+                source=source, batch_id=batch_id, watermark=latest
+            )
             return self._commit_and_tell(arrivals, batch)
 
-    def _commit_and_tell(self, arrivals: list[Arrival], batch: tables.Batch) -> bool:
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.Batch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
@@ -136,8 +143,8 @@ class Writer:
             self._database.close()
 
     def _write(
-        self, arrivals: list[Arrival], batch: tables.Batch
-    ) -> tuple[list[RowChange], tables.Batch] | None:
+        self, arrivals: list[Arrival], batch: file_tables.Batch
+    ) -> tuple[list[RowChange], file_tables.Batch] | None:
         """Commit a batch; return its changes and its line, None if it was applied before."""
         with self._database.writing() as connection:
             # Another process may have applied it in the meantime.
@@ -154,7 +161,7 @@ class Writer:
             write_batch(connection, batch, latest, changes, self._history)
         return changes, batch
 
-    def _is_committed(self, batch: tables.Batch) -> bool:
+    def _is_committed(self, batch: file_tables.Batch) -> bool:
         """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
             with self._database.reading() as connection:
@@ -162,7 +169,9 @@ class Writer:
         except PyflinklikeError:
             return True
 
-    def _changes(self, connection: tables.Connection, arrivals: list[Arrival]) -> list[RowChange]:
+    def _changes(
+        self, connection: file_tables.Connection, arrivals: list[Arrival]
+    ) -> list[RowChange]:
         """Return the changes of a batch, in the order in which its keys arrived."""
         by_key: dict[bytes, list[Arrival]] = {}
         for arrival in arrivals:
@@ -214,3 +223,207 @@ def _fail(queues: list[Queue]) -> None:
     )
     for queue in queues:
         queue.fail(StateStoreError(msg))
+
+
+def write_batch(
+    connection: Connection,
+    batch: Batch,
+    latest: Batch | None,
+    changes: Sequence[RowChange],
+    history: int,
+) -> None:
+    """Apply a batch, and delete history that is too old.
+
+    Args:
+        connection: A connection in a transaction.
+        batch: The batch, with its fields up to `watermark`; this function fills in the others.
+        latest: The batch before; None for the first.
+        changes: At most one change for each key, in the order in which they are published.
+        history: The length of the history in batches.
+    """
+    before = latest or NO_BATCH
+    # B-trees are faster to write to in key order.
+    placed = sorted(enumerate(changes), key=lambda each: each[1].key)
+    size, rows_sum = _write_rows(connection, [change for _, change in placed])
+    # Keep the rows before only if an older batch can be queried.
+    is_logged = batch.seq > 1 and history > 1
+    count, changes_sum = _log(connection, batch.seq, placed) if is_logged else (0, 0)
+    grown, grown_sum = _see(connection, batch.source, batch.batch_id)
+    oldest = max(before.oldest, batch.seq - history + 1)
+    batch = batch._replace(
+        size=before.size + size,
+        rows_sum=before.rows_sum + rows_sum,
+        changes=count,
+        changes_sum=changes_sum,
+        runs=before.runs + grown,
+        runs_sum=before.runs_sum + grown_sum,
+        oldest=oldest,
+    )
+    line = (*batch, connection.sums.of_line("batches", *batch))
+    connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", line)
+    connection.execute("DELETE FROM batches WHERE seq < ?", (oldest,))
+    # The rows before the oldest batch lead to a state that nobody can ask for.
+    connection.execute("DELETE FROM changes WHERE seq <= ?", (oldest,))
+
+
+def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[int, int]:
+    """Write rows, and return by how much their number and the sum of their checksums grew."""
+    of_row = connection.sums.of_row
+    kept = [
+        (each.key, each.after, of_row(each.key, each.after))
+        for each in changes
+        if each.after is not None
+    ]
+    gone = [(each.key,) for each in changes if each.after is None]
+    replaced = [of_row(each.key, each.before) for each in changes if each.before is not None]
+    connection.executemany(
+        """INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key)
+        DO UPDATE SET row = excluded.row, checksum = excluded.checksum""",
+        kept,
+    )
+    deleted = connection.executemany("DELETE FROM rows WHERE key = ?", gone).rowcount
+    if gone and deleted != len(gone):
+        msg = "rows that were read and cannot be deleted"
+        raise Damage(msg)
+    return len(kept) - len(replaced), sum(each[2] for each in kept) - sum(replaced)
+
+
+def _log(
+    connection: Connection, seq: int, placed: Sequence[tuple[int, RowChange]]
+) -> tuple[int, int]:
+    """Store the rows before, and return their number and the sum of their checksums."""
+    of_line = connection.sums.of_line
+    lines = []
+    for position, change in placed:
+        line = (change.key, seq, position, change.before)
+        lines.append((*line, of_line("changes", *line)))
+    connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", lines)
+    return len(lines), sum(line[-1] for line in lines)
+
+
+def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
+    """Add an id to the runs of ids, and join runs that are now adjacent.
+
+    Returns:
+        How much the number of runs and the sum of their checksums grew.
+    """
+    first = last = batch_id
+    # The neighbours are compared here, as the next id need not be one of 64 bits.
+    below = "WHERE source = ? AND first < ? ORDER BY first DESC LIMIT 1"
+    above = "WHERE source = ? AND first > ? ORDER BY first LIMIT 1"
+    gone = [run for run in connection.runs(below, source, batch_id) if run.last == batch_id - 1]
+    gone += [run for run in connection.runs(above, source, batch_id) if run.first == batch_id + 1]
+    for run in gone:
+        first, last = min(first, run.first), max(last, run.last)
+        connection.execute("DELETE FROM seen WHERE source = ? AND first = ?", (source, run.first))
+    checksum = connection.sums.of_line("seen", source, first, last)
+    connection.execute("INSERT INTO seen VALUES (?, ?, ?, ?)", (source, first, last, checksum))
+    return 1 - len(gone), checksum - sum(run.checksum for run in gone)
+
+
+OVERFLOWS = ("block", "drop_oldest", "error")
+"""The treatments of a change for which a queue has no room."""
+
+
+class Queue:
+    """Changes between the writer and one subscriber.
+
+    Args:
+        wanted: The changes that go in.
+        size: How many changes may wait.
+        overflow: The treatment of one more change: "block", "drop_oldest" or "error".
+    """
+
+    def __init__(self, wanted: Filter, size: int, overflow: str) -> None:
+        self._wanted = wanted
+        self._size = size
+        self._overflow = overflow
+        self._changes: deque[Change] = deque()
+        self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
+        self._error: Exception | None = None
+        self.ended = False
+        """True once no more changes will be added."""
+        self.closed = False
+        """True once the subscriber is gone."""
+        self.dropped = 0
+        """The number of changes that were dropped because the queue was full."""
+
+    @property
+    def waits(self) -> bool:
+        """True where publishing may wait for room."""
+        return self._overflow == "block"
+
+    def publish(self, changes: Iterable[RowChange], ts: int) -> None:
+        """Add the changes of a batch; this may wait for room.
+
+        The writer calls it.  It raises nothing: an error goes to the subscriber.
+        """
+        for raw in changes:
+            if self.ended:
+                return
+            try:
+                change = self._wanted.change(raw, ts)
+            except PyflinklikeError as error:
+                self.fail(error)
+                return
+            if change is not None:
+                self._add(change)
+
+    def _add(self, change: Change) -> None:
+        with self._moved:
+            if self.waits:
+                self._moved.wait_for(lambda: self.ended or len(self._changes) < self._size)
+            if self.ended:
+                return
+            if len(self._changes) >= self._size:
+                if self._overflow == "error":
+                    self.fail(self._overflowed())
+                    return
+                self._changes.popleft()
+                self.dropped += 1
+            self._changes.append(change)
+            self._moved.notify_all()
+
+    def take(self, wait: float | None) -> Change | None:
+        """Return the next change; None if the queue has ended, or none came in time.
+
+        Raises:
+            QueueOverflowError: The queue has overflowed, and all that it held is taken.
+            StateStoreError: The writer was interrupted.
+            UserFunctionError: The condition raised an error.
+        """
+        with self._moved:
+            self._moved.wait_for(lambda: self._changes or self.ended, wait)
+            if self.closed:
+                return None
+            if self._changes:
+                change = self._changes.popleft()
+                self._moved.notify_all()
+                return change
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def end(self) -> None:
+        """Add no more changes; those in the queue can still be taken."""
+        with self._moved:
+            self.ended = True
+            self._moved.notify_all()
+
+    def close(self) -> None:
+        """Drop all changes: the subscriber is gone."""
+        with self._moved:
+            self.ended = self.closed = True
+            self._changes.clear()
+            self._moved.notify_all()
+
+    def fail(self, error: Exception) -> None:
+        """Add no more changes; once those in the queue are taken, raise this error."""
+        with self._moved:
+            if not self.ended:
+                self._error = error
+                self.end()
+
+    def _overflowed(self) -> QueueOverflowError:
+        msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
+        return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pyflinklike.clock import wall_clock
-from pyflinklike.views.core.arguments import (
+from pyflinklike.engine.clock import wall_clock
+from pyflinklike.views.arguments import (
     check_choice,
     checked_columns,
     checked_count,
@@ -34,16 +34,14 @@ from pyflinklike.views.core.arguments import (
     checked_name,
     file_of,
 )
-from pyflinklike.views.core.base import View
-from pyflinklike.views.core.change import Filter
-from pyflinklike.views.core.frames import BatchFrame, Feed
-from pyflinklike.views.core.incoming import BatchReader
-from pyflinklike.views.core.row_codec import to_key_bytes
-from pyflinklike.views.core.subscription import Changes, Timeout, seconds
-from pyflinklike.views.core.where import Condition, Where
-from pyflinklike.views.file.database import Database
-from pyflinklike.views.file.queue import OVERFLOWS, Queue
-from pyflinklike.views.file.writer import Writer
+from pyflinklike.views.batch_frame import BatchFrame, Feed
+from pyflinklike.views.condition import Condition, Where
+from pyflinklike.views.file.file_database import Database
+from pyflinklike.views.file.file_writer import OVERFLOWS, Queue, Writer
+from pyflinklike.views.incoming_rows import BatchReader
+from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
+from pyflinklike.views.view import View
 
 __all__ = ["MaterializedView"]
 

@@ -11,6 +11,8 @@ The effect of a batch on a key is that of `final_row`, here as SQL over all keys
 
 Rows are in the order of `place`: that of Spark's partitions, and within a partition that of
 arrival.
+
+The SQL that applies a staged batch; `Merge` runs it, and fills in the braces.
 """
 
 from __future__ import annotations
@@ -18,21 +20,35 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 import psycopg
 from psycopg import sql
 
+from pyflinklike.engine.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.errors import StateStoreError, StateValueError
-from pyflinklike.types.row_kind import DELETE, INSERT, UPDATE_BEFORE
-from pyflinklike.views.core.arrivals import Arrival, final_row
-from pyflinklike.views.postgres import statements
-from pyflinklike.views.postgres.names import Names
-from pyflinklike.views.postgres.snapshot import Batch
-from pyflinklike.views.postgres.staging import PLAIN, PUT, REMOVE, RETRACT, Receipt
+from pyflinklike.views.incoming_rows import Arrival, final_row
+from pyflinklike.views.postgres.postgres_tables import Batch, Names
+from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt
 
-__all__ = ["Merge"]
+__all__ = [
+    "BATCH",
+    "COUNTS",
+    "FOLDED",
+    "GROWTH",
+    "KEYS",
+    "LOG",
+    "MIXED",
+    "NEAR",
+    "OF_CHANGES",
+    "OF_PLAIN_ROWS",
+    "OUTCOME",
+    "PUT_ROWS",
+    "STAGED",
+    "Merge",
+]
+
 
 _KINDS = {
     name: sql.Literal(kind)
@@ -67,11 +83,11 @@ class Merge:
         """
         self._run("ANALYZE {staging}")
         self._check_staged()
-        self._run(statements.OUTCOME)
-        self._run(statements.OF_CHANGES)
+        self._run(OUTCOME)
+        self._run(OF_CHANGES)
         if order_columns:
             self._check_orders(order_columns)
-            self._run(statements.OF_PLAIN_ROWS)
+            self._run(OF_PLAIN_ROWS)
             self._fold(order_of)
 
     def write(
@@ -85,13 +101,13 @@ class Merge:
             history: The length of the history in batches.
             columns: The columns of the view.
         """
-        count, size, rows_sum = self._run(statements.GROWTH)[0]
+        count, size, rows_sum = self._run(GROWTH)[0]
         self._run(
             "DELETE FROM {rows} USING pg_temp.outcome o WHERE _key = o.key AND o.after IS NULL"
         )
         ours = ["_key", "_row", "_order", "_checksum", "_error"]
-        self._run(statements.PUT_ROWS, **_lists([*ours, *columns]))
-        self._run(statements.LOG, seq=batch.seq)
+        self._run(PUT_ROWS, **_lists([*ours, *columns]))
+        self._run(LOG, seq=batch.seq)
         oldest = max(latest.oldest if latest else 1, batch.seq - history + 1)
         batch = batch._replace(
             size=(latest.size if latest else 0) + size,
@@ -99,7 +115,7 @@ class Merge:
             changes=count,
             oldest=oldest,
         )
-        self._run(statements.BATCH, **batch._asdict())
+        self._run(BATCH, **batch._asdict())
         self._run("DELETE FROM {batches} WHERE seq < %(oldest)s", oldest=oldest)
         self._run("DELETE FROM {changes} WHERE seq < %(oldest)s", oldest=oldest)
         self._see(batch.source, batch.batch_id)
@@ -108,8 +124,8 @@ class Merge:
         parts = {name: each for name, each in values.items() if isinstance(each, sql.Composable)}
         plain = {name: each for name, each in values.items() if name not in parts}
         staging = sql.Identifier(self.names.schema, self.table)
-        staged = self.names.sql(statements.STAGED, staging=staging)
-        keys = self.names.sql(statements.KEYS, staged=staged, **_KINDS)
+        staged = self.names.sql(STAGED, staging=staging)
+        keys = self.names.sql(KEYS, staged=staged, **_KINDS)
         query = self.names.sql(
             statement, staging=staging, staged=staged, keys=keys, **_KINDS, **parts
         )
@@ -120,7 +136,7 @@ class Merge:
 
     def _check_staged(self) -> None:
         """Check that every row is there: a server that crashed has emptied unlogged tables."""
-        found = dict(self._run(statements.COUNTS))
+        found = dict(self._run(COUNTS))
         for receipt in self.receipts:
             if found.get(receipt.token, 0) != receipt.rows:
                 msg = (
@@ -146,7 +162,7 @@ class Merge:
 
     def _fold(self, order_of: _OrderOf) -> None:
         """Find the outcome of keys with changes and plain rows, one arrival after the other."""
-        for key, found in itertools.groupby(self._run(statements.MIXED), key=lambda line: line[0]):
+        for key, found in itertools.groupby(self._run(MIXED), key=lambda line: line[0]):
             lines = [_Mixed(*line) for line in found]
             before, before_sum = lines[0].before, lines[0].before_sum
             arrivals = [line.arrival(order_of) for line in lines]
@@ -158,11 +174,11 @@ class Merge:
             )
             place, after_sum = (winner.place, winner.checksum) if winner else (None, None)
             values = (key, lines[0].place, place, before, after, before_sum, after_sum)
-            self._run(statements.FOLDED, **dict(zip("abcdefg", values)))
+            self._run(FOLDED, **dict(zip("abcdefg", values)))
 
     def _see(self, source: str, batch_id: int) -> None:
         """Add an id to the runs of ids, and join runs that are now adjacent."""
-        near = self._run(statements.NEAR, source=source, id=batch_id)
+        near = self._run(NEAR, source=source, id=batch_id)
         first = min([batch_id, *(run[0] for run in near)])
         last = max([batch_id, *(run[1] for run in near)])
         for run in near:
@@ -197,3 +213,73 @@ def _lists(columns: Sequence[str]) -> dict[str, sql.Composable]:
         "of_staged": sql.SQL(", ").join(sql.SQL("s.{}").format(name) for name in names),
         "put": sql.SQL(", ").join(put),
     }
+
+
+# Room for 2**40 rows in a partition; the order of `tokens` is that of the partitions.
+STAGED: Final = """SELECT (t.n << 40) + s._position AS _place, s.* FROM {staging} s
+    JOIN unnest(%(tokens)s::bigint[]) WITH ORDINALITY t(token, n) ON s._token = t.token"""
+
+COUNTS: Final = """SELECT _token, count(*) FROM {staging}
+    WHERE _token = ANY(%(tokens)s::bigint[]) GROUP BY _token"""
+
+OUTCOME: Final = """CREATE TEMP TABLE outcome (key bytea, first bigint, winner bigint, before bytea,
+    after bytea, before_sum bigint, after_sum bigint) ON COMMIT DROP"""
+
+KEYS: Final = """staged AS MATERIALIZED (
+        SELECT _place AS place, _key AS key, _kind AS kind, _row AS row, _order AS "order",
+            _checksum AS checksum
+        FROM ({staged}) s),
+    keys AS (SELECT key, min(place) AS first, bool_or(kind = {RETRACT}) AS retracts,
+        bool_or(kind = {PLAIN}) AS plain, bool_or(kind <> {PLAIN}) AS changes
+        FROM staged GROUP BY key)"""
+
+OF_CHANGES: Final = """INSERT INTO pg_temp.outcome WITH {keys},
+    decided AS (SELECT DISTINCT ON (key) key, place, row, checksum FROM staged
+        WHERE kind IN ({PUT}, {REMOVE}) ORDER BY key, place DESC),
+    result AS (SELECT k.key, k.first, k.retracts, d.place, r._row AS before,
+            r._checksum AS before_sum, d.checksum AS after_sum,
+            CASE WHEN d.key IS NULL THEN r._row ELSE d.row END AS after
+        FROM keys k LEFT JOIN decided d ON d.key = k.key LEFT JOIN {rows} r ON r._key = k.key
+        WHERE NOT k.plain),
+    retracted AS (SELECT DISTINCT s.key FROM staged s JOIN result f ON f.key = s.key
+        WHERE f.retracts AND s.kind = {RETRACT} AND s.row = f.after
+            AND (f.place IS NULL OR s.place > f.place)),
+    final AS (SELECT f.key, f.first, f.place, f.before, f.before_sum, f.after_sum,
+            CASE WHEN t.key IS NULL THEN f.after END AS after
+        FROM result f LEFT JOIN retracted t ON t.key = f.key)
+    SELECT key, first, CASE WHEN after IS NOT NULL THEN place END, before, after, before_sum,
+        CASE WHEN after IS NOT NULL THEN after_sum END
+    FROM final WHERE after IS DISTINCT FROM before"""
+
+OF_PLAIN_ROWS: Final = """INSERT INTO pg_temp.outcome WITH {keys},
+    best AS (SELECT DISTINCT ON (key) * FROM staged WHERE kind = {PLAIN}
+        ORDER BY key, "order" DESC, place)
+    SELECT k.key, k.first, b.place, r._row, b.row, r._checksum, b.checksum
+    FROM keys k JOIN best b ON b.key = k.key LEFT JOIN {rows} r ON r._key = k.key
+    WHERE NOT k.changes AND b.row IS DISTINCT FROM r._row
+        AND (r._key IS NULL OR r._order IS NULL OR b."order" > r._order)"""
+
+MIXED: Final = """WITH {keys}
+    SELECT s.key, s.place, s.kind, s.checksum, s.row, r._row, r._checksum
+    FROM keys k JOIN staged s ON s.key = k.key LEFT JOIN {rows} r ON r._key = k.key
+    WHERE k.plain AND k.changes ORDER BY s.key, s.place"""
+
+GROWTH: Final = """SELECT count(*), count(after) - count(before),
+    coalesce(sum(after_sum), 0) - coalesce(sum(before_sum), 0) FROM pg_temp.outcome"""
+
+PUT_ROWS: Final = """INSERT INTO {rows} ({columns}) SELECT {of_staged}
+    FROM pg_temp.outcome o JOIN ({staged}) s ON s._place = o.winner
+    ON CONFLICT (_key) DO UPDATE SET {put}"""
+
+LOG: Final = """INSERT INTO {changes} SELECT %(seq)s, row_number() OVER (ORDER BY first), key, before
+    FROM pg_temp.outcome"""
+
+# As numeric: the id before the least bigint, or after the greatest, would overflow.
+NEAR: Final = """SELECT first, last FROM {seen} WHERE source = %(source)s
+    AND (last = %(id)s::numeric - 1 OR first = %(id)s::numeric + 1)"""
+
+BATCH: Final = """INSERT INTO {batches} VALUES (%(seq)s, %(source)s, %(batch_id)s, %(applied_at)s,
+    %(watermark)s, %(size)s, %(rows_sum)s, %(changes)s, %(oldest)s)"""
+
+FOLDED: Final = """INSERT INTO pg_temp.outcome
+    VALUES (%(a)s, %(b)s, %(c)s, %(d)s, %(e)s, %(f)s, %(g)s)"""

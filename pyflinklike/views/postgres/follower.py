@@ -16,10 +16,10 @@ import psycopg
 from psycopg import sql
 
 from pyflinklike.errors import QueueOverflowError, StateStoreError, StoreClosedError
-from pyflinklike.views.core.change import Change, Filter
-from pyflinklike.views.core.storage import RowChange
-from pyflinklike.views.postgres.database import Database
-from pyflinklike.views.postgres.snapshot import PostgresSnapshot
+from pyflinklike.views.postgres.postgres_database import Database
+from pyflinklike.views.postgres.postgres_tables import PostgresSnapshot
+from pyflinklike.views.subscription import Change, Filter
+from pyflinklike.views.view_storage import RowChange
 
 __all__ = ["Follower"]
 

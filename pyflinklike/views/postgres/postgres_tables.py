@@ -1,5 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the tables of a view, in the caller's transaction.
+"""The tables of a view in PostgreSQL: their names and their contents.
+
+| table             | a line is                                                                   |
+|-------------------|-----------------------------------------------------------------------------|
+| `NAME`            | a row as it is now: a view reads `_row`, SQL sees the columns               |
+| `NAME__about`     | the view: its format, key and order columns, and the identity of its tables |
+| `NAME__batches`   | a batch of the history; `seq` counts applied batches                        |
+| `NAME__changes`   | a key that such a batch changed, and its row before                         |
+| `NAME__seen`      | a run of batch ids that were applied, of one source                         |
+| `NAME__staging_X` | the rows of the partitions of one attempt at a batch; gone with the batch   |
+
+A row as of a batch is the row before its first later change or, if there is none, the row as it is
+now.  The changes of the oldest batch are stored, too, for subscribers.
+
+Makes the tables of a view, and checks that existing ones are this view's.
+
+Reads the tables of a view, in the caller's transaction.
 
 Each row is compared with its checksum, and each read of all rows with the number of rows and the
 sum that the last batch stores: so a row that someone changed or deleted by SQL is not served.
@@ -7,18 +23,267 @@ sum that the last batch stores: so a row that someone changed or deleted by SQL 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import attrs
 import psycopg
+from psycopg import sql
 
-from pyflinklike.errors import CorruptStateError
-from pyflinklike.shown import shown
-from pyflinklike.views.core.storage import RowChange
-from pyflinklike.views.postgres.names import Names
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+)
+from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Batch", "PostgresSnapshot", "checksum_of"]
+__all__ = [
+    "RESERVED",
+    "About",
+    "Batch",
+    "Names",
+    "PostgresSnapshot",
+    "add_columns",
+    "check_column",
+    "checksum_of",
+    "columns_of",
+    "create",
+    "read_about",
+]
+
+
+RESERVED = (
+    "_key",
+    "_row",
+    "_order",
+    "_checksum",
+    "_error",
+    "_token",
+    "_position",
+    "_kind",
+    "_place",
+)
+"""Columns that are ours."""
+
+_MOST_BYTES = 63  # PostgreSQL cuts off the rest of a name
+_MOST_NAME_BYTES = _MOST_BYTES - len("__staging_") - 16
+
+
+@attrs.frozen
+class Names:
+    """The names of a view's tables.
+
+    Args:
+        schema: The schema of PostgreSQL that has the tables.
+        view: The name of the view.
+    """
+
+    schema: str = attrs.field()
+    view: str = attrs.field()
+
+    @schema.validator
+    def _check_schema(self, _: object, given: object) -> None:
+        if not isinstance(given, str):
+            msg = f"schema must be the name of a schema, got {shown(given)}; for example 'public'"
+            raise DeclarationTypeError(msg)
+        if not 0 < len(given.encode()) <= _MOST_BYTES or "\0" in given:
+            msg = f"schema must be a name of 1 to {_MOST_BYTES} bytes, got {shown(given)}; choose another"
+            raise DeclarationValueError(msg)
+
+    @view.validator
+    def _check_view(self, _: object, given: str) -> None:
+        if len(given.encode()) > _MOST_NAME_BYTES:
+            msg = f"the name of a view in PostgreSQL must have at most {_MOST_NAME_BYTES} bytes, got {shown(given)}"
+            raise DeclarationValueError(f"{msg}; shorten it")
+
+    def table(self, suffix: str = "") -> sql.Identifier:
+        """Return the identifier of a table of the view."""
+        return sql.Identifier(self.schema, f"{self.view}{suffix}")
+
+    def staging(self, token: int) -> str:
+        """Return the name of a staging table."""
+        return f"{self.staging_prefix}{token:016x}"
+
+    @property
+    def staging_prefix(self) -> str:
+        """The beginning of the names of staging tables."""
+        return f"{self.view}__staging_"
+
+    def sql(self, text: str, **more: sql.Composable) -> sql.Composed:
+        """Make a statement, with the tables in the place of {rows}, {about}, {batches} ..."""
+        return sql.SQL(text).format(
+            rows=self.table(),
+            about=self.table("__about"),
+            batches=self.table("__batches"),
+            changes=self.table("__changes"),
+            seen=self.table("__seen"),
+            **more,
+        )
+
+
+def check_column(view: str, name: str) -> None:
+    """Refuse a column that PostgreSQL cannot have beside ours.
+
+    Raises:
+        StateValueError: Its name is one of ours, too long, or empty.
+    """
+    if name in RESERVED or not 0 < len(name.encode()) <= _MOST_BYTES or "\0" in name:
+        msg = (
+            f"view {view!r}: a column must have a name of 1 to {_MOST_BYTES} bytes that is none of "
+            f"{', '.join(RESERVED)}, got {shown(name)}"
+        )
+        raise StateValueError(f"{msg}; rename it")
+
+
+_FORMAT = 1
+_SCHEMA = [
+    """CREATE TABLE {rows} (_key bytea PRIMARY KEY, _row bytea NOT NULL, _order bytea,
+        _checksum bigint NOT NULL, _error text)""",
+    """CREATE TABLE {about} (format int NOT NULL, key_columns text NOT NULL,
+        order_columns text NOT NULL, order_kinds text NOT NULL, identity bigint NOT NULL)""",
+    """CREATE TABLE {batches} (seq bigint PRIMARY KEY, source text NOT NULL,
+        batch_id bigint NOT NULL, applied_at bigint NOT NULL, watermark bigint,
+        size bigint NOT NULL, rows_sum numeric NOT NULL, changes bigint NOT NULL,
+        oldest bigint NOT NULL)""",
+    "CREATE INDEX ON {batches} (batch_id)",
+    """CREATE TABLE {changes} (seq bigint, position bigint, key bytea NOT NULL, before bytea,
+        PRIMARY KEY (seq, position))""",
+    "CREATE INDEX ON {changes} (key, seq)",
+    """CREATE TABLE {seen} (source text, first bigint, last bigint NOT NULL,
+        PRIMARY KEY (source, first))""",
+]
+
+
+@attrs.frozen
+class About:
+    """The identity of a view's tables, and the number of their lock.
+
+    Args:
+        identity: The identity of the tables, which is part of all checksums.
+        lock: The number that the writer locks: that of a table in this database.
+    """
+
+    identity: int
+    lock: int
+
+    @property
+    def channel(self) -> str:
+        """The channel on which each batch is notified."""
+        return f"pyflinklike_{self.lock}"
+
+
+def read_about(
+    connection: psycopg.Connection[Any],
+    names: Names,
+    key_columns: tuple[str, ...],
+    order_columns: tuple[str, ...],
+) -> About | None:
+    """Read what the tables say of themselves; return None if there are no tables.
+
+    Raises:
+        IncompatibleStateError: The tables are another program's, or this view's by another key or
+            order.
+        CorruptStateError: The tables have another format.
+    """
+    there = [
+        connection.execute(
+            "SELECT to_regclass(%s)::oid::bigint", (each.as_string(connection),)
+        ).fetchone()
+        for each in (names.table(), names.table("__about"))
+    ]
+    of_rows, of_about = (each[0] if each else None for each in there)
+    if of_rows is None and of_about is None:
+        return None
+    what = f"view {names.view!r} in the schema {names.schema!r}"
+    if of_rows is None or of_about is None:
+        msg = f"{what} must have its own tables, got a table of that name of another program"
+        raise IncompatibleStateError(f"{msg}; choose another name or schema")
+    lines = connection.execute(names.sql("SELECT * FROM {about}")).fetchall()
+    if len(lines) != 1 or lines[0][0] != _FORMAT:
+        msg = f"{what} must say once that it is of format {_FORMAT}, got {lines}"
+        raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it, or restore it")
+    _, keys, orders, _, identity = lines[0]
+    for name, stored, given in (("key", keys, key_columns), ("order_by", orders, order_columns)):
+        if json.loads(stored) != list(given):
+            msg = f"{what} must keep its {name}, got {list(given)} for {stored}"
+            raise IncompatibleStateError(f"{msg}; open it as it was, or build another and switch")
+    return About(identity, of_about)
+
+
+def create(
+    connection: psycopg.Connection[Any],
+    names: Names,
+    key_columns: tuple[str, ...],
+    order_columns: tuple[str, ...],
+) -> None:
+    """Make the tables, in the caller's transaction."""
+    for statement in _SCHEMA:
+        connection.execute(names.sql(statement))
+    line = (_FORMAT, json.dumps(key_columns), json.dumps(order_columns), "{}", secrets.randbits(62))
+    connection.execute(names.sql("INSERT INTO {about} VALUES (%s, %s, %s, %s, %s)"), line)
+
+
+def columns_of(connection: psycopg.Connection[Any], names: Names) -> dict[str, str]:
+    """Return the columns of a view that SQL sees, and their types as PostgreSQL writes them."""
+    found = connection.execute(
+        """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+        WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum""",
+        _of(connection, names),
+    ).fetchall()
+    return {name: kind for name, kind in found if name not in RESERVED}
+
+
+def _of(connection: psycopg.Connection[Any], names: Names) -> tuple[str]:
+    """Return the view's table, for a cast to regclass."""
+    return (names.table().as_string(connection),)
+
+
+_OTHER_TYPES = """SELECT attname, format_type(atttypid, atttypmod), wanted.kind
+    FROM pg_attribute JOIN unnest(%s::text[], %s::text[]) wanted(name, kind) ON attname = wanted.name
+    WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
+        AND atttypid <> to_regtype(wanted.kind)"""
+
+
+def add_columns(
+    connection: psycopg.Connection[Any],
+    names: Names,
+    wanted: Mapping[str, str],
+    key_columns: tuple[str, ...],
+) -> dict[str, str]:
+    """Add the columns that a view lacks, with an index once it has all of its key.
+
+    Returns:
+        All columns that the view has then, with their types.
+
+    Raises:
+        IncompatibleStateError: The view has a column of that name with another type.
+    """
+    have = columns_of(connection, names)
+    for name, kind in wanted.items():
+        if name not in have:
+            connection.execute(
+                names.sql("ALTER TABLE {rows} ADD COLUMN {name} " + kind, name=sql.Identifier(name))
+            )
+    other = connection.execute(
+        _OTHER_TYPES, (list(wanted), list(wanted.values()), *_of(connection, names))
+    )
+    for name, kind, got in other.fetchall():
+        msg = f"view {names.view!r}: the column {name!r} must keep its type {kind}, got {got}"
+        raise IncompatibleStateError(
+            f"{msg}; cast it in the stream, or drop it in PostgreSQL, and it is made anew"
+        )
+    now = columns_of(connection, names)
+    if not set(key_columns) <= have.keys() and set(key_columns) <= now.keys():
+        keys = sql.SQL(", ").join(map(sql.Identifier, key_columns))
+        connection.execute(names.sql("CREATE INDEX ON {rows} ({keys})", keys=keys))
+    return now
+
 
 _AT_ONCE = 2000  # rows of a scan that are fetched together
 

@@ -7,6 +7,8 @@
 
 The executors copy each batch into the database, and one transaction applies it; any machine reads
 it, as a `View` or by SQL.
+
+The optional package psycopg: checked here, when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pyflinklike.clock import wall_clock
-from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.shown import shown
-from pyflinklike.views.core.arguments import (
+from pyflinklike.engine.checks import install
+from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.views.arguments import (
     check_choice,
     checked_columns,
     checked_count,
@@ -27,16 +30,14 @@ from pyflinklike.views.core.arguments import (
     checked_limit,
     checked_name,
 )
-from pyflinklike.views.core.base import View
-from pyflinklike.views.core.change import Filter
-from pyflinklike.views.core.frames import BatchFrame
-from pyflinklike.views.core.incoming import BatchReader
-from pyflinklike.views.core.row_codec import to_key_bytes
-from pyflinklike.views.core.subscription import Changes, Timeout, seconds
-from pyflinklike.views.core.where import Condition, Where
-from pyflinklike.views.postgres.package import check_psycopg
+from pyflinklike.views.batch_frame import BatchFrame
+from pyflinklike.views.condition import Condition, Where
+from pyflinklike.views.incoming_rows import BatchReader
+from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
+from pyflinklike.views.view import View
 
-__all__ = ["PostgresView"]
+__all__ = ["PostgresView", "check_psycopg"]
 
 
 def _patience(view: str, timeout: Timeout) -> int:
@@ -112,7 +113,7 @@ class PostgresView(View):
     ) -> None:
         check_psycopg()
         from pyflinklike.views.postgres.conninfo import Conninfo
-        from pyflinklike.views.postgres.opening import opened
+        from pyflinklike.views.postgres.postgres_writer import opened
 
         where = Conninfo(checked_name(name), conninfo)
         keys = checked_columns(name, "key", key)
@@ -204,7 +205,7 @@ class PostgresView(View):
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
             StoreClosedError: The view is closed.
         """
-        from pyflinklike.views.postgres.following import Follower
+        from pyflinklike.views.postgres.follower import Follower
 
         data = None if key is None else to_key_bytes(key)
         wanted = Filter(data, Condition(where, self.key_columns))
@@ -241,3 +242,19 @@ class PostgresView(View):
         return (
             f"PostgresView({self.name!r}, key={list(self.key_columns)}, conninfo={self._masked!r})"
         )
+
+
+def check_psycopg() -> None:
+    """Check that psycopg can be imported.
+
+    Raises:
+        HostError: psycopg is not installed, or lacks libpq.
+    """
+    try:
+        import psycopg  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        msg = (
+            f"a PostgresView needs the package psycopg, got {str(error).splitlines()[0]}; "
+            f"{install('postgres')} on the driver and the executors"
+        )
+        raise HostError(msg) from error

@@ -12,30 +12,32 @@ view:
    lost a race and still copies.
 
 A staging table that is left is dropped when the next batch begins.
+
+Opens the tables of a view and makes its writer: the one import of modules that need psycopg.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import psycopg
 
 from pyflinklike.errors import StateStoreError
-from pyflinklike.views.core.arguments import to_ms
-from pyflinklike.views.core.frames import Feed
-from pyflinklike.views.core.incoming import BatchReader
-from pyflinklike.views.core.row_codec import decode_row
-from pyflinklike.views.postgres.columns import types_of
-from pyflinklike.views.postgres.database import Database
-from pyflinklike.views.postgres.merging import Merge
-from pyflinklike.views.postgres.schema import columns_of
-from pyflinklike.views.postgres.snapshot import Batch, PostgresSnapshot
-from pyflinklike.views.postgres.staging import RECEIPT, Receipt, Stager, StagingTask, drain
+from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.batch_frame import Feed
+from pyflinklike.views.incoming_rows import BatchReader
+from pyflinklike.views.postgres.batch_merge import Merge
+from pyflinklike.views.postgres.conninfo import Conninfo
+from pyflinklike.views.postgres.postgres_database import Database
+from pyflinklike.views.postgres.postgres_tables import Batch, Names, PostgresSnapshot, columns_of
+from pyflinklike.views.postgres.sql_columns import checked_types, types_of
+from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
+from pyflinklike.views.row_codec import decode_row
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "opened"]
 
 
 @attrs.frozen
@@ -183,3 +185,34 @@ _DURABLE = (
         WHERE current_setting('synchronous_commit') = 'off'""",
     "SET LOCAL client_min_messages = warning",
 )
+
+
+def opened(
+    conninfo: Conninfo,
+    schema: str,
+    incoming: BatchReader,
+    columns: Mapping[str, str] | None,
+    history: int,
+    clock: Callable[[], int],
+    *,
+    allow_gaps: bool,
+    patience: int,
+) -> tuple[Database, Writer]:
+    """Open the tables of a view, and make its writer; the arguments are those of `PostgresView`.
+
+    Args:
+        conninfo: Where the server is.
+        schema: The schema of PostgreSQL that has the tables.
+        incoming: Reads the rows of the view.
+        columns: The columns that SQL sees; None where they are not declared.
+        history: The length of the history in batches.
+        clock: Returns the time in ms since the epoch.
+        allow_gaps: True permits a stream to skip batch ids.
+        patience: How long to wait for another writer, in ms.
+    """
+    types = None if columns is None else checked_types(incoming.view, columns)
+    names = Names(schema, incoming.view)
+    database = Database(
+        conninfo, names, incoming.key_columns, incoming.order_columns, types or {}, patience
+    )
+    return database, Writer(database, incoming, types, history, allow_gaps, clock)

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.row import names_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.types.fields import names_of
-from pyflinklike.views.core.incoming import layout_of
-from pyflinklike.views.core.row_codec import Failure
-from pyflinklike.views.postgres.names import check_column
+from pyflinklike.views.incoming_rows import layout_of
+from pyflinklike.views.postgres.postgres_tables import check_column
+from pyflinklike.views.row_codec import Failure
 
 __all__ = ["checked_types", "projected", "types_of"]
 

@@ -4,14 +4,21 @@
 A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
 random token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
 attempts that failed, or that lost a race, are there under tokens that nobody knows.
+
+The order of a row as bytes that compare in PostgreSQL as `is_newer` compares in Python.
+
+The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
+floor and the decimal digits of the rest, which are exact for every float.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any, NamedTuple
 
 import attrs
@@ -20,21 +27,30 @@ import pyarrow as pa
 from psycopg import sql
 
 from pyflinklike import errors
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.key_codec import encode_key
+from pyflinklike.engine.types.row import DELETE, UPDATE_BEFORE
+from pyflinklike.engine.types.type_information import plain
 from pyflinklike.errors import PyflinklikeError, StateStoreError, StateValueError
-from pyflinklike.shown import shown
-from pyflinklike.types.row_kind import DELETE, UPDATE_BEFORE
-from pyflinklike.views.core.arguments import to_ms
-from pyflinklike.views.core.arrivals import Arrival
-from pyflinklike.views.core.frames import rows_of, zone_named
-from pyflinklike.views.core.incoming import BatchReader
-from pyflinklike.views.core.row_codec import Failure, decode_row, from_key_bytes
-from pyflinklike.views.postgres.columns import projected
+from pyflinklike.views.arguments import to_ms
+from pyflinklike.views.batch_frame import rows_of, zone_named
+from pyflinklike.views.incoming_rows import Arrival, BatchReader
 from pyflinklike.views.postgres.conninfo import Conninfo
-from pyflinklike.views.postgres.names import Names
-from pyflinklike.views.postgres.ordering import kinds_of, order_bytes
-from pyflinklike.views.postgres.snapshot import checksum_of
+from pyflinklike.views.postgres.postgres_tables import Names, checksum_of
+from pyflinklike.views.postgres.sql_columns import projected
+from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
-__all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain"]
+__all__ = [
+    "RECEIPT",
+    "Receipt",
+    "Stager",
+    "StagingTask",
+    "create_staging",
+    "drain",
+    "kinds_of",
+    "order_bytes",
+]
+
 
 PLAIN, PUT, REMOVE, RETRACT = range(4)
 """The effect of a staged row; in a view without an order, a plain row is put."""
@@ -225,3 +241,62 @@ def _refused(error: Exception) -> Receipt:
 
 def _batch_of(receipt: Receipt) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([receipt._asdict()], schema=_RECEIPT)
+
+
+_WIDE = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_NUMBERS = (int, float, Decimal)
+
+
+def order_bytes(order: tuple[Any, ...]) -> bytes:
+    """Return the bytes of an order.
+
+    Args:
+        order: One part for each order column; None is the least, and NaN is not allowed.
+
+    Raises:
+        StateValueError: A part has no order.
+    """
+    return encode_key(tuple(map(_form, order)))
+
+
+def kinds_of(order: tuple[Any, ...]) -> list[str | None]:
+    """Return for each part the kind of values it compares with; None for a part that is None."""
+    return [None if part is None else _kind(plain(part)) for part in order]
+
+
+def _kind(part: Any) -> str:
+    if isinstance(part, _NUMBERS):
+        return "number"
+    if isinstance(part, dt.datetime):
+        return "datetime" if part.tzinfo is None else "datetime with zone"
+    if isinstance(part, (tuple, list)):
+        return f"({', '.join('None' if each is None else _kind(plain(each)) for each in part)})"
+    return type(part).__name__
+
+
+def _form(part: Any) -> Any:
+    if part is None:
+        return None
+    part = plain(part)
+    if isinstance(part, (tuple, list)):
+        return tuple(map(_form, part))
+    return _number(part) if isinstance(part, _NUMBERS) else part
+
+
+def _number(value: int | float | Decimal) -> tuple[Any, ...]:
+    if not isinstance(value, int) and math.isinf(value):
+        return (1,) if value > 0 else (-1,)
+    if isinstance(value, int):
+        return (0, int(value), "")
+    exact = Decimal(value)
+    if abs(exact.adjusted()) > 600:  # an int of the key codec has at most 255 bytes
+        msg = (
+            f"a row must be ordered by a number of at most 600 digits, got {shown(value)}; round it"
+        )
+        raise StateValueError(msg)
+    whole = math.floor(exact)
+    digits = exact.as_tuple()
+    places = max(0, -int(digits.exponent))
+    # In ints, since arithmetic of Decimals rounds.
+    scaled = int(exact.scaleb(places, _WIDE)) - whole * 10**places
+    return (0, whole, f"{scaled:0{places}d}".rstrip("0") if places else "")

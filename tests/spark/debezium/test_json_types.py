@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.spark.debezium.json_types import RowConverter
-from pyflinklike.spark.debezium.semantics import Semantic
+from pyflinklike.spark.debezium.json_values import RowConverter, Semantic
 
 NUMERIC = [
     st.ByteType(),

@@ -17,7 +17,7 @@ from pyflinklike.datastream import (
     StreamExecutionEnvironment,
 )
 from pyflinklike.datastream.state import ValueStateDescriptor
-from pyflinklike.spark.jobs.steps import SessionFacts
+from pyflinklike.spark.jobs.job_plan import SessionFacts
 
 ASIDE = OutputTag("aside")
 FACTS = SessionFacts(partitions=1, max_parallelism=3, time_zone="UTC")

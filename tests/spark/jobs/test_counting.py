@@ -7,7 +7,6 @@ from collections import Counter
 
 from job_stream_support import results_of_stream
 
-from pyflinklike.backends.heap.backend import HashMapStateBackend
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import (
     KeyedProcessFunction,
@@ -15,8 +14,9 @@ from pyflinklike.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.spark.jobs.counting import counting_nodes
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.stages import counting_nodes
 
 FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 

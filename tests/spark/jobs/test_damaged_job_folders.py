@@ -10,7 +10,7 @@ from job_folder_support import environment, files, keyed, run
 
 from pyflinklike.common import WatermarkStrategy
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.spark.jobs.folders import JobFolder
+from pyflinklike.spark.jobs.job_folder import JobFolder
 
 
 def test_every_flipped_bit_of_what_began_a_job_is_seen(tmp_path):

@@ -13,8 +13,8 @@ from pyflinklike.datastream import (
 )
 from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.spark.jobs.folders import JobFolder, folder_name
-from pyflinklike.spark.jobs.steps import SessionFacts
+from pyflinklike.spark.jobs.job_folder import JobFolder, folder_name
+from pyflinklike.spark.jobs.job_plan import SessionFacts
 
 OTHER_FACTS = SessionFacts(partitions=3, max_parallelism=18, time_zone="UTC")
 

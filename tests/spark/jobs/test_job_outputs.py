@@ -12,14 +12,12 @@ import pytest
 from pyflinklike.common import Encoder, Types
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import BucketAssigner, FileSink
+from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.engine.graph.sinks import Renaming
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.graph.job import Job, JobSettings
-from pyflinklike.graph.sinks import Renaming
-from pyflinklike.spark.jobs.handover import Batch, Handover
-from pyflinklike.spark.jobs.ledger import Ledger
-from pyflinklike.spark.jobs.outlets import Outlets
-from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.sending import LastSender
+from pyflinklike.spark.jobs.durable_files import Ledger
+from pyflinklike.spark.jobs.results import Batch, Handover, Results
+from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped
 
 

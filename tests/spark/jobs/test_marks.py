@@ -6,21 +6,20 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.common import Configuration, Duration, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.job import Job
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.graph.job import Job
-from pyflinklike.spark.jobs.identity import identity_of
-from pyflinklike.spark.jobs.marked_rows import marked_row
-from pyflinklike.spark.jobs.marks import Mark, WatermarkFeed, needs_feed
+from pyflinklike.spark.jobs.job_folder import identity_of
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.job_runs import backend_of
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.session import backend_of
-from pyflinklike.spark.jobs.sources import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.steps import JobSteps, SessionFacts
+from pyflinklike.spark.jobs.stream_sources import SOURCE_SCHEMA
+from pyflinklike.spark.jobs.watermark_feed import Mark, WatermarkFeed, marked_row, needs_feed
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT
 from pyflinklike.spark.wire.parcels import PASSED_ON, dumped, passing
-from pyflinklike.spark.wire.watermarks import END_OF_INPUT
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
@@ -70,7 +69,7 @@ def feed_of(path, job, now=0):
 
 def told(feed, now):
     """The watermark that Spark would take."""
-    from pyflinklike.spark.jobs.mark_source import _Reader
+    from pyflinklike.spark.jobs.watermark_feed import _Reader
 
     feed.tell(now)
     return _Reader(feed.path).latestOffset()["watermark"]
@@ -217,7 +216,7 @@ def test_the_row_that_tells_spark(watermark, milliseconds):
 
 def test_what_spark_reads_of_the_note(tmp_path):
     """A row whenever the watermark is another one."""
-    from pyflinklike.spark.jobs.mark_source import WatermarkSource
+    from pyflinklike.spark.jobs.watermark_feed import WatermarkSource
 
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
     reader = WatermarkSource({"path": str(feed.path)}).streamReader(None)

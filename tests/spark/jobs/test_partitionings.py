@@ -8,9 +8,9 @@ import pytest
 from pyflinklike.common import Types
 from pyflinklike.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
 from pyflinklike.datastream.state import MapStateDescriptor
+from pyflinklike.engine.graph.job import Job
 from pyflinklike.errors import HostError
-from pyflinklike.graph.job import Job
-from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
+from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
 
 RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
 

@@ -7,7 +7,7 @@ import pytest
 
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.spark.jobs.stages import stages_of
-from pyflinklike.spark.wire.places import PLACES
+from pyflinklike.spark.wire.key_groups import PLACES
 
 
 @pytest.fixture

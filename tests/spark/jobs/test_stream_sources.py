@@ -11,10 +11,10 @@ import pytest
 from pyflinklike.common import WatermarkStrategy
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.engine.graph.job import JobSettings
+from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.errors import HostError
-from pyflinklike.graph.job import JobSettings
-from pyflinklike.graph.nodes import FromSource
-from pyflinklike.spark.jobs.sources import StreamSource
+from pyflinklike.spark.jobs.stream_sources import StreamSource
 
 INTERVAL = 100
 

@@ -8,12 +8,12 @@ import pytest
 from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.sources import Source
 from pyflinklike.errors import HostError
-from pyflinklike.graph.job import Job
-from pyflinklike.graph.sources import Source
-from pyflinklike.spark.jobs.refusals import refuse_what_is_missing
-from pyflinklike.spark.jobs.times import time_mode_of
-from pyflinklike.spark.setup.plan import TimeMode
+from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
+from pyflinklike.spark.jobs.stages import time_mode_of
+from pyflinklike.spark.plan.operator_plan import TimeMode
 
 
 class Endless(Source):

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Types
+from pyflinklike.engine.runtime.micro_batch import RecordsAfterBroadcast
+from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.errors import StateValueError
-from pyflinklike.runtime.serving import RecordsAfterBroadcast
-from pyflinklike.spark.wire import packing
-from pyflinklike.spark.wire.broadcast_records import BroadcastReader
-from pyflinklike.spark.wire.names import INPUT, INPUTS, KEY_GROUP
-from pyflinklike.spark.wire.packing import payload_to_batch
-from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
-from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.spark.wire import payloads
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, groups_in
+from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.spark.wire.record_readers import BroadcastReader, RecordReader
 
 MAIN = pa.struct([("user", pa.string()), ("n", pa.int64())])
 RULES = pa.struct([("name", pa.string())])
@@ -89,7 +88,7 @@ def test_records_without_keys_are_dealt_to_all_key_groups():
 
 def test_large_rules_are_packed_a_few_at_a_time(monkeypatch):
     """Arrow's columns of bytes end at 2 GiB, and memory before."""
-    monkeypatch.setattr(packing, "_MAX_BYTES", 1)
+    monkeypatch.setattr(payloads, "_MAX_BYTES", 1)
     batches = list(reader("user").packing(IDS)([frame(["rule"])]))
 
     assert [1, 1, 1, 1] == [batch.num_rows for batch in batches]

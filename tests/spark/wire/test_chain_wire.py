@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from relay import Relay, instant, relays
 
 from pyflinklike import KeyedProcessFunction, Row
-from pyflinklike.clock import MIN_WATERMARK
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.log.log_storage import WATERMARK_AT
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.log.former_watermark import WATERMARK_AT
-from pyflinklike.spark.savepoints import savepoint_of
-from pyflinklike.spark.setup.plan import TimeMode
-from pyflinklike.spark.wire.homes import home_ids, is_home
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.savepoint.initial_state import savepoint_of
+from pyflinklike.spark.wire.payloads import home_ids, is_home
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row
+from pyflinklike.engine.types.arrow_rows import milliseconds, to_python
 from pyflinklike.errors import OutputError
-from pyflinklike.spark.wire.columns import OutputEncoder, to_arrow
-from pyflinklike.types.arrow_rows import to_python
-from pyflinklike.types.arrow_times import milliseconds
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder, to_arrow
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.spark.wire.balanced_ids import group_ids
-from pyflinklike.spark.wire.columns import OutputEncoder
-from pyflinklike.spark.wire.names import BATCH_TIME, KEY_GROUP
-from pyflinklike.spark.wire.packing import pack, payload_to_batch, refuse_null_keys, to_payload
-from pyflinklike.spark.wire.roll_call import ROLL_CALL, groups_in
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, groups_in
+from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.payloads import pack, payload_to_batch, refuse_null_keys, to_payload
 
 GROUPS = 6
 IDS = group_ids(GROUPS)

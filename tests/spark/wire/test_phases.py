@@ -6,8 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.spark.wire.names import BEFORE_WATERMARK
-from pyflinklike.spark.wire.phases import taken_apart
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, taken_apart
 
 
 def _records(column, phases):

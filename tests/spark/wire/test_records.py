@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row, Types
-from pyflinklike.runtime.counters import OperatorMetrics
-from pyflinklike.spark.wire.columns import OutputEncoder
-from pyflinklike.spark.wire.records import RecordReader
-from pyflinklike.types.keys import AnyKeyTypeInfo
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark.wire.record_readers import RecordReader
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)

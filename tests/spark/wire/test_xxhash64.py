@@ -6,7 +6,7 @@ That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs
 
 import pytest
 
-from pyflinklike.spark.wire.xxhash64 import hash_bytes, hash_int, hash_long, signed
+from pyflinklike.spark.wire.key_hash import hash_bytes, hash_int, hash_long, signed
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
-from pyflinklike.columns.key_group import KeyGroupColumns
-from pyflinklike.columns.map_table import MapTable
-from pyflinklike.columns.table import ColumnTable
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.column_changes import Changes, ColumnChanges
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.engine.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.engine.columnar.column_tables import ColumnTable, KeyGroupColumns, MapTable
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import RESERVED_PREFIX, Changes, ColumnChanges, Shape, TableSpec
 
 __all__ = ["ColumnarStateBackend"]
 

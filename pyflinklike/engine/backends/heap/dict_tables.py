@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of entries under user keys, for each key: a dict of dicts."""
+"""The data of a heap table in one key group.
+
+It is the working state of one table: it outlives the micro-batch in the worker's warm cache.
+`SingleTable`, `ManyTable` and `HeapListTable` are views of it, which a function's states hold;
+pointing a view at another key group is one assignment.
+
+Changes are remembered as the set of entries touched, not as a list of operations: an entry updated
+a thousand times in a batch is logged once.
+
+Tables of one entry for each key, over a dict.
+
+Tables of entries under user keys, for each key: a dict of dicts.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +19,183 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, compress, islice, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData, any_by, found
-from pyflinklike.state.current_key import TableKey
-from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
+import attrs
 
-__all__ = ["ManyTable"]
+from pyflinklike.engine.state.current_key import TableKey
+from pyflinklike.engine.state.table import MISSING, Entry, TableChanges, TableSpec
+
+__all__ = ["HeapTableData", "ManyTable", "SingleTable", "any_by", "found"]
+
+
+@attrs.define
+class HeapTableData:
+    """Entries of one table in one key group, and what changed since the last commit.
+
+    Args:
+        spec: Declaration of the table when the entries were put.
+        entries: Key to entry (`SINGLE`), to user key to entry (`MAP`), or to a list.
+        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user keys with
+            the entry of each now, `MISSING` if it was deleted (`MAP`), or key to the positions put
+            or deleted (`LIST`, as a dict without values).
+        reborn: Key to the user keys that were deleted and then put again, each with `MISSING`.
+        cleared: Keys cleared as a whole.
+        size: Number of entries of a table with user keys.
+        cursor: The keys that the running sweep has not reached yet.
+        resting: Where the sweep stopped within a key, if it did: the key, and its user keys that
+            are left (`MAP`) or the next position (`LIST`).
+        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
+        appended: Key to the position from which on everything is new since the last commit (lists).
+        starts: Key to the position of the first entry in its list; 0 if the key is not here.
+        gaps: Key to the number of gaps in its list, where there are any.
+        weight: Most bytes that `entries` take; None if they were never measured.
+        measured: `weight` when it was last measured as a whole.
+    """
+
+    spec: TableSpec
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    reborn: dict[Any, dict[Any, Any]] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    size: int = 0
+    cursor: Iterator[Any] = attrs.field(factory=lambda: iter(()))
+    resting: tuple[Any, Any] | None = None
+    sorted: dict[Any, list[bytes]] = attrs.field(factory=dict)
+    appended: dict[Any, int] = attrs.field(factory=dict)
+    starts: dict[Any, int] = attrs.field(factory=dict)
+    gaps: dict[Any, int] = attrs.field(factory=dict)
+    weight: int | None = None
+    measured: int = 0
+
+
+def any_by(is_dead: Callable[[Entry], bool]) -> Callable[[Sequence[Entry]], bool]:
+    """Return a function that tells whether any entry is dead by asking for each."""
+    return lambda entries: any(map(is_dead, entries))
+
+
+def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the keys that are there, and the entries under them."""
+    # As a rule all keys are there: one pass of C, and a search only if one is not.
+    try:
+        return keys, list(map(entries.__getitem__, keys))
+    except KeyError:
+        keys = [key for key in keys if key in entries]
+        return keys, [entries[key] for key in keys]
+
+
+class SingleTable:
+    """One entry for each key."""
+
+    __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
+
+    def __init__(self, spec: TableSpec, current: TableKey) -> None:
+        self.spec = spec
+        self._current = current
+        self.point_at(HeapTableData(spec))
+
+    def point_at(self, data: HeapTableData) -> None:
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+
+    def get(self, user_key: Hashable) -> Entry:
+        return self._entries.get(self._current.key, MISSING)
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._current.key
+        self._entries[key] = entry
+        self._dirty[key] = None
+
+    def delete(self, user_key: Hashable) -> None:
+        key = self._current.key
+        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
+        if key in self._entries:
+            del self._entries[key]
+            self._dirty[key] = None
+
+    def append(self, entry: Entry) -> None:
+        self.put(None, entry)
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [(None, entry)]
+
+    def elements(self) -> list[Entry]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [entry]
+
+    def is_empty(self) -> bool:
+        return self._current.key not in self._entries
+
+    def clear(self) -> None:
+        self.delete(None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        return [self.get(user_key) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter([(key, None, entry) for key, entry in self._entries.items()])
+
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        any_dead = any_dead or any_by(is_dead)
+        data, entries = self._data, self._entries
+        seen = 0
+        dead: list[Any] = []
+        while seen < count:
+            keys = list(islice(data.cursor, count - seen))
+            if not keys:
+                # A copy, for the keys change before the sweep comes round.
+                data.cursor = iter(tuple(entries))
+                break
+            keys, stored = found(entries, keys)
+            seen += len(stored)
+            if any_dead(stored):  # as a rule none is
+                dead += compress(keys, map(is_dead, stored))
+        return self._delete(dead)
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        return self._delete([key for key, entry in self._entries.items() if is_dead(entry)])
+
+    def _delete(self, keys: list[Hashable]) -> int:
+        for key in keys:
+            del self._entries[key]
+            self._dirty[key] = None
+        return len(keys)
+
+    def count(self) -> int:
+        return len(self._entries)
+
+    def drain(self) -> TableChanges:
+        keys = list(self._dirty)
+        self._dirty.clear()
+        entries = list(map(self._entries.get, keys, repeat(MISSING)))
+        return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
+
+    def contents(self) -> TableChanges:
+        keys = list(self._entries)
+        return TableChanges(
+            self.spec, keys=keys, user_keys=[None] * len(keys), entries=list(self._entries.values())
+        )
+
+    def apply(self, changes: TableChanges) -> None:
+        for key in changes.cleared:
+            self._entries.pop(key, None)
+        if MISSING in changes.entries:
+            for key, entry in zip(changes.keys, changes.entries):
+                if entry is MISSING:
+                    self._entries.pop(key, None)
+                else:
+                    self._entries[key] = entry
+        else:
+            self._entries.update(zip(changes.keys, changes.entries))
 
 
 class ManyTable:

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.heap.keyed import HeapKeyedStateBackend
-from pyflinklike.checks import is_int
+from pyflinklike.engine.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.shown import shown
-from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["HashMapStateBackend"]
 
@@ -53,7 +53,7 @@ class HashMapStateBackend(StateBackend):
     ) -> HeapKeyedStateBackend:
         """Create the tables of one instance of an operator whose state lies in columns."""
         # Imported late: NumPy is needed for columns only.
-        from pyflinklike.backends.heap.columnar import ColumnarStateBackend
+        from pyflinklike.engine.backends.heap.columnar_heap import ColumnarStateBackend
 
         return ColumnarStateBackend(current, owner, self.max_warm_bytes, key_kind)
 

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weight of a heap group's working state in memory: an upper bound.
+"""The tables of one operator over dicts, and the key groups that a worker keeps warm.
+
+The warm cache: working state that a worker process keeps between batches.
+
+The cache is only an optimisation.  Working state in it may be stale, and its nonce decides whether
+it may be used.  A group is taken out while it is worked on, so that after a batch that failed
+half-way there is nothing to undo.
+
+The weight of a heap group's working state in memory: an upper bound.
 
 A sample would not do: one entry among a million may weigh more than all others.  So a group is
 measured as a whole once, and from then on each batch adds what it put (`charge`).  What a batch
@@ -13,18 +21,199 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pyflinklike.backends.heap.data import HeapTableData
-from pyflinklike.log.working_state import WorkingState
-from pyflinklike.state.agenda import timers_table
-from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.engine.backends.heap.dict_tables import HeapTableData
+from pyflinklike.engine.backends.heap.ordered_table import HeapTable, new_table
+from pyflinklike.engine.backends.state_backend import KeyedBackend
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Changes, Shape, TableChanges, TableSpec
+from pyflinklike.engine.state.timer_agenda import timers_table
 
-__all__ = ["charge", "measured", "slack", "weight_of"]
+__all__ = [
+    "WARM_GROUPS",
+    "HeapKeyedStateBackend",
+    "WarmGroups",
+    "charge",
+    "measured",
+    "slack",
+    "weight_of",
+]
+
+
+class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
+    """Tables over dicts, pointed at the dicts of one key group at a time.
+
+    Args:
+        current: Tells the tables the current key.
+        owner: Names the operator of one query, whose working state this is.
+        max_warm_bytes: As of `HashMapStateBackend`.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
+        super().__init__(current, owner)
+        self._max_warm_bytes = max_warm_bytes
+
+    def new_table(self, spec: TableSpec) -> HeapTable:
+        """Create a table over dicts."""
+        return new_table(spec, self.current)
+
+    def new_data(self, spec: TableSpec) -> HeapTableData:
+        """Create dicts without entries."""
+        return HeapTableData(spec)
+
+    def point(self, table: HeapTable, index: int, data: HeapTableData) -> None:
+        """Turn a table to the dicts of a key group."""
+        table.point_at(data)
+
+    def drain(self) -> Sequence[Changes]:
+        """Return what changed since the last drain, and weigh it."""
+        drained = [table.drain() for table in self._tables.values()]
+        for changes in drained:
+            self._charge(changes)
+        return drained
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries, and weigh them."""
+        super().apply(changes)
+        self._charge(changes)
+
+    def _charge(self, changes: TableChanges) -> None:
+        charge(self._data[changes.spec.name], changes)
+
+    def take_warm(self, index: int) -> WorkingState | None:
+        """Return the working state that this process keeps of a key group, and keep it no more.
+
+        It is None where the state has tables that are not declared now: a snapshot would lose their
+        entries.  Such a group is read from the log again, which keeps undeclared states as they
+        are.
+        """
+        state = WARM_GROUPS.take((self.owner, index))
+        if state is not None:
+            for name, data in state.tables.items():
+                if not self._is_declared(name, data):
+                    return None
+        return state
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        """Return whether the data has no entries, or its table is declared as it was."""
+        table = self._tables.get(name)
+        return not data.entries or (table is not None and table.spec == data.spec)
+
+    def keep_warm(self, state: WorkingState) -> None:
+        """Keep a key group in this process, within the memory bound."""
+        WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)
+
+
+_WORTH_MEASURING = 8
+_ROUNDS = 8
+"""Rounds, of as many turns as groups are kept, after which a group that nobody asked for may go.
+
+Spark gives a group to any worker, so a group may stay away from this one for some rounds.
+"""
+
+
+class _Kept(NamedTuple):
+    group: WorkingState
+    size: int
+    turn: int
+
+
+class WarmGroups:
+    """Key groups by (operator, index), within a bound of bytes.
+
+    Args:
+        in_rounds: Whether the groups are asked for in turn.  If they do not all fit, the group kept
+            last is dropped then, else the least recently used one.
+    """
+
+    def __init__(self, *, in_rounds: bool = False) -> None:
+        self._groups: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._in_rounds, self._turn = in_rounds, 0
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def take(self, owner: Hashable) -> WorkingState | None:
+        """Remove and return a group, if it is here."""
+        with self._lock:
+            return self._remove(owner)
+
+    def use(self, owner: Hashable) -> WorkingState | None:
+        """Return a group that stays here, now as the one used last; None if it is not here."""
+        with self._lock:
+            if owner not in self._groups:
+                return None
+            self._groups.move_to_end(owner)
+            return self._groups[owner].group
+
+    def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
+        """Put a group back, and drop groups until all fit in `limit` bytes; 0 keeps nothing.
+
+        A group that does not fit by itself is dropped at once, and no other for it.
+        """
+        size = weight_of(group) if limit else 0
+        if size > limit:
+            size = measured(group)
+        with self._lock:
+            self._remove(owner)
+            if not limit or size > limit:
+                return
+            self._turn += 1
+            self._groups[owner] = _Kept(group, size, self._turn)
+            self._bytes += size
+            if self._bytes > limit:
+                self._measure(limit)
+            while self._bytes > limit:
+                self._remove(self._superfluous())
+
+    def _superfluous(self) -> Hashable:
+        """Choose the group to drop."""
+        # Each micro-batch asks for the same groups in the same order, so the least recently used
+        # group is just the one asked for next: with room for two thirds of the groups nothing was
+        # ever found.
+        least_recent, kept = next(iter(self._groups.items()))
+        if not self._in_rounds or self._turn - kept.turn > _ROUNDS * len(self._groups):
+            return least_recent
+        return next(reversed(self._groups))
+
+    def _remove(self, owner: Hashable) -> WorkingState | None:
+        kept = self._groups.pop(owner, None)
+        if kept is None:
+            return None
+        self._bytes -= kept.size
+        return kept.group
+
+    def _measure(self, limit: int) -> None:
+        """Measure groups that may weigh less than their bound: a rebuild would take longer."""
+        for owner, (group, size, turn) in self._groups.items():
+            if self._bytes <= limit:
+                return
+            if _WORTH_MEASURING * slack(group) > size:
+                now = measured(group)
+                self._groups[owner] = _Kept(group, now, turn)
+                self._bytes += now - size
+
+    def clear(self) -> None:
+        """Drop everything, as the loss of the worker would."""
+        with self._lock:
+            self._groups.clear()
+            self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def total_bytes(self) -> int:
+        """The weight of all groups, in bytes: an upper bound."""
+        return self._bytes
+
 
 _GROUP = 1024
 _FIXED = 56
@@ -64,23 +253,6 @@ def measured(group: WorkingState) -> int:
 def slack(group: WorkingState) -> int:
     """Return how many bytes a measurement may take off."""
     return sum((data.weight or 0) - data.measured for _, data in _dicts(group))
-
-
-def charge(data: HeapTableData, changes: TableChanges) -> None:
-    """Add the weight of what was put since the last charge."""
-    if data.weight is None or not changes.keys:
-        return
-    spec, keys = data.spec, changes.keys
-    places = 0
-    if spec.shape is not Shape.SINGLE:
-        distinct = list(set(keys))
-        # A timer lies in its table and in the agenda.
-        copies = 2 if spec.kind == "timers" else 1
-        places = copies * (_PLACE * len(keys) + _CONTAINER * len(distinct))
-        keys = distinct
-        if spec.shape is Shape.MAP:
-            places += _column(changes.user_keys)
-    data.weight += places + _column(keys) + _entries(spec, changes.entries)
 
 
 def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
@@ -182,3 +354,24 @@ def _any(objects: list[Any]) -> int:
         seen.update(map(id, objects))
         objects = [each for each in inner if not isinstance(each, type) and id(each) not in seen]
     return weight
+
+
+WARM_GROUPS = WarmGroups(in_rounds=True)
+"""The warm cache of this process."""
+
+
+def charge(data: HeapTableData, changes: TableChanges) -> None:
+    """Add the weight of what was put since the last charge."""
+    if data.weight is None or not changes.keys:
+        return
+    spec, keys = data.spec, changes.keys
+    places = 0
+    if spec.shape is not Shape.SINGLE:
+        distinct = list(set(keys))
+        # A timer lies in its table and in the agenda.
+        copies = 2 if spec.kind == "timers" else 1
+        places = copies * (_PLACE * len(keys) + _CONTAINER * len(distinct))
+        keys = distinct
+        if spec.shape is Shape.MAP:
+            places += _column(changes.user_keys)
+    data.weight += places + _column(keys) + _entries(spec, changes.entries)

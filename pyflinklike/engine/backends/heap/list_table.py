@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress, repeat
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData
-from pyflinklike.backends.heap.many import ManyTable
-from pyflinklike.state.table import MISSING, Entry, TableChanges
+from pyflinklike.engine.backends.heap.dict_tables import HeapTableData, ManyTable
+from pyflinklike.engine.state.table import MISSING, Entry, TableChanges
 
 __all__ = ["HeapListTable"]
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any
 
-from pyflinklike.backends.heap.data import HeapTableData
-from pyflinklike.backends.heap.list import HeapListTable
-from pyflinklike.backends.heap.many import ManyTable
-from pyflinklike.backends.heap.single import SingleTable
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
+from pyflinklike.engine.backends.heap.dict_tables import HeapTableData, ManyTable, SingleTable
+from pyflinklike.engine.backends.heap.list_table import HeapListTable
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
 
 __all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
 

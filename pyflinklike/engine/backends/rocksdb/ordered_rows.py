@@ -15,13 +15,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from pyflinklike.backends.rocksdb.database import LocalDatabase
-from pyflinklike.backends.rocksdb.many import RocksManyTable
-from pyflinklike.backends.rocksdb.single import RocksSingleTable
-from pyflinklike.backends.rocksdb.table import Rebuild, load
+from pyflinklike.engine.backends.rocksdb.local_database import LocalDatabase
+from pyflinklike.engine.backends.rocksdb.many_table import RocksManyTable
+from pyflinklike.engine.backends.rocksdb.rocks_tables import Rebuild, RocksSingleTable, load
+from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.table import MISSING, Entry, Shape, TableSpec
 from pyflinklike.errors import LocalStateError
-from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Entry, Shape, TableSpec
 
 __all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
 

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.backends.base import StateBackend
-from pyflinklike.backends.rocksdb.keyed import RocksDBKeyedStateBackend
-from pyflinklike.backends.rocksdb.options import PredefinedOptions
-from pyflinklike.backends.rocksdb.package import require_rocksdict
+from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
+from pyflinklike.engine.backends.rocksdb.local_database import PredefinedOptions, require_rocksdict
+from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions"]
 
