@@ -36,6 +36,7 @@ _SMALL_MODULE = 40
 _LONG_MODULE = 600
 _LONG_FUNCTION = 25
 _WINGS = ("engine",)
+_WINGS = ("engine",)
 # Names of modules that are nouns all the same.
 _NOUNS = {
     "bounds",
@@ -180,7 +181,8 @@ class Package:
 
     def room_of(self, module: str) -> str:
         """The folder of a module; its own name where that is the package's root."""
-        return module if self.is_folder(module) else module.rpartition(".")[0] or module
+        folder = module.rpartition(".")[0]
+        return module if self.is_folder(module) or folder in _WINGS else folder or module
 
     def rooms(self, *, outermost: bool = False) -> Graph:
         """Which rooms each room imports.
@@ -193,6 +195,9 @@ class Package:
             names = [self.room_of(each) for each in (module, *imported)]
             room, *others = [each.partition(".")[0] if outermost else each for each in names]
             if self.files[module].name == "__init__.py":
+                # A door imports from the rooms behind it.
+                others = [each for each in others if not each.startswith(f"{room}.")]
+            if self.is_folder(module):
                 # A door imports from the rooms behind it.
                 others = [each for each in others if not each.startswith(f"{room}.")]
             found[room] |= set(others) - {room}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the collection of jobs in `tests/jobs` on PyFlink, and tells where it gives something else.
+"""Runs the collection of jobs in `tests/support/jobs` on PyFlink, and tells where it gives something else.
 
 FLINK_PYTHON scripts/pyflink_oracle.py [options] [NAME ...]
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: Those of the command line.
     """
-    parser = argparse.ArgumentParser(description="Runs the jobs of tests/jobs on PyFlink.")
+    parser = argparse.ArgumentParser(description="Runs the jobs of tests/support/jobs on PyFlink.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="of jobs; all if there is none")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--workers", choices=WORKERS, default=WORKERS[0])

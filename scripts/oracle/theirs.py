@@ -78,9 +78,9 @@ def collected_jobs() -> tuple[list[Any], dict[str, str]]:
     import cloudpickle
 
     sys.meta_path.insert(0, _Finder())
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(TESTS / "support"))
     lacking = {}
-    for each in sorted((TESTS / "jobs").glob("*_jobs.py")):
+    for each in sorted((TESTS / "support" / "jobs").glob("*_jobs.py")):
         if each.name.startswith("test_"):
             continue
         try:

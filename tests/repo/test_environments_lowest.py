@@ -11,7 +11,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CORE = ["tests/types", "tests/cdc", "tests/state", "tests/runtime", "tests/testing"]
+CORE = [
+    "tests/engine/types",
+    "tests/cdc",
+    "tests/engine/state",
+    "tests/engine/runtime",
+    "tests/testing",
+]
 
 
 def lowest() -> list[str]:

@@ -80,7 +80,7 @@ def test_what_is_known_to_differ_on_pyflink_is_there():
     known = oracle.KNOWN | oracle.KNOWN_IN_STREAMING | oracle.KNOWN_IN_BATCH
     root = SCRIPTS.parent
     guide = (root / "docs" / "how-to" / "migrate-from-pyflink.md").read_text(encoding="utf-8")
-    modules = (root / "tests" / "jobs").glob("*_jobs.py")
+    modules = (root / "tests" / "support" / "jobs").glob("*_jobs.py")
     jobs = "".join(path.read_text(encoding="utf-8") for path in modules)
 
     assert known

@@ -25,14 +25,16 @@ from pyflinklike.spark.jobs.keyed_stages import run_in_batch
 from pyflinklike.spark.jobs.results import Results
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-for each in sorted((REPOSITORY / "tests" / "jobs").glob("*_jobs.py")):
+for each in sorted((REPOSITORY / "tests" / "support" / "jobs").glob("*_jobs.py")):
     if not each.name.startswith("test_"):
         importlib.import_module(f"jobs.{each.stem}")
 
 IN_BATCH = [job for job in JOBS if job.batch is not None]
 ONE_BY_ONE = {"pyflinklike.source.records-per-batch": "1"}
 IN_BATCH_MODE = {"execution.runtime-mode": "BATCH"}
-STREAMED = [(job, job.cuts[-1]) for job in JOBS if job.cuts]  # all cuts run on Spark: tests/jobs
+STREAMED = [
+    (job, job.cuts[-1]) for job in JOBS if job.cuts
+]  # all cuts run on Spark: tests/spark/jobs
 STREAM_FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 FACTS = SessionFacts(partitions=2, max_parallelism=4, time_zone="UTC")
 SORTED = [("__key_group", "ascending"), ("time", "ascending"), ("arrival", "ascending")]

@@ -12,7 +12,7 @@ from jobs.collection import JOBS
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import StreamExecutionEnvironment
 
-for each in sorted(Path(__file__).parent.glob("*_jobs.py")):
+for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
     if not each.name.startswith("test_"):
         importlib.import_module(f"jobs.{each.stem}")
 

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyflinklike.spark needs PySpark (the extra `spark`)")
 from pyspark import __version__ as pyspark_version
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 PYSPARK = tuple(map(int, pyspark_version.split(".")[:2]))
 REMEDY = "; pip install '.[spark]' in a checkout of pyflinklike installs versions that go together"
 

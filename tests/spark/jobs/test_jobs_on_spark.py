@@ -16,7 +16,7 @@ from pyflinklike.datastream import StreamExecutionEnvironment
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-for each in sorted(Path(__file__).parent.glob("*_jobs.py")):
+for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
     if not each.name.startswith("test_"):
         importlib.import_module(f"jobs.{each.stem}")
 

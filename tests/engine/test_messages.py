@@ -23,7 +23,7 @@ from pyflinklike.errors import PyflinklikeError
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.upsert import UpsertFunction
 
-PACKAGE = Path(__file__).resolve().parent.parent / "pyflinklike"
+PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
 BIG = 5_000_000
 MOST = 10_000
 

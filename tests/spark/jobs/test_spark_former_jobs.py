@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from former_jobs import BACKENDS, expected_of, outputs_after, restored
 
-FORMER = Path(__file__).parent.parent / "testing" / "former"
+FORMER = Path(__file__).parents[2] / "testing" / "former"
 CASES = [
     pytest.param(archive, backend, marks=[pytest.mark.thorough] if backend != "heap" else [])
     for backend in BACKENDS
