@@ -128,7 +128,8 @@ class AllStates(KeyedProcessFunction):
         self.stores = {each.name: of.get_store(each) for each in _STORES}
 
     def _with_ttl(self, descriptor: Any) -> Any:
-        ttl = StateTtlConfig.new_builder(Time.days(1))
+        # A checkpoint of an earlier commit is read in years, too, and Spark's clock is that of the day.
+        ttl = StateTtlConfig.new_builder(Time.days(36_500))
         if self.compacted_every:
             period = Time.milliseconds(self.compacted_every)
             ttl.cleanup_in_rocksdb_compact_filter(1000, period)

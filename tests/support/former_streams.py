@@ -9,6 +9,7 @@ gave that went on from it.
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import zipfile
@@ -117,11 +118,23 @@ def lines(records: DataFrame, backend: str) -> DataFrame:
     return reduce(DataFrame.union, taken)
 
 
+_WRITTEN_AT = re.compile(r'file:[^"]*?/checkpoint(?=/state/)')
+
+
 def restored(archive: Path, folder: Path) -> Path:
-    """The checkpoint of an archive in a folder."""
+    """The checkpoint of an archive in a folder.
+
+    Spark notes in a checkpoint where it was written, which is nowhere on another machine.
+    """
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(folder)
-    return folder / "checkpoint"
+    checkpoint = folder / "checkpoint"
+    for note in checkpoint.glob("state/*/_metadata/**/*"):
+        if note.is_file() and not note.name.endswith(".crc"):
+            text = note.read_text(encoding="utf-8")
+            note.write_text(_WRITTEN_AT.sub(f"file:{checkpoint}", text), encoding="utf-8")
+            note.with_name(f".{note.name}.crc").unlink(missing_ok=True)
+    return checkpoint
 
 
 def expected_of(archive: Path) -> list[str]:
