@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import itertools
 import re
 import statistics
 import subprocess
@@ -37,20 +38,8 @@ _LONG_MODULE = 600
 _LONG_FUNCTION = 25
 _WINGS = ("engine",)
 _WINGS = ("engine",)
-# Names of modules that are nouns all the same.
-_NOUNS = {
-    "bounds",
-    "cleanup",
-    "string",
-    "packing",
-    "growth",
-    "key_index",
-    "catalog",
-    "number_seq",
-    "settings",
-    "checkpointing_mode",
-    "testing",
-}
+# Last words of names that end as a gerund or a participle does, and are nouns.
+_NOUNS = {"feed", "testing"}
 _LOADED_PROGRAM = """
 import sys, time
 start = time.perf_counter()
@@ -227,13 +216,28 @@ class Package:
                 yield module, len(source.code_lines)
 
     def verbs(self) -> list[str]:
-        """Modules that a gerund or a participle names, with no noun behind it."""
+        """Return the modules that a gerund or a participle names, with no noun behind it."""
+        last_words = {module: re.split(r"[._]", module)[-1] for module in self.modules}
         return [
             module
-            for module in self.modules
-            if (last := module.rpartition(".")[2])
-            and last not in _NOUNS
-            and re.search(r"(ing|ed|held|kept|told|given|taken)$", last)
+            for module, word in last_words.items()
+            if word not in _NOUNS and re.search(r"(ing|ed|held|kept|told|given|taken)$", word)
+        ]
+
+    def namesakes(self) -> list[tuple[str, str]]:
+        """Return the pairs of modules of one name that lie in one folder or in two levels of it."""
+        by_name: dict[str, list[str]] = defaultdict(list)
+        for module in self.modules:
+            if not self.is_folder(module):
+                by_name[module.rpartition(".")[2]].append(module)
+        return [
+            (one, other)
+            for modules in by_name.values()
+            for one, other in itertools.combinations(modules, 2)
+            if any(
+                above and other.startswith(f"{above}.")
+                for above in (self.room_of(one), self.room_of(one).rpartition(".")[0])
+            )
         ]
 
     def repeated_names(self) -> dict[str, int]:

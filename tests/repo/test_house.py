@@ -141,3 +141,30 @@ def test_the_package_has_no_circle(house):
 
     assert [] == house.circles(package.rooms())
     assert [] == house.circles(package.modules)
+
+
+def test_a_module_is_named_by_a_noun(house):
+    """`loading` says what is done, `loader` what is there; a participle stands before a noun."""
+    assert [] == house.package_at(SCRIPT.parent.parent).verbs()
+
+
+def test_two_modules_near_each_other_have_two_names(house):
+    """Whoever looks for one by its name finds one."""
+    assert [] == house.package_at(SCRIPT.parent.parent).namesakes()
+
+
+def test_gerunds_and_namesakes_are_found(package):
+    """The two checks before can fail; the same name in a room far away is nobody's trouble."""
+    found = package(
+        a__of____init__="",
+        a__of__loading="",
+        a__of__stored_table="",
+        a__of__x="",
+        a__of__b__of____init__="",
+        a__of__b__of__x="",
+        c__of____init__="",
+        c__of__x="",
+    )
+
+    assert ["a.loading"] == found.verbs()
+    assert [("a.b.x", "a.x")] == [tuple(sorted(pair)) for pair in found.namesakes()]
