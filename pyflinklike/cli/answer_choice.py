@@ -58,11 +58,6 @@ def open_answers(
         yield CheckpointAnswers.opened(spark, path, operator_of(operator), batch)
 
 
-def operator_of(text: str | None) -> int | str | None:
-    """Read Spark's number of an operator, or its uid, as the user typed it."""
-    return int(text) if text is not None and text.isdecimal() else text
-
-
 def is_savepoint(path: str) -> bool:
     """Return whether a path leads to a savepoint instead of a checkpoint.
 
@@ -81,6 +76,11 @@ def is_savepoint(path: str) -> bool:
         raise
     msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, where there is nothing"
     raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
+
+
+def operator_of(text: str | None) -> int | str | None:
+    """Read Spark's number of an operator, or its uid, as the user typed it."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def choose_state(answers: Answers, name: str) -> StateInfo:

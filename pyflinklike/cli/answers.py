@@ -15,45 +15,6 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 
 __all__ = ["Answers", "EntryChoice", "TimerCounts", "order_of"]
 
-_ENTRY = (
-    *("namespace", "user_key", "position", "store_key", "window_start", "number"),
-    *("session_start", "session_end", "valid_from", "last_use"),
-)
-
-
-@attrs.frozen
-class EntryChoice:
-    """A choice of the entries of a state.
-
-    Args:
-        limit: The most entries, the first ones in the order of keys; None for all.
-        where: A condition of Spark's SQL; None for none.
-        alive: True for entries that have not expired, False for expired ones, None for both.
-        key: The only key, if `has_key`; None is a key as well.
-        has_key: Whether only the entries of `key` are wanted.
-    """
-
-    limit: int | None = None
-    where: str | None = None
-    alive: bool | None = None
-    key: Any = None
-    has_key: bool = False
-
-
-@attrs.frozen
-class TimerCounts:
-    """The number of timers of an operator, and the next of them.
-
-    Args:
-        uid: The uid of the operator.
-        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
-        rows: The next timers.
-    """
-
-    uid: str
-    counts: list[dict[str, Any]]
-    rows: pa.Table
-
 
 class Answers(Protocol):
     """The answers of a checkpoint after a micro-batch, or of a savepoint."""
@@ -124,6 +85,46 @@ class Answers(Protocol):
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers to a directory, as "savepoint" or one of `FORMATS`."""
+
+
+@attrs.frozen
+class EntryChoice:
+    """A choice of the entries of a state.
+
+    Args:
+        limit: The most entries, the first ones in the order of keys; None for all.
+        where: A condition of Spark's SQL; None for none.
+        alive: True for entries that have not expired, False for expired ones, None for both.
+        key: The only key, if `has_key`; None is a key as well.
+        has_key: Whether only the entries of `key` are wanted.
+    """
+
+    limit: int | None = None
+    where: str | None = None
+    alive: bool | None = None
+    key: Any = None
+    has_key: bool = False
+
+
+@attrs.frozen
+class TimerCounts:
+    """The number of timers of an operator, and the next of them.
+
+    Args:
+        uid: The uid of the operator.
+        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
+        rows: The next timers.
+    """
+
+    uid: str
+    counts: list[dict[str, Any]]
+    rows: pa.Table
+
+
+_ENTRY = (
+    *("namespace", "user_key", "position", "store_key", "window_start", "number"),
+    *("session_start", "session_end", "valid_from", "last_use"),
+)
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:
