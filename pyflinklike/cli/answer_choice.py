@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The opening of a checkpoint or a savepoint for a command.
 
-A Spark session for one command, whose Java prints nothing on the terminal.
+A savepoint is opened without Spark.  For a checkpoint Spark is started, unless it runs, and its
+Java prints nothing on the terminal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyflinklike.cli.answers import Source
+from pyflinklike.cli.answers import Answers
 from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
 from pyflinklike.savepoints.manifest import MANIFEST
@@ -22,13 +23,13 @@ from pyflinklike.savepoints.savepoint_directory import place_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["chosen", "is_savepoint", "opened", "operator_of", "session"]
+__all__ = ["choose_state", "is_savepoint", "open_answers", "operator_of", "session"]
 
 
 @contextmanager
-def opened(
+def open_answers(
     path: str, operator: str | None, batch: int | None, master: str, *, quiet: bool = True
-) -> Iterator[Source]:
+) -> Iterator[Answers]:
     """Open the checkpoint or savepoint at a path until the end of the block.
 
     Args:
@@ -47,19 +48,14 @@ def opened(
                 f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which is of one"
             )
             raise DeclarationValueError(f"{msg}; leave it out")
-        from pyflinklike.cli.savepoint_answers import SavepointSource
+        from pyflinklike.cli.savepoint_answers import SavepointAnswers
 
-        yield SavepointSource.opened(path, operator)
+        yield SavepointAnswers.opened(path, operator)
         return
-    from pyflinklike.cli.checkpoint_answers import CheckpointSource
+    from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
 
     with session(master, quiet=quiet) as spark:
-        yield CheckpointSource.opened(spark, path, operator_of(operator), batch)
-
-
-def operator_of(text: str | None) -> int | str | None:
-    """Read Spark's number of an operator, or its uid, as the user typed it."""
-    return int(text) if text is not None and text.isdecimal() else text
+        yield CheckpointAnswers.opened(spark, path, operator_of(operator), batch)
 
 
 def is_savepoint(path: str) -> bool:
@@ -82,20 +78,27 @@ def is_savepoint(path: str) -> bool:
     raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
 
 
-def chosen(source: Source, name: str) -> StateInfo:
+def operator_of(text: str | None) -> int | str | None:
+    """Read Spark's number of an operator, or its uid, as the user typed it."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def choose_state(answers: Answers, name: str) -> StateInfo:
     """Return the state of a name, whichever operator has it.
 
     Raises:
         UnknownStateError: No operator has such a state, or several have.
     """
-    infos = source.states()
+    infos = answers.states()
     having = [info for info in infos if info.name == name]
     if len(having) > 1:
         uids = [info.uid or str(info.operator_id) for info in having]
-        msg = f"{source.where}: state {name!r} must be one operator's, got those of {uids}"
+        msg = f"{answers.where}: state {name!r} must be one operator's, got those of {uids}"
         raise UnknownStateError(f"{msg}; choose with --operator")
-    return state_of(infos, name, source.where)
+    return state_of(infos, name, answers.where)
 
+
+# A session for one command
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

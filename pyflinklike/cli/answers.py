@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions of commands to a checkpoint or a savepoint, the same ones for both."""
+"""The questions of commands to a checkpoint or a savepoint, which are the same for both."""
 
 from __future__ import annotations
 
@@ -13,75 +13,38 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
 from pyflinklike.engine.log.operator_record import OperatorRecord
 
-__all__ = ["Asked", "Source", "Timers", "order_of"]
-
-_ENTRY = (
-    *("namespace", "user_key", "position", "store_key", "window_start", "number"),
-    *("session_start", "session_end", "valid_from", "last_use"),
-)
+__all__ = ["Answers", "EntryChoice", "TimerCounts", "order_of"]
 
 
-@attrs.frozen
-class Asked:
-    """A choice of the entries of a state.
-
-    Args:
-        limit: The most entries, the first ones in the order of keys; None for all.
-        where: A condition of Spark's SQL; None for none.
-        alive: True for entries that have not expired, False for expired ones, None for both.
-        key: The only key, if `has_key`; None is a key as well.
-        has_key: Whether only the entries of `key` are wanted.
-    """
-
-    limit: int | None = None
-    where: str | None = None
-    alive: bool | None = None
-    key: Any = None
-    has_key: bool = False
-
-
-@attrs.frozen
-class Timers:
-    """Timers of an operator.
-
-    Args:
-        uid: The uid of the operator.
-        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
-        rows: The next timers.
-    """
-
-    uid: str
-    counts: list[dict[str, Any]]
-    rows: pa.Table
-
-
-class Source(Protocol):
-    """A checkpoint after a micro-batch, or a savepoint."""
+class Answers(Protocol):
+    """The answers of a checkpoint after a micro-batch, or of a savepoint."""
 
     @property
     def where(self) -> str:
-        """The name of the source in messages."""
+        """The name of the checkpoint or savepoint in messages."""
 
     @property
     def batch_id(self) -> int | None:
         """The micro-batch of all answers; None for a savepoint without one."""
 
     def facts(self) -> str:
-        """Describe the source for the line above a list of its states."""
+        """Describe the checkpoint or savepoint for the line above a list of its states."""
 
     def states(self, *, sizes: bool = False) -> StateInfos:
         """Return the states of the chosen operator, or of all."""
 
-    def keys(self) -> dict[str, int]:
+    def count_keys(self) -> dict[str, int]:
         """Count the keys with entries, by the uid of the operator."""
 
-    def registered_counts(self) -> dict[str, dict[str, int]]:
+    def count_timers(self) -> dict[str, dict[str, int]]:
         """Count the registered timers, by the uid of the operator and then by domain."""
 
-    def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
+    def rows(self, info: StateInfo, choice: EntryChoice) -> pa.Table:
         """Return the chosen entries of a state, sorted."""
 
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+    def timers(
+        self, domain: str | None, before: int | None, limit: int | None
+    ) -> list[TimerCounts]:
         """Return the timers of each operator.
 
         Args:
@@ -102,19 +65,19 @@ class Source(Protocol):
         The state must have a TTL.
         """
 
-    def held(self, info: StateInfo) -> Any:
-        """Return all entries of a state, in the form for `compared`."""
+    def entries(self, info: StateInfo) -> Any:
+        """Return all entries of a state, in the form for `compare`."""
 
-    def registered(self, uid: str | None) -> tuple[Any, list[str]]:
-        """Return the timers of an operator for `compared`, None without a uid, and its key columns."""
+    def timer_entries(self, uid: str | None) -> tuple[Any, list[str]]:
+        """Return the timers of an operator for `compare`, None without a uid, and its key columns."""
 
-    def compared(
+    def compare(
         self, before: Any, after: Any, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
         """Compare entries: return the number of differences by change, and the first of them.
 
         Args:
-            before: Entries of a source of this kind; None for none.
+            before: Entries of answers of the same class; None for none.
             after: Entries likewise; only one of the two may be None.
             keys: The names of the key columns.
             limit: The most rows to return; None for all.
@@ -122,6 +85,46 @@ class Source(Protocol):
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers to a directory, as "savepoint" or one of `FORMATS`."""
+
+
+@attrs.frozen
+class EntryChoice:
+    """A choice of the entries of a state.
+
+    Args:
+        limit: The most entries, the first ones in the order of keys; None for all.
+        where: A condition of Spark's SQL; None for none.
+        alive: True for entries that have not expired, False for expired ones, None for both.
+        key: The only key, if `has_key`; None is a key as well.
+        has_key: Whether only the entries of `key` are wanted.
+    """
+
+    limit: int | None = None
+    where: str | None = None
+    alive: bool | None = None
+    key: Any = None
+    has_key: bool = False
+
+
+@attrs.frozen
+class TimerCounts:
+    """The number of timers of an operator, and the next of them.
+
+    Args:
+        uid: The uid of the operator.
+        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
+        rows: The next timers.
+    """
+
+    uid: str
+    counts: list[dict[str, Any]]
+    rows: pa.Table
+
+
+_ENTRY = (
+    *("namespace", "user_key", "position", "store_key", "window_start", "number"),
+    *("session_start", "session_end", "valid_from", "last_use"),
+)
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as JSON, as texts in files, and as texts in tables.
+"""Values as JSON and as texts, and rows as files: Parquet, JSON lines and CSV.
 
-Rows as files of other formats: Parquet, JSON lines, and CSV, whose values are all texts.
+Times are ISO 8601 in UTC, and every value of a CSV file is a text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 from pyflinklike.savepoints.savepoint_directory import place_of
 
 __all__ = [
-    "FORMATS",
-    "as_cell",
     "as_json",
     "as_text",
     "cells_of",
@@ -118,6 +116,8 @@ def as_text(value: Any) -> str:
     text = as_cell(value) or ""
     return text if text.isprintable() else json.dumps(text)[1:-1]
 
+
+# Files
 
 FORMATS = ("parquet", "csv", "jsonl")
 

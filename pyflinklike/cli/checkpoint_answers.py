@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint after one micro-batch, whose answers come from Spark.
+"""Answers about a checkpoint after one micro-batch, which come from Spark.
 
-DataFrames for commands: answered with our errors, sorted, compared and written.
+Every question to Spark goes through `_ask`, so that a command fails with our errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.cli.answers import Asked, Timers, order_of
+from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import cells_of, lines_of
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.key_columns import KeyColumns
@@ -39,12 +39,14 @@ from pyflinklike.spark.read.group_job import Batches, frame_of_groups, mapped
 from pyflinklike.spark.read.state_frames import entries_of, has_clock, registered_of, sized
 from pyflinklike.spark.wire.own_columns import quoted
 
-__all__ = ["CheckpointSource", "answered", "compared", "first_rows", "write_frame"]
+__all__ = ["CheckpointAnswers"]
+
+T = TypeVar("T")
 
 
 @attrs.frozen
-class CheckpointSource:
-    """A checkpoint after a micro-batch.
+class CheckpointAnswers:
+    """The answers about a checkpoint after a micro-batch.
 
     Args:
         spark: The session that reads the checkpoint.
@@ -59,16 +61,10 @@ class CheckpointSource:
     batches: tuple[int, int]
     _clocks: list[BatchClock] = attrs.field(factory=list, init=False, repr=False)
 
-    def clock(self) -> BatchClock:
-        """Return the times of the batch, for which Spark is asked once."""
-        if not self._clocks:
-            self._clocks.append(answered(self.operators[0].clock))
-        return self._clocks[0]
-
     @classmethod
     def opened(
         cls, spark: SparkSession, path: str, operator: int | str | None, batch_id: int | None
-    ) -> CheckpointSource:
+    ) -> CheckpointAnswers:
         """Open a checkpoint.
 
         Raises:
@@ -102,7 +98,7 @@ class CheckpointSource:
     def facts(self) -> str:
         """Describe the batch, the range of batches, the query, and the version that wrote the state."""
         first, last = self.batches
-        query = answered(functools.partial(query_id_of, self.spark, self.path))
+        query = _ask(functools.partial(query_id_of, self.spark, self.path))
         libraries = ", ".join(sorted({each.record.library for each in self.operators}))
         batches = f"batch {self.batch_id} (there are {first} to {last})"
         written = f"of query {query}, written by pyflinklike {libraries}"
@@ -115,19 +111,19 @@ class CheckpointSource:
                 info for each in self.operators for info in described(each.record, each.operator_id)
             )
         return StateInfos(
-            info for each in self.operators for info in answered(functools.partial(sized, each))
+            info for each in self.operators for info in _ask(functools.partial(sized, each))
         )
 
-    def keys(self) -> dict[str, int]:
+    def count_keys(self) -> dict[str, int]:
         """Count the keys with entries, by the uid of the operator; this reads the whole log."""
         counts = {}
         for each in self.operators:
             frame = frame_of_groups(each, SummaryReader(each.record, self.clock(), 1))
-            some = answered(frame.where("what = 'keys'").select("entries").toArrow)
+            some = _ask(frame.where("what = 'keys'").select("entries").toArrow)
             counts[each.record.identity.name] = pc.sum(some.column("entries")).as_py() or 0
         return counts
 
-    def registered_counts(self) -> dict[str, dict[str, int]]:
+    def count_timers(self) -> dict[str, dict[str, int]]:
         """Count the registered timers, by the uid of the operator and then by domain."""
         return {
             some.uid: {each["domain"]: each["timers"] for each in some.counts}
@@ -138,7 +134,7 @@ class CheckpointSource:
         """Return the operator that has a state."""
         return next(each for each in self.operators if each.operator_id == info.operator_id)
 
-    def frame(self, info: StateInfo, asked: Asked) -> DataFrame:
+    def frame(self, info: StateInfo, choice: EntryChoice) -> DataFrame:
         """Return the chosen entries of a state as a DataFrame.
 
         Raises:
@@ -149,55 +145,70 @@ class CheckpointSource:
             self.operator_of(info),
             info,
             self.clock() if has_clock(info) else None,
-            keys=[asked.key] if asked.has_key else None,
-            expired=asked.alive is not True,
+            keys=[choice.key] if choice.has_key else None,
+            expired=choice.alive is not True,
         )
-        if asked.alive is False:
+        if choice.alive is False:
             if info.ttl is None:
                 msg = f"--expired shows entries past their TTL, got state {info.name!r} without one"
                 raise StateValueError(f"{msg}; leave it out")
             frame = frame.where("not alive")
-        if asked.where is None:
+        if choice.where is None:
             return frame
         try:
             with _unlogged():
-                filtered = frame.where(asked.where)
+                filtered = frame.where(choice.where)
                 filtered.schema  # noqa: B018 - Spark Connect looks at a condition only when asked
         except PySparkException as error:
             said = str(error).splitlines()[0]
-            msg = f"--where takes a condition of Spark's SQL, got {asked.where!r}: {said}"
+            msg = f"--where takes a condition of Spark's SQL, got {choice.where!r}: {said}"
             raise DeclarationValueError(f"{msg}; its columns are {frame.columns}") from error
         return filtered
 
-    def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
+    def rows(self, info: StateInfo, choice: EntryChoice) -> pa.Table:
         """Return the chosen entries of a state, sorted."""
         keys = [name for name, _ in info.key_columns]
-        return first_rows(self.frame(info, asked), [], keys, asked.limit)
+        return _first_rows(self.frame(info, choice), [], keys, choice.limit)
 
-    def held(self, info: StateInfo) -> DataFrame:
+    def entries(self, info: StateInfo) -> DataFrame:
         """Return all entries of a state."""
-        return self.frame(info, Asked())
+        return self.frame(info, EntryChoice())
 
-    def compared(
+    def compare(
         self, before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
         """Compare entries: return the number of differences by change, and the first of them."""
-        return compared(before, after, keys, limit)
+        one = before if before is not None else after
+        assert one is not None
+        nothing = one.limit(0)
+        on = entry_columns(one.columns, keys)
+        # Cached, since both the count and the rows read it.
+        found = diff_state(
+            nothing if before is None else before, nothing if after is None else after, on=on
+        ).cache()
+        try:
+            counted = _ask(found.groupBy("change").count().orderBy("change").toArrow).to_pylist()
+            rows = _first_rows(found, [], keys, limit)
+        finally:
+            found.unpersist()
+        return {row["change"]: row["count"] for row in counted}, rows
 
-    def registered(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
+    def timer_entries(self, uid: str | None) -> tuple[DataFrame | None, list[str]]:
         """Return the timers of an operator, and its key columns."""
         for each in self.operators:
             if each.record.identity.name == uid:
                 return registered_of(each, self.clock()), list(KeyColumns.of(each.record).names)
         return None, []
 
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+    def timers(
+        self, domain: str | None, before: int | None, limit: int | None
+    ) -> list[TimerCounts]:
         """Return the timers of each operator."""
         return [self._timers(each, domain, before, limit) for each in self.operators]
 
     def _timers(
         self, operator: CheckpointState, domain: str | None, before: int | None, limit: int | None
-    ) -> Timers:
+    ) -> TimerCounts:
         frame = registered_of(operator, self.clock())
         if domain is not None:
             frame = frame.where(F.col("domain") == domain)
@@ -209,26 +220,32 @@ class CheckpointSource:
             F.min("timestamp").alias("first"),
             F.max("timestamp").alias("last"),
         )
-        counts = answered(counted.orderBy("domain").toArrow).to_pylist()
+        counts = _ask(counted.orderBy("domain").toArrow).to_pylist()
         keys = KeyColumns.of(operator.record).names
-        rows = first_rows(frame, ["timestamp"], list(keys), limit)
-        return Timers(operator.record.identity.name, counts, rows)
+        rows = _first_rows(frame, ["timestamp"], list(keys), limit)
+        return TimerCounts(operator.record.identity.name, counts, rows)
 
     def records(self) -> list[OperatorRecord]:
         """Return the operator records of the chosen operators."""
         return [each.record for each in self.operators]
 
+    def clock(self) -> BatchClock:
+        """Return the times of the batch, for which Spark is asked once."""
+        if not self._clocks:
+            self._clocks.append(_ask(self.operators[0].clock))
+        return self._clocks[0]
+
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
         """Count the entries of a state with a TTL by their stamps, in ms."""
         stamp = F.col("stamp")
         frame = entries_of(self.operator_of(info), info, self.clock())
-        return answered(frame.where((stamp > after) & (stamp <= until)).count)
+        return _ask(frame.where((stamp > after) & (stamp <= until)).count)
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers, in Spark's tasks."""
         if kind == "savepoint":
             one = self.operators[0].operator_id if len(self.operators) == 1 else None
-            answered(
+            _ask(
                 lambda: take_savepoint(
                     self.spark, self.path, out, batch_id=self.batch_id, operator=one
                 )
@@ -237,8 +254,10 @@ class CheckpointSource:
         for each in self.operators:
             uid = each.record.identity.name
             for info in described(each.record, each.operator_id):
-                write_frame(self.frame(info, Asked()), f"{out}/{folder_of(uid, info.name)}", kind)
-            write_frame(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
+                _write_frame(
+                    self.frame(info, EntryChoice()), f"{out}/{folder_of(uid, info.name)}", kind
+                )
+            _write_frame(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
 
 
 @contextmanager
@@ -258,37 +277,7 @@ def _unlogged() -> Iterator[None]:
             logger.disabled = False
 
 
-T = TypeVar("T")
-
-
-def write_frame(frame: DataFrame, folder: str, kind: str) -> None:
-    """Write rows in Spark's tasks.
-
-    Args:
-        frame: The rows to write.
-        folder: Path or address of the folder to make.
-        kind: One of `FORMATS`.
-    """
-    if kind == "parquet":
-        answered(lambda: frame.write.parquet(folder))
-    elif kind == "csv":
-        cells = mapped(frame, _cells, ", ".join(f"{quoted(n)} string" for n in frame.columns))
-        answered(lambda: cells.write.option("header", value=True).csv(folder))
-    else:
-        lines = mapped(frame, _lines, "value string")
-        answered(lambda: lines.write.text(folder))
-
-
-def _cells(batches: Batches) -> Iterator[pa.RecordBatch]:
-    return map(cells_of, batches)
-
-
-def _lines(batches: Batches) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([pa.array(lines_of(batch), pa.string())], ["value"])
-
-
-def first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int | None) -> pa.Table:
+def _first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int | None) -> pa.Table:
     """Return the first rows, sorted.
 
     Args:
@@ -300,7 +289,7 @@ def first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int |
     types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
     order = [*first, *(quoted(each) for each in order_of(types, keys) if each not in first)]
     ordered = frame.orderBy(*order) if order else frame
-    return answered((ordered if limit is None else ordered.limit(limit)).toArrow)
+    return _ask((ordered if limit is None else ordered.limit(limit)).toArrow)
 
 
 def _arrow_kind(field: Any) -> Any:
@@ -309,7 +298,7 @@ def _arrow_kind(field: Any) -> Any:
     return pa.list_(pa.null()) if nested else pa.null()
 
 
-def answered(ask: Callable[[], T]) -> T:
+def _ask(ask: Callable[[], T]) -> T:
     """Ask Spark, and return its answer.
 
     Raises:
@@ -329,28 +318,28 @@ def answered(ask: Callable[[], T]) -> T:
         raise
 
 
-def compared(
-    before: DataFrame | None, after: DataFrame | None, keys: list[str], limit: int | None
-) -> tuple[dict[str, int], pa.Table]:
-    """Compare two states: return the number of differences by change, and the first of them.
+def _write_frame(frame: DataFrame, folder: str, kind: str) -> None:
+    """Write rows in Spark's tasks.
 
     Args:
-        before: Entries of a state; None for none.
-        after: Entries likewise; only one of the two may be None.
-        keys: The names of the key columns.
-        limit: The most entries to return; None for all.
+        frame: The rows to write.
+        folder: Path or address of the folder to make.
+        kind: One of `FORMATS`.
     """
-    one = before if before is not None else after
-    assert one is not None
-    nothing = one.limit(0)
-    on = entry_columns(one.columns, keys)
-    # Cached, since both the count and the rows read it.
-    found = diff_state(
-        nothing if before is None else before, nothing if after is None else after, on=on
-    ).cache()
-    try:
-        counted = answered(found.groupBy("change").count().orderBy("change").toArrow).to_pylist()
-        rows = first_rows(found, [], keys, limit)
-    finally:
-        found.unpersist()
-    return {row["change"]: row["count"] for row in counted}, rows
+    if kind == "parquet":
+        _ask(lambda: frame.write.parquet(folder))
+    elif kind == "csv":
+        cells = mapped(frame, _cells, ", ".join(f"{quoted(n)} string" for n in frame.columns))
+        _ask(lambda: cells.write.option("header", value=True).csv(folder))
+    else:
+        lines = mapped(frame, _lines, "value string")
+        _ask(lambda: lines.write.text(folder))
+
+
+def _cells(batches: Batches) -> Iterator[pa.RecordBatch]:
+    return map(cells_of, batches)
+
+
+def _lines(batches: Batches) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array(lines_of(batch), pa.string())], ["value"])

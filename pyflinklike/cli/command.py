@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of all commands: their common options, and the printing of rows.
 
-The output of commands: JSON lines, or tables, which are drawn on a terminal and plain in a pipe.
+Rows are printed as JSON lines, or as a table, which is drawn on a terminal and plain in a pipe.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from pyflinklike.cli.answer_choice import opened
-from pyflinklike.cli.answers import Source
+from pyflinklike.cli.answer_choice import open_answers
+from pyflinklike.cli.answers import Answers
 from pyflinklike.cli.cells import as_json, as_text, rows_of
 
-__all__ = ["Look", "Printer", "command", "print_rows", "program"]
-
+__all__ = ["Look", "command", "print_rows", "program"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -94,9 +93,11 @@ class Look:
         """The printer in the form that `--json` chooses."""
         return Printer(self.is_json)
 
-    def source(self) -> AbstractContextManager[Source]:
+    def answers(self) -> AbstractContextManager[Answers]:
         """Open the checkpoint or savepoint until the end of the block."""
-        return opened(self.path, self.operator, self.batch, self.master, quiet=not self.traceback)
+        return open_answers(
+            self.path, self.operator, self.batch, self.master, quiet=not self.traceback
+        )
 
 
 def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
@@ -117,21 +118,24 @@ def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
     return made
 
 
-def print_rows(look: Look, source: Source, table: Any, limit: int, **facts: object) -> None:
+def print_rows(look: Look, answers: Answers, table: Any, limit: int, **facts: object) -> None:
     """Print entries.
 
     Args:
         look: The common options, which choose JSON lines or a table.
-        source: The source of the entries, whose batch is in every line of JSON.
+        answers: The answers that the entries come from, whose batch is in every line of JSON.
         table: The entries, one more than `limit` if there are more.
         limit: The most entries to print; 0 for all.
         facts: Further fields of every line of JSON.
     """
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table
-    look.printer.rows(rows_of(kept), kept.column_names, batch_id=source.batch_id, **facts)
+    look.printer.rows(rows_of(kept), kept.column_names, batch_id=answers.batch_id, **facts)
     if more:
         look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
+
+
+# Printing
 
 
 @attrs.frozen

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that show: `list`, `show`, `get` and `timers`.
+"""The commands that show (`list`, `show`, `get`, `timers`), compare (`check`, `diff`) and write.
 
-The commands that compare and copy: `check`, `diff`, `export` and `report`.
-
-Differences between two batches, checkpoints or savepoints.
+A command asks and prints.  What it asks is the same of a checkpoint and of a savepoint.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ import attrs
 import click
 import pyarrow as pa
 
-from pyflinklike.cli.answer_choice import chosen, is_savepoint, operator_of
-from pyflinklike.cli.answers import Asked, Source
+from pyflinklike.cli.answer_choice import choose_state, is_savepoint, operator_of, session
+from pyflinklike.cli.answers import Answers, EntryChoice
 from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command, print_rows
 from pyflinklike.engine.inspection.key_columns import column_key_of, time_of
@@ -31,19 +29,21 @@ from pyflinklike.errors import (
 )
 from pyflinklike.savepoints.savepoint_directory import place_of
 
-__all__ = ["Difference", "differing"]
+_limit = click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
+)
 
 
 @command("list")
 def _list(look: Look) -> int:
     """List states and stores with their sizes in the log or savepoint; count keys and timers."""
-    with look.source() as source:
-        infos = source.states(sizes=True)
-        keys = source.keys()
-        timers = source.registered_counts()
-        look.printer.note(source.facts())
+    with look.answers() as answers:
+        infos = answers.states(sizes=True)
+        keys = answers.count_keys()
+        timers = answers.count_timers()
+        look.printer.note(answers.facts())
         for uid, count in keys.items():
-            look.printer.note(_counted(uid, count, timers.get(uid, {})))
+            look.printer.note(_key_counts(uid, count, timers.get(uid, {})))
         rows = [
             {
                 **attrs.asdict(info, recurse=False),
@@ -55,11 +55,11 @@ def _list(look: Look) -> int:
         columns = [*(each.name for each in attrs.fields(StateInfo)), "keys", "timers"]
         if not look.is_json:
             rows, columns = [_short(info) for info in infos], list(_SHORT)
-        look.printer.rows(rows, columns, batch_id=source.batch_id)
+        look.printer.rows(rows, columns, batch_id=answers.batch_id)
     return 0
 
 
-def _counted(uid: str, keys: int, timers: dict[str, int]) -> str:
+def _key_counts(uid: str, keys: int, timers: dict[str, int]) -> str:
     """Word the numbers of an operator's keys and timers."""
     told = [f"{number:,} {domain.replace('_', '-')} timers" for domain, number in timers.items()]
     return f"{uid}: {', '.join([f'{keys:,} keys', *(told or ['no timers'])])}"
@@ -83,11 +83,6 @@ def _short(info: StateInfo) -> dict[str, Any]:
     }
 
 
-_limit = click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
-)
-
-
 @command("show")
 @click.argument("name", metavar="STATE")
 @_limit
@@ -97,11 +92,11 @@ _limit = click.option(
 )
 def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | None) -> int:
     """Show entries of a STATE, in the order of their keys."""
-    with look.source() as source:
-        info = chosen(source, name)
+    with look.answers() as answers:
+        info = choose_state(answers, name)
         alive = None if expired is None else not expired
-        asked = Asked(limit=limit + 1 if limit else None, where=where, alive=alive)
-        print_rows(look, source, source.rows(info, asked), limit)
+        choice = EntryChoice(limit=limit + 1 if limit else None, where=where, alive=alive)
+        print_rows(look, answers, answers.rows(info, choice), limit)
     return 0
 
 
@@ -114,18 +109,20 @@ def _get(look: Look, words: tuple[str, ...], every: bool) -> int:
         msg = "get takes STATE KEY, or KEY --all"
         raise click.UsageError(f"{msg}, got {' '.join(words)!r}")
     found = 0
-    with look.source() as source:
+    with look.answers() as answers:
         infos = (
-            [i for i in source.states() if i.key_columns] if every else [chosen(source, words[0])]
+            [i for i in answers.states() if i.key_columns]
+            if every
+            else [choose_state(answers, words[0])]
         )
         for info in infos:
-            table = source.rows(info, Asked(key=_key(info, words[-1]), has_key=True))
+            table = answers.rows(info, EntryChoice(key=_key(info, words[-1]), has_key=True))
             found += table.num_rows
             if every and (not table.num_rows):
                 continue
             if every:
                 look.printer.note(f"{info.name}:")
-            print_rows(look, source, table, 0, **({"state": info.name} if every else {}))
+            print_rows(look, answers, table, 0, **({"state": info.name} if every else {}))
     return 0 if found else 1
 
 
@@ -143,8 +140,8 @@ def _key(info: StateInfo, text: str) -> Any:
 def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) -> int:
     """Count the registered timers, and show the next of them."""
     before = None if due_before is None else time_of(due_before)
-    with look.source() as source:
-        found = source.timers(domain, before, limit + 1 if limit else None)
+    with look.answers() as answers:
+        found = answers.timers(domain, before, limit + 1 if limit else None)
         if not look.is_json:
             rows = [
                 {"operator": each.uid, **counts, **{at: iso(counts[at]) for at in _ENDS}}
@@ -156,11 +153,12 @@ def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) 
         for each in found:
             if each.counts:
                 look.printer.note(f"\nthe next of {each.uid}:")
-                print_rows(look, source, each.rows, limit, operator=each.uid)
+                print_rows(look, answers, each.rows, limit, operator=each.uid)
     return 0
 
 
 _ENDS = ("first", "last")
+
 
 _CHECKED = {
     "batches": "batches",
@@ -204,8 +202,6 @@ def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
 
 
 def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
-    from pyflinklike.cli.answer_choice import session
-
     with session(look.master, quiet=not look.traceback) as spark:
         from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 
@@ -221,9 +217,7 @@ def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding]
 @command("diff")
 @click.argument("other", metavar="[PATH_B]", required=False)
 @click.option("--batches", metavar="A..B", help="Two batches of one checkpoint.")
-@click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
-)
+@_limit
 def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
     """Show the differences of two checkpoints, two savepoints, or two batches of a checkpoint.
 
@@ -232,16 +226,24 @@ def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int
     if (other is None) == (batches is None):
         msg = "diff takes PATH PATH_B, or PATH --batches A..B"
         raise click.UsageError(msg)
-    first, second = (look.batch, look.batch) if batches is None else _two(batches)
+    first, second = (look.batch, look.batch) if batches is None else _batch_range(batches)
     with (
-        attrs.evolve(look, batch=first).source() as before,
-        attrs.evolve(look, path=other or look.path, batch=second).source() as after,
+        attrs.evolve(look, batch=first).answers() as before,
+        attrs.evolve(look, path=other or look.path, batch=second).answers() as after,
     ):
-        return _told(look, before, after, limit)
+        return _print_differences(look, before, after, limit)
 
 
-def _told(look: Look, before: Source, after: Source, limit: int) -> int:
-    found = list(differing(before, after, limit or None))
+def _batch_range(batches: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\.\.(\d+)", batches)
+    if found is None:
+        msg = f"--batches takes the numbers of two batches, got {batches!r}; write 3..7"
+        raise click.UsageError(msg)
+    return int(found[1]), int(found[2])
+
+
+def _print_differences(look: Look, before: Answers, after: Answers, limit: int) -> int:
+    found = list(_state_differences(before, after, limit or None))
     if not look.is_json:
         changes = ["insert", "update", "delete"]
         rows = [
@@ -262,61 +264,8 @@ def _told(look: Look, before: Source, after: Source, limit: int) -> int:
     return 1 if found else 0
 
 
-def _two(batches: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)\.\.(\d+)", batches)
-    if found is None:
-        msg = f"--batches takes the numbers of two batches, got {batches!r}; write 3..7"
-        raise click.UsageError(msg)
-    return int(found[1]), int(found[2])
-
-
-@command("export")
-@click.argument("out")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["savepoint", "parquet", "csv", "jsonl"]),
-    default="savepoint",
-    show_default=True,
-    help="A savepoint to begin a query with, or the same folders of files alone.",
-)
-def _export(look: Look, out: str, kind: str) -> int:
-    """Write all states and timers to the directory OUT, where nothing may be yet."""
-    if place_of(out).exists():
-        msg = f"OUT must be a path where nothing is, got {out!r}; give another"
-        raise DeclarationValueError(msg)
-    with look.source() as source:
-        source.export(out, kind)
-    look.printer.note(f"written to {out}")
-    return 0
-
-
-@command("report")
-@click.argument("out", metavar="OUT.html")
-def _report(look: Look, out: str) -> int:
-    """Write a page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
-
-    It is one file of about 1 MB, and fetches nothing.
-    """
-    if is_savepoint(look.path):
-        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
-        raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
-    if look.is_json:
-        msg = "report writes a page, got --json; leave it out"
-        raise DeclarationValueError(msg)
-    from pyflinklike.cli.answer_choice import session
-
-    with session(look.master, quiet=not look.traceback) as spark:
-        from pyflinklike.report import checkpoint_report
-
-        which = operator_of(look.operator)
-        checkpoint_report(spark, look.path, out, batch_id=look.batch, operator=which)
-    look.printer.note(f"written to {out}")
-    return 0
-
-
 @attrs.frozen
-class Difference:
+class StateDifference:
     """The differences in a state, or in the timers of an operator.
 
     Args:
@@ -332,7 +281,9 @@ class Difference:
     rows: pa.Table
 
 
-def differing(before: Source, after: Source, limit: int | None) -> Iterator[Difference]:
+def _state_differences(
+    before: Answers, after: Answers, limit: int | None
+) -> Iterator[StateDifference]:
     """Yield the states that differ, then the operators whose timers differ.
 
     Args:
@@ -356,34 +307,36 @@ def differing(before: Source, after: Source, limit: int | None) -> Iterator[Diff
             _check_same(was, now)
         info = was or now
         assert info is not None
-        one = None if was is None else before.held(was)
-        other = None if now is None else after.held(now)
+        one = None if was is None else before.entries(was)
+        other = None if now is None else after.entries(now)
         keys = [column for column, _ in info.key_columns]
-        counts, rows = before.compared(one, other, keys, limit)
+        counts, rows = before.compare(one, other, keys, limit)
         if counts:
-            yield Difference(info.uid, name, counts, rows)
+            yield StateDifference(info.uid, name, counts, rows)
     yield from _timer_differences(before, after, limit)
 
 
-def _timer_differences(before: Source, after: Source, limit: int | None) -> Iterator[Difference]:
+def _timer_differences(
+    before: Answers, after: Answers, limit: int | None
+) -> Iterator[StateDifference]:
     first, second = _by_operator(before), _by_operator(after)
     for operator in sorted(first.keys() | second.keys()):
         was, now = first.get(operator), second.get(operator)
-        one, keys = before.registered(was)
-        other, others = after.registered(now)
-        counts, rows = before.compared(one, other, keys or others, limit)
+        one, keys = before.timer_entries(was)
+        other, others = after.timer_entries(now)
+        counts, rows = before.compare(one, other, keys or others, limit)
         if counts:
-            yield Difference(now or was or "", "timers", counts, rows)
+            yield StateDifference(now or was or "", "timers", counts, rows)
 
 
-def _by_operator(source: Source) -> dict[str, str]:
-    """Return the uids by what identifies an operator in both sources: a single one may be renamed."""
-    uids = [each.identity.name for each in source.records()]
+def _by_operator(answers: Answers) -> dict[str, str]:
+    """Return the uids by what identifies an operator in both: a single one may be renamed."""
+    uids = [each.identity.name for each in answers.records()]
     return {"": uids[0]} if len(uids) == 1 else {uid: uid for uid in uids}
 
 
-def _by_name(source: Source) -> dict[tuple[str, str], StateInfo]:
-    infos = source.states()
+def _by_name(answers: Answers) -> dict[tuple[str, str], StateInfo]:
+    infos = answers.states()
     one = len({info.operator_id for info in infos}) == 1  # a single operator may be renamed
     return {("" if one else info.uid, info.name): info for info in infos}
 
@@ -394,3 +347,46 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
         if one != other:
             msg = f"state {was.name!r}: diff compares states of one {field}, got {one} and {other}"
             raise IncompatibleStateError(f"{msg}; look at each with `show`")
+
+
+@command("export")
+@click.argument("out")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["savepoint", "parquet", "csv", "jsonl"]),
+    default="savepoint",
+    show_default=True,
+    help="A savepoint to begin a query with, or the same folders of files alone.",
+)
+def _export(look: Look, out: str, kind: str) -> int:
+    """Write all states and timers to the directory OUT, where nothing may be yet."""
+    if place_of(out).exists():
+        msg = f"OUT must be a path where nothing is, got {out!r}; give another"
+        raise DeclarationValueError(msg)
+    with look.answers() as answers:
+        answers.export(out, kind)
+    look.printer.note(f"written to {out}")
+    return 0
+
+
+@command("report")
+@click.argument("out", metavar="OUT.html")
+def _report(look: Look, out: str) -> int:
+    """Write a page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
+
+    It is one file of about 1 MB, and fetches nothing.
+    """
+    if is_savepoint(look.path):
+        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
+        raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
+    if look.is_json:
+        msg = "report writes a page, got --json; leave it out"
+        raise DeclarationValueError(msg)
+    with session(look.master, quiet=not look.traceback) as spark:
+        from pyflinklike.report import checkpoint_report
+
+        which = operator_of(look.operator)
+        checkpoint_report(spark, look.path, out, batch_id=look.batch, operator=which)
+    look.printer.note(f"written to {out}")
+    return 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `explain`: the outcome of a restart for each state, or the size of each log.
 
-The outcome of a restart for stored state, by the rules of a restart but before it.
+An outcome is found before the restart, by the rules of the restart itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 import click
 
-from pyflinklike.cli.answer_choice import chosen, is_savepoint
-from pyflinklike.cli.answers import Source
+from pyflinklike.cli.answer_choice import choose_state, is_savepoint
+from pyflinklike.cli.answers import Answers
 from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
@@ -32,9 +32,7 @@ from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError, UnknownStateError
 
 if TYPE_CHECKING:
-    from pyflinklike.cli.checkpoint_answers import CheckpointSource
-
-__all__ = ["Outcome", "declared_by", "function_of", "outcomes", "timers_outcome"]
+    from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
 
 
 @command("explain")
@@ -50,104 +48,22 @@ def _explain(look: Look, address: str | None) -> int:
     It knows of the program what its function declares. The uid, the key columns and
     max_parallelism are compared when the query starts.
     """
-    function = None if address is None else function_of(address)
+    function = None if address is None else _imported_function(address)
     if function is None and is_savepoint(look.path):
         msg = f"explain tells of a program, or of the log of a checkpoint, got savepoint {look.path!r}"
         raise DeclarationValueError(f"{msg}; give --function module:Class")
-    with look.source() as source:
-        look.printer.note(source.facts())
+    with look.answers() as answers:
+        look.printer.note(answers.facts())
         if function is None:
-            return _logs(look, cast("CheckpointSource", source))
-        found = list(_outcomes(source, function, is_checkpoint=not is_savepoint(look.path)))
+            return _logs(look, cast("CheckpointAnswers", answers))
+        found = list(_outcomes(answers, function, is_checkpoint=not is_savepoint(look.path)))
         rows = [attrs.asdict(each) for each in found]
         columns = [each.name for each in attrs.fields(Outcome)]
-        look.printer.rows(rows, columns, batch_id=source.batch_id)
+        look.printer.rows(rows, columns, batch_id=answers.batch_id)
         return 1 if any(each.outcome == "refused" for each in found) else 0
 
 
-def _outcomes(source: Source, function: Function, *, is_checkpoint: bool) -> Iterator[Outcome]:
-    record = _only(source)
-    declared = declared_by(function, record)
-
-    def expiring(name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-        return _expiring(source, name, stored, now)
-
-    yield from outcomes(record, declared, expiring)
-    counts = {
-        row["domain"]: row["timers"] for some in source.timers(None, None, 0) for row in some.counts
-    }
-    timers = timers_outcome(record, function, counts, is_fixed=is_checkpoint)
-    if timers is not None:
-        yield timers
-
-
-def _only(source: Source) -> OperatorRecord:
-    records = source.records()
-    if len(records) != 1:
-        uids = [each.identity.name for each in records]
-        msg = f"{source.where}: explain --function is of one operator, got {uids}"
-        raise UnknownStateError(f"{msg}; choose with --operator")
-    return records[0]
-
-
-def _expiring(source: Source, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Word the effect of another length of a TTL, by the clock of the batch."""
-    clock = source.clock()
-    if clock is None:
-        return "stamps are judged by the new length"
-    before, after = (
-        max(horizon_at(clock.now(each), each["ms"]), MIN_WATERMARK) for each in (stored, now)
-    )
-    info = chosen(source, name)
-    if after > before:
-        return f"{source.count_stamped(info, before, after)} entries expire at once"
-    back = source.count_stamped(info, after, before)
-    return f"{back} entries that had expired come back, unless they are removed before"
-
-
-def _logs(look: Look, source: CheckpointSource) -> int:
-    rows = [
-        {
-            "operator": operator.record.identity.name,
-            "key_group": index,
-            "segments": head.next_sequence - head.first_sequence,
-            "entries": head.log_entries,
-            "bytes": head.log_bytes,
-            "snapshot_entries": head.snapshot_entries,
-            "snapshot_bytes": head.snapshot_bytes,
-            "compacted_at": iso(head.compacted_at) if head.nonce else None,
-            "served_at": None if head.served_at is None else iso(head.served_at),
-            "wake_at": None if head.wake_at is None else iso(head.wake_at),
-        }
-        for operator in source.operators
-        for index, head in sorted(operator.heads.items())
-    ]
-    columns = list(rows[0]) if rows else ["operator", "key_group"]
-    look.printer.rows(rows, columns, batch_id=source.batch_id)
-    return 0
-
-
-_TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "settings", "ttl"}
-
-
-@attrs.frozen
-class Outcome:
-    """The outcome for one stored or declared state.
-
-    Args:
-        operator: The uid of the operator.
-        state: The name of the state, or "timers".
-        outcome: "same", "migrates", "new", "left over" or "refused".
-        note: The meaning or the cause of the outcome.
-    """
-
-    operator: str
-    state: str
-    outcome: str
-    note: str
-
-
-def function_of(address: str) -> Function:
+def _imported_function(address: str) -> Function:
     """Import the function of a program.
 
     Args:
@@ -177,7 +93,51 @@ def function_of(address: str) -> Function:
     return function
 
 
-def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapping[str, Any]]:
+@attrs.frozen
+class Outcome:
+    """The outcome for one stored or declared state.
+
+    Args:
+        operator: The uid of the operator.
+        state: The name of the state, or "timers".
+        outcome: "same", "migrates", "new", "left over" or "refused".
+        note: The meaning or the cause of the outcome.
+    """
+
+    operator: str
+    state: str
+    outcome: str
+    note: str
+
+
+def _outcomes(answers: Answers, function: Function, *, is_checkpoint: bool) -> Iterator[Outcome]:
+    record = _single_record(answers)
+    declared = _declarations(function, record)
+
+    def expiring(name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+        return _expiring(answers, name, stored, now)
+
+    yield from _state_outcomes(record, declared, expiring)
+    counts = {
+        row["domain"]: row["timers"]
+        for some in answers.timers(None, None, 0)
+        for row in some.counts
+    }
+    timers = _timers_outcome(record, function, counts, is_fixed=is_checkpoint)
+    if timers is not None:
+        yield timers
+
+
+def _single_record(answers: Answers) -> OperatorRecord:
+    records = answers.records()
+    if len(records) != 1:
+        uids = [each.identity.name for each in records]
+        msg = f"{answers.where}: explain --function is of one operator, got {uids}"
+        raise UnknownStateError(f"{msg}; choose with --operator")
+    return records[0]
+
+
+def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Mapping[str, Any]]:
     """Open a function, and return the states that it declares, in the form of a record.
 
     Args:
@@ -203,7 +163,7 @@ def declared_by(function: Function, record: OperatorRecord) -> Mapping[str, Mapp
             operator.close()
 
 
-def outcomes(
+def _state_outcomes(
     record: OperatorRecord,
     declared: Mapping[str, Mapping[str, Any]],
     expiring: Callable[[str, Mapping[str, Any], Mapping[str, Any]], str],
@@ -257,6 +217,26 @@ def _of_ttl(
         yield "TTL of the same length, with other settings"
 
 
+def _expiring(
+    answers: Answers, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]
+) -> str:
+    """Word the effect of another length of a TTL, by the clock of the batch."""
+    clock = answers.clock()
+    if clock is None:
+        return "stamps are judged by the new length"
+    before, after = (
+        max(horizon_at(clock.now(each), each["ms"]), MIN_WATERMARK) for each in (stored, now)
+    )
+    info = choose_state(answers, name)
+    if after > before:
+        return f"{answers.count_stamped(info, before, after)} entries expire at once"
+    back = answers.count_stamped(info, after, before)
+    return f"{back} entries that had expired come back, unless they are removed before"
+
+
+_TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "settings", "ttl"}
+
+
 def _of_options(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for option in sorted((stored.keys() | now.keys()) - _TYPES):
         before, after = stored.get(option), now.get(option)
@@ -264,7 +244,7 @@ def _of_options(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
             yield f"{option} is {after}, was {before}"
 
 
-def timers_outcome(
+def _timers_outcome(
     record: OperatorRecord, function: Function, counts: Mapping[str, int], *, is_fixed: bool
 ) -> Outcome | None:
     """Return the outcome of a restart for registered timers; None if there are none.
@@ -288,3 +268,25 @@ def timers_outcome(
         return Outcome(uid, "timers", "refused", f"{note}; {remedy}")
     total = sum(counts.values())
     return Outcome(uid, "timers", "same", f"{total} registered") if total else None
+
+
+def _logs(look: Look, answers: CheckpointAnswers) -> int:
+    rows = [
+        {
+            "operator": operator.record.identity.name,
+            "key_group": index,
+            "segments": head.next_sequence - head.first_sequence,
+            "entries": head.log_entries,
+            "bytes": head.log_bytes,
+            "snapshot_entries": head.snapshot_entries,
+            "snapshot_bytes": head.snapshot_bytes,
+            "compacted_at": iso(head.compacted_at) if head.nonce else None,
+            "served_at": None if head.served_at is None else iso(head.served_at),
+            "wake_at": None if head.wake_at is None else iso(head.wake_at),
+        }
+        for operator in answers.operators
+        for index, head in sorted(operator.heads.items())
+    ]
+    columns = list(rows[0]) if rows else ["operator", "key_group"]
+    look.printer.rows(rows, columns, batch_id=answers.batch_id)
+    return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint, whose answers come from Arrow alone; neither Spark nor Java is started."""
+"""Answers about a savepoint, which come from Arrow alone: neither Spark nor Java is started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyflinklike.cli.answers import Asked, Timers, order_of
+from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import iso, write_dataset
 from pyflinklike.engine.inspection.column_values import (
     BatchClock,
@@ -32,12 +32,12 @@ from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.savepoints import SavepointDirectory, open_savepoint
 from pyflinklike.savepoints.manifest import folder_of
 
-__all__ = ["SavepointSource"]
+__all__ = ["SavepointAnswers"]
 
 
 @attrs.frozen
-class SavepointSource:
-    """An open savepoint.
+class SavepointAnswers:
+    """The answers about an open savepoint.
 
     Args:
         saved: The directory of the savepoint.
@@ -48,7 +48,7 @@ class SavepointSource:
     operator: str | None
 
     @classmethod
-    def opened(cls, path: str, operator: str | None) -> SavepointSource:
+    def opened(cls, path: str, operator: str | None) -> SavepointAnswers:
         """Open a savepoint.
 
         Raises:
@@ -82,7 +82,7 @@ class SavepointSource:
         """Return the states of the chosen operators."""
         return self.saved.states(self.operator)
 
-    def keys(self) -> dict[str, int]:
+    def count_keys(self) -> dict[str, int]:
         """Count the keys with entries, by the uid of the operator; this reads only the key columns."""
         counts = {}
         for uid in self._uids():
@@ -111,7 +111,7 @@ class SavepointSource:
             with place.filesystem.open_input_file(place.path(file.path)) as opened:
                 yield from pq.ParquetFile(opened).iter_batches(columns=columns)
 
-    def registered_counts(self) -> dict[str, dict[str, int]]:
+    def count_timers(self) -> dict[str, dict[str, int]]:
         """Count the registered timers, by the uid of the operator and then by domain."""
         domains = {
             uid: self.saved.manifest.operator(uid, self.where).domains for uid in self._uids()
@@ -121,32 +121,32 @@ class SavepointSource:
             for uid, counts in domains.items()
         }
 
-    def rows(self, info: StateInfo, asked: Asked) -> pa.Table:
+    def rows(self, info: StateInfo, choice: EntryChoice) -> pa.Table:
         """Return the chosen entries of a state, sorted; memory holds these and one record batch."""
-        if asked.where is not None:
+        if choice.where is not None:
             msg = f"--where is a condition of Spark's SQL, got {self.where}, which needs no Spark"
             raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
         keys = [name for name, _ in info.key_columns]
         dataset = self.saved.dataset(info.name, info.uid)
-        condition = _is_key(dataset.schema, keys, asked.key) if asked.has_key else None
+        condition = _is_key(dataset.schema, keys, choice.key) if choice.has_key else None
         order = order_of([(field.name, field.type) for field in dataset.schema], keys)
         kept = dataset.schema.empty_table()
         for batch in dataset.to_batches(filter=condition):
-            kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), asked)])
-            kept = _first(kept, order, asked.limit)
+            kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), choice)])
+            kept = _first(kept, order, choice.limit)
         return self._shown(info, kept)
 
-    def _of(self, info: StateInfo, rows: pa.Table, asked: Asked) -> pa.Table:
-        if asked.alive is None:
+    def _of(self, info: StateInfo, rows: pa.Table, choice: EntryChoice) -> pa.Table:
+        if choice.alive is None:
             return rows
         clock = self.clock()
         if info.ttl is None or clock is None:
-            if asked.alive and info.ttl is None:
+            if choice.alive and info.ttl is None:
                 return rows
             msg = f"what is expired is told of state with a TTL at a known time, got {info.name!r}"
             raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option out")
         alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
-        return rows.filter(alive if asked.alive else pc.invert(alive))
+        return rows.filter(alive if choice.alive else pc.invert(alive))
 
     def records(self) -> list[OperatorRecord]:
         """Return the operator records of the chosen operators."""
@@ -176,7 +176,9 @@ class SavepointSource:
             rows = rows.add_column(at, "alive", are_alive(stamps, info.ttl, clock))
         return rows.add_column(at, "expires_at", expires_at(stamps, info.ttl))
 
-    def timers(self, domain: str | None, before: int | None, limit: int | None) -> list[Timers]:
+    def timers(
+        self, domain: str | None, before: int | None, limit: int | None
+    ) -> list[TimerCounts]:
         """Return the timers of each operator."""
         return [self._timers(uid, domain, before, limit) for uid in self._uids()]
 
@@ -185,7 +187,7 @@ class SavepointSource:
 
     def _timers(
         self, uid: str, domain: str | None, before: int | None, limit: int | None
-    ) -> Timers:
+    ) -> TimerCounts:
         dataset = self.saved.timers(uid)
         names = dataset.schema.names
         order = ["timestamp", *order_of([(f.name, f.type) for f in dataset.schema], names)]
@@ -195,7 +197,7 @@ class SavepointSource:
             some = self._dated(pa.Table.from_batches([batch]))
             _count(some, counts)
             kept = _first(pa.concat_tables([kept, some]), order, limit)
-        return Timers(uid, [counts[each] for each in sorted(counts)], kept)
+        return TimerCounts(uid, [counts[each] for each in sorted(counts)], kept)
 
     def _dated(self, timers: pa.Table) -> pa.Table:
         at = timers.schema.get_field_index("timestamp") + 1
@@ -204,11 +206,11 @@ class SavepointSource:
         clock = self.clock()
         return timers if clock is None else timers.add_column(at + 1, "due", _due(timers, clock))
 
-    def held(self, info: StateInfo) -> pa.Table:
+    def entries(self, info: StateInfo) -> pa.Table:
         """Return all entries of a state."""
-        return self.rows(info, Asked())
+        return self.rows(info, EntryChoice())
 
-    def compared(
+    def compare(
         self, before: pa.Table | None, after: pa.Table | None, keys: list[str], limit: int | None
     ) -> tuple[dict[str, int], pa.Table]:
         """Compare entries: return the number of differences by change, and the first of them."""
@@ -224,7 +226,7 @@ class SavepointSource:
         counts = {each: changes.count(each) for each in sorted(set(changes))}
         return counts, found if limit is None else found.slice(0, limit)
 
-    def registered(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
+    def timer_entries(self, uid: str | None) -> tuple[pa.Table | None, list[str]]:
         """Return the timers of an operator, and its key columns."""
         if uid is None:
             return None, []
@@ -235,7 +237,7 @@ class SavepointSource:
         """Write all states and timers as files.
 
         Raises:
-            DeclarationValueError: `kind` is "savepoint", which the source is already.
+            DeclarationValueError: `kind` is "savepoint": it is one already.
         """
         if kind == "savepoint":
             msg = f"export makes a savepoint of a checkpoint, got {self.where}, which is one"

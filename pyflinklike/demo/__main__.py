@@ -84,7 +84,7 @@ def run(
     from pyflinklike.demo.runs import find_on_batch, find_on_stream
 
     flights, checkpoint = _written(days, directory / "flights"), directory / "checkpoint"
-    source = findings.Input.of(days)
+    source = findings.FlightTables.of(days)
     print(f"streaming {source.days} days, {days_per_batch} to a micro-batch", flush=True)
     with findings.progress_display(source.days) as update:
 

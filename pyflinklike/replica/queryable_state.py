@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`QueryableState`: a replica of a query's state, which follows the query's micro-batches.
 
-`open_state` without Spark: the states and stores of a savepoint, with their own semantics.
+`open_state` opens one over a savepoint, which stays where it is; Spark's opens one over a checkpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import attrs
 from pyflinklike.engine.clock import DurationLike, wall_clock
 from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
 from pyflinklike.replica.decoded_groups import DecodedGroups, ReplicaMetrics
-from pyflinklike.replica.image import Image, Source
+from pyflinklike.replica.image import Image, ImageSource
 from pyflinklike.replica.read_only_states import StateReader
 from pyflinklike.replica.savepoint_source import SavepointSource
 from pyflinklike.replica.settings import CACHE_BYTES, Bounds, Settings
@@ -45,7 +45,7 @@ class QueryableState(StateReader):
     """
 
     def __init__(
-        self, source: Source, settings: Settings, now: Callable[[], int] = wall_clock
+        self, source: ImageSource, settings: Settings, now: Callable[[], int] = wall_clock
     ) -> None:
         self._source, self._settings, self._now = source, settings, now
         self.metrics = ReplicaMetrics()

@@ -1,28 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A state of a replica: reads under any key, each answered of one micro-batch.
+"""States, stores and timers of a replica by name, read with the methods that functions have.
 
-The reader of states, stores and timers by name, for a replica and its snapshots.
-
-Stores of a replica: Kafka Streams' read-only stores, with the same methods.
-
-A store of scope "key" is read under one current key.  A store of scope "partition" is read in every
-key group, and the answers are merged by the store's own order, so that the result does not depend
-on the number of key groups.
-
-The base of read-only stores: the key groups that they ask, and the merge of the answers.
-
-A key-value, timestamped or LRU store, to be read in a replica.
-
-A session store, to be read in a replica.
-
-A versioned store, to be read in a replica.
-
-A window store, to be read in a replica.
-
-Timers of a replica: those of one key, or of all keys in the order of time.
-
-A replica fires no timer: the next micro-batch of the query fires those that are due by the clock of
-this one.
+Each answer is of one micro-batch, and a replica stands still between two: it fires no timer, and
+every method that writes is refused.  A store of scope "partition" is read in every key group, and
+the answers are merged by the store's own order, so that the result does not depend on the number of
+key groups.
 """
 
 from __future__ import annotations
@@ -67,9 +49,6 @@ from pyflinklike.stores.store_records import (
 )
 
 __all__ = [
-    "NO_KEY_GIVEN",
-    "Pick",
-    "ReadOnly",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyState",
@@ -79,12 +58,127 @@ __all__ = [
     "ReadOnlyWindowStore",
     "StateReader",
     "Timer",
-    "read_only_store",
 ]
 
 
 Pick = Callable[..., Version]
 """Chooses the version to read, by `at_least_batch`, `max_age` and `timeout`."""
+
+
+class _NoKeyGiven:
+    def __repr__(self) -> str:
+        return "NO_KEY_GIVEN"
+
+
+NO_KEY_GIVEN: Any = _NoKeyGiven()
+"""The key of a store that belongs to no key; None is a key, which is refused."""
+
+
+class StateReader:
+    """States and stores of an operator, to be read.
+
+    Args:
+        pick: Chooses the version to read.
+        seen: Returns the present version, however old.
+        settings: The settings of the replica.
+    """
+
+    def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
+        self._pick, self._seen, self._settings = pick, seen, settings
+
+    @property
+    def position(self) -> Position:
+        """The micro-batch after which answers hold now."""
+        return self._seen().image.position
+
+    def states(self) -> StateInfos:
+        """Describe the states and stores that can be asked for, as `list_states` does."""
+        return self._infos(self._seen())
+
+    def __getitem__(self, name: str) -> ReadOnlyState:
+        """Return a state by its name.
+
+        Raises:
+            UnknownStateError: There is no such state, or it is a store.
+            StateAccessError: The state is broadcast state, and the replica holds a part only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+        """
+        version = self._seen()
+        info = state_of(self._infos(version), name, version.image.where)
+        if info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
+            raise UnknownStateError(f"{msg}; use store({name!r})")
+        if info.kind == "broadcast" and version.image.share != ALL:
+            msg = (
+                f"{version.image.where}: broadcast state {name!r} belongs to no key, got a replica"
+            )
+            raise StateAccessError(f"{msg} of a part; open one without keys= and key_groups=")
+        with version.states.lock:
+            version.states.state(name)
+        return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
+
+    def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
+        """Return a store by its name, with the reading methods of its kind.
+
+        Args:
+            name: The name with which the store was declared.
+            key: The current key under which to read a store of scope "key".
+
+        Raises:
+            UnknownStoreError: There is no such store, or it is a state.
+            StateAccessError: A key is missing, or given for a store of scope "partition"; or such a
+                store is asked for, but the replica holds some keys only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+        """
+        version = self._seen()
+        try:
+            info = state_of(self._infos(version), name, version.image.where)
+        except UnknownStateError as error:
+            raise UnknownStoreError(str(error)) from None
+        if not info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a store, got {info.kind} state"
+            raise UnknownStoreError(f"{msg}; use [{name!r}]")
+        if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
+            rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
+            got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
+            msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
+            raise StateAccessError(
+                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
+            )
+        if key is NO_KEY_GIVEN and version.image.share.keys is not None:
+            msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"
+            raise StateAccessError(f"{msg} keys; open one with key_groups=, or with all")
+        with version.states.lock:
+            version.states.store(name)
+        return _read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
+
+    def timers(self) -> ReadOnlyTimers:
+        """Return the timers of the operator.
+
+        Raises:
+            StateAccessError: The replica holds some states only (`states=`).
+        """
+        version = self._seen()
+        if self._settings.states is not None:
+            msg = "a replica that was opened with states= holds these, got timers()"
+            raise StateAccessError(f"{msg}; open one without states=")
+        states = version.states
+        return ReadOnlyTimers(
+            key_columns_of(states.groups.record),
+            type_of(states.groups.record.identity.key),
+            states.namespace_type,
+            self._pick,
+            allow_scan=self._settings.allow_scan,
+        )
+
+    def _infos(self, version: Version) -> StateInfos:
+        names = self._settings.states
+        infos = version.states.infos.values()
+        return StateInfos(each for each in infos if names is None or each.name in names)
+
+
+# States
+
 
 _WRITING = frozenset(
     (
@@ -195,116 +289,7 @@ class ReadOnlyState(ReadOnly):
         return self._pick(None, None, None).all_of_state(self.name)
 
 
-class _NoKeyGiven:
-    def __repr__(self) -> str:
-        return "NO_KEY_GIVEN"
-
-
-NO_KEY_GIVEN: Any = _NoKeyGiven()
-"""The key of a store that belongs to no key; None is a key, which is refused."""
-
-
-class StateReader:
-    """States and stores of an operator, to be read.
-
-    Args:
-        pick: Chooses the version to read.
-        seen: Returns the present version, however old.
-        settings: The settings of the replica.
-    """
-
-    def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
-        self._pick, self._seen, self._settings = pick, seen, settings
-
-    @property
-    def position(self) -> Position:
-        """The micro-batch after which answers hold now."""
-        return self._seen().image.position
-
-    def states(self) -> StateInfos:
-        """Describe the states and stores that can be asked for, as `list_states` does."""
-        return self._infos(self._seen())
-
-    def __getitem__(self, name: str) -> ReadOnlyState:
-        """Return a state by its name.
-
-        Raises:
-            UnknownStateError: There is no such state, or it is a store.
-            StateAccessError: The state is broadcast state, and the replica holds a part only.
-            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
-        """
-        version = self._seen()
-        info = state_of(self._infos(version), name, version.image.where)
-        if info.is_store:
-            msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
-            raise UnknownStateError(f"{msg}; use store({name!r})")
-        if info.kind == "broadcast" and version.image.held != ALL:
-            msg = (
-                f"{version.image.where}: broadcast state {name!r} belongs to no key, got a replica"
-            )
-            raise StateAccessError(f"{msg} of a part; open one without keys= and key_groups=")
-        with version.states.lock:
-            version.states.state(name)
-        return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
-
-    def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
-        """Return a store by its name, with the reading methods of its kind.
-
-        Args:
-            name: The name with which the store was declared.
-            key: The current key under which to read a store of scope "key".
-
-        Raises:
-            UnknownStoreError: There is no such store, or it is a state.
-            StateAccessError: A key is missing, or given for a store of scope "partition"; or such a
-                store is asked for, but the replica holds some keys only.
-            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
-        """
-        version = self._seen()
-        try:
-            info = state_of(self._infos(version), name, version.image.where)
-        except UnknownStateError as error:
-            raise UnknownStoreError(str(error)) from None
-        if not info.is_store:
-            msg = f"{version.image.where}: {name!r} must be a store, got {info.kind} state"
-            raise UnknownStoreError(f"{msg}; use [{name!r}]")
-        if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
-            rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
-            got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
-            msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
-            raise StateAccessError(
-                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
-            )
-        if key is NO_KEY_GIVEN and version.image.held.keys is not None:
-            msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"
-            raise StateAccessError(f"{msg} keys; open one with key_groups=, or with all")
-        with version.states.lock:
-            version.states.store(name)
-        return read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
-
-    def timers(self) -> ReadOnlyTimers:
-        """Return the timers of the operator.
-
-        Raises:
-            StateAccessError: The replica holds some states only (`states=`).
-        """
-        version = self._seen()
-        if self._settings.states is not None:
-            msg = "a replica that was opened with states= holds these, got timers()"
-            raise StateAccessError(f"{msg}; open one without states=")
-        states = version.states
-        return ReadOnlyTimers(
-            key_columns_of(states.groups.record),
-            type_of(states.groups.record.identity.key),
-            states.namespace_type,
-            self._pick,
-            allow_scan=self._settings.allow_scan,
-        )
-
-    def _infos(self, version: Version) -> StateInfos:
-        names = self._settings.states
-        infos = version.states.infos.values()
-        return StateInfos(each for each in infos if names is None or each.name in names)
+# Stores
 
 
 class ReadOnlyStore(ReadOnly):
@@ -330,7 +315,7 @@ class ReadOnlyStore(ReadOnly):
         """Ask the store in each key group that it has to read, and return the answers."""
         version = self._pick(None, None, None)
         if self._key is not NO_KEY_GIVEN:
-            key, index = version.place(self._key)
+            key, index = version.locate(self._key)
             return [version.of_store(self.name, index, key, ask)]
         # Without any key group an empty one has to answer.
         groups = sorted(version.image.groups) or [0]
@@ -636,7 +621,7 @@ _KINDS: dict[str, type[ReadOnlyStore]] = {
 }
 
 
-def read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
+def _read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
     """Make the read-only store of a kind.
 
     Raises:
@@ -648,7 +633,7 @@ def read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) 
     return _KINDS[info.kind](info, pick, key, allow_scan=allow_scan)
 
 
-_BY_TIME = itemgetter(0, 1, 2)
+# Timers
 
 
 @attrs.frozen
@@ -762,6 +747,9 @@ class ReadOnlyTimers:
 
     def __repr__(self) -> str:
         return f"ReadOnlyTimers({list(self.key_columns)})"
+
+
+_BY_TIME = itemgetter(0, 1, 2)
 
 
 def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of `open_state`, checked.
-
-The choice of the version that answers: the present one, or a newer one after a wait.
-"""
+"""The settings of `open_state`, checked; and how new an answer must be."""
 
 from __future__ import annotations
 
@@ -27,7 +24,12 @@ __all__ = ["CACHE_BYTES", "Bounds", "Settings", "to_length"]
 
 
 CACHE_BYTES = 256 * 1024 * 1024
+
+
 _CLOCKS = ("batch", "wall")
+
+
+_POLL_MS = 50
 
 
 @attrs.frozen
@@ -104,23 +106,6 @@ class Settings:
         known = list(infos)
         for name in sorted(self.states or ()):
             state_of(known, name, where)
-
-
-_POLL_MS = 50
-
-
-def to_length(length: DurationLike, what: str) -> int:
-    """Return a length of time in ms.
-
-    Raises:
-        DeclarationTypeError: The argument is no length of time.
-        DeclarationValueError: The length is negative.
-    """
-    found = to_milliseconds(length, what)
-    if found < 0:
-        msg = f"{what} must not be negative, got {shown(length)}; give 0 or more"
-        raise DeclarationValueError(msg)
-    return found
 
 
 @attrs.frozen
@@ -201,3 +186,17 @@ class Bounds:
                     f"{msg} after {patience} ms; wait longer, or see whether the query runs"
                 ) from cause
             self.wait(min(left, _POLL_MS))
+
+
+def to_length(length: DurationLike, what: str) -> int:
+    """Return a length of time in ms.
+
+    Raises:
+        DeclarationTypeError: The argument is no length of time.
+        DeclarationValueError: The length is negative.
+    """
+    found = to_milliseconds(length, what)
+    if found < 0:
+        msg = f"{what} must not be negative, got {shown(length)}; give 0 or more"
+        raise DeclarationValueError(msg)
+    return found

@@ -37,34 +37,174 @@ from pyflinklike.stores.state_store import StateStore
 
 __all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
 
+
 T = TypeVar("T")
+
+
 RawTimer = tuple[int, int, str, Any]
 """Time in ms, number of the domain, a text that orders equal times, and the key as it is stored."""
 
 
 @attrs.frozen
-class OpenState:
-    """A state over the tables of a replica.
+class Version:
+    """An image with the states over it.
 
     Args:
-        state: The state as a function has it; a state that folds is a value state here.
-        table: The entries of the state, below its TTL.
-        namespace_type: The type of the state's namespaces, or None.
-        is_shared: Whether its entries belong to no key.
+        image: The stored logs.
+        states: The states and stores over it, which several images may share.
+        checked_at: The time in ms at which this was last known to be the newest image.
     """
 
-    state: Any
-    table: Table
-    namespace_type: TypeInformation | None
-    is_shared: bool
+    image: Image
+    states: OpenStates
+    checked_at: int
 
-    def read(self) -> Any:
-        """Return the value, list or dict under the current key, or None."""
-        if hasattr(self.state, "value"):
-            return self.state.value()
-        if hasattr(self.state, "items"):
-            return dict(self.state.items()) or None
-        return list(self.state) or None
+    def locate(self, key: Any) -> tuple[Any, int]:
+        """Return a key as it is stored, and its key group.
+
+        Raises:
+            StateValueError: The key is no value of the key columns.
+            StateAccessError: The replica does not hold the key.
+        """
+        frozen, index = self.states.route(key)
+        self.image.share.check(key, frozen, index)
+        return frozen, index
+
+    def of_state(self, name: str, key: Any, namespace: Any) -> Any:
+        """Return the value, list or dict of a key in a state, or None."""
+        states = self.states
+        with states.lock:
+            opened = states.state(name)
+        if opened.is_shared:
+            frozen, index = GROUP_KEY, min(self.image.groups, default=0)
+        else:
+            # Without the lock, since `locate` may have to ask Spark.
+            frozen, index = self.locate(key)
+        if opened.namespace_type is None:
+            namespace = NO_NAMESPACE
+        else:
+            namespace = opened.namespace_type.freeze_key(namespace)
+        with states.lock:
+            return states.groups.read(self.image, index, frozen, namespace, opened.read)
+
+    def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
+        """Yield each key with what a state has of it; the key may be a pair of key and namespace.
+
+        A state that belongs to no key is yielded once, under None.
+        """
+        with self.states.lock:
+            is_shared = self.states.state(name).is_shared
+        if is_shared:
+            value = self.of_state(name, None, None)
+            yield from () if value is None else [(None, value)]
+            return
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._of_group(name, index)
+            yield from found
+
+    def _of_group(self, name: str, index: int) -> list[tuple[Any, Any]]:
+        groups, opened = self.states.groups, self.states.state(name)
+        key_type, namespace_type = groups.key_type, opened.namespace_type
+
+        def keys() -> list[Any]:
+            return list(dict.fromkeys(key for key, _, _ in opened.table.scan()))
+
+        found = []
+        for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
+            key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
+            if not self.image.share.has_key(key):
+                continue
+            value = groups.read(self.image, index, key, namespace, opened.read)
+            if value is None:
+                continue
+            shown = key_type.thaw_key(key)
+            if namespace_type is not None:
+                shown = shown, namespace_type.thaw_key(namespace)
+            found.append((shown, value))
+        return found
+
+    def timers_of_key(self, key: Any, domains: Iterable[TimeDomain]) -> list[RawTimer]:
+        """Return the timers of a key, in no order."""
+        frozen, index = self.locate(key)
+        with self.states.lock:
+            return self._timers(index, domains, frozen)
+
+    def timers(
+        self, domains: Iterable[TimeDomain], begin: int | None, end: int | None
+    ) -> Iterator[list[RawTimer]]:
+        """Yield the timers of each key group, in no order.
+
+        Args:
+            domains: The domains of the timers.
+            begin: Only timers that are due then or later, in ms; None for no bound.
+            end: Only timers that are due then or earlier, in ms; None for no bound.
+        """
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._timers(index, domains, None, begin, end)
+            yield found
+
+    def _timers(
+        self,
+        index: int,
+        domains: Iterable[TimeDomain],
+        wanted: Any,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> list[RawTimer]:
+        """Return the timers of a key group; only those of one key, unless that is None."""
+        states, tables = self.states, self.states.timers()
+        namespace_type = states.namespace_type
+
+        def of_domain(domain: TimeDomain) -> Iterable[tuple[Any, int, Any]]:
+            table = tables[domain]
+            if wanted is None or namespace_type is not None:
+                return table.scan()
+            return ((wanted, timestamp, None) for timestamp, _ in table.items())
+
+        share = self.image.share
+        is_whole = wanted is None and share.keys is None
+
+        def is_wanted(stored: Any) -> bool:
+            key = stored if namespace_type is None else stored[0]
+            return (wanted is None or key == wanted) and share.has_key(key)
+
+        def asked() -> list[RawTimer]:
+            # The text makes the order total, however the key group was decoded: a scan that goes
+            # on in a later request relies on it.
+            return [
+                (timestamp, domain.value, repr(stored), stored)
+                for domain in domains
+                for stored, timestamp, _ in of_domain(domain)
+                if (begin is None or begin <= timestamp)
+                and (end is None or timestamp <= end)
+                and (is_whole or is_wanted(stored))
+            ]
+
+        at = GROUP_KEY if wanted is None else wanted
+        return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
+
+    def thawed(self, stored: Any) -> tuple[Any, Any]:
+        """Return key and namespace of a timer, in the user's form."""
+        key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
+        if namespace_type is None:
+            return key_type.thaw_key(stored), None
+        key, namespace = stored
+        return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
+
+    def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
+        """Ask a store in one key group under a key, and return its answer."""
+        states = self.states
+        with states.lock:
+            store = states.store(name)
+
+            def asked() -> T:
+                found = ask(store)
+                store.flush()  # drops noted uses, since the tables take no writes
+                return found
+
+            return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)
 
 
 class OpenStates:
@@ -79,7 +219,7 @@ class OpenStates:
         self.groups = groups
         self.route = route
         self.lock = threading.RLock()
-        """Held while the tables are read, since they point at one key at a time."""
+        """StoredShare while the tables are read, since they point at one key at a time."""
         self.infos = {info.name: info for info in described(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
@@ -146,168 +286,6 @@ class OpenStates:
         return found
 
 
-@attrs.frozen
-class Version:
-    """An image with the states over it.
-
-    Args:
-        image: The stored logs.
-        states: The states and stores over it, which several images may share.
-        checked_at: The time in ms at which this was last known to be the newest image.
-    """
-
-    image: Image
-    states: OpenStates
-    checked_at: int
-
-    def place(self, key: Any) -> tuple[Any, int]:
-        """Return a key as it is stored, and its key group.
-
-        Raises:
-            StateValueError: The key is no value of the key columns.
-            StateAccessError: The replica does not hold the key.
-        """
-        frozen, index = self.states.route(key)
-        self.image.held.check(key, frozen, index)
-        return frozen, index
-
-    def of_state(self, name: str, key: Any, namespace: Any) -> Any:
-        """Return the value, list or dict of a key in a state, or None."""
-        states = self.states
-        with states.lock:
-            opened = states.state(name)
-        if opened.is_shared:
-            frozen, index = GROUP_KEY, min(self.image.groups, default=0)
-        else:
-            # Without the lock, since `place` may have to ask Spark.
-            frozen, index = self.place(key)
-        if opened.namespace_type is None:
-            namespace = NO_NAMESPACE
-        else:
-            namespace = opened.namespace_type.freeze_key(namespace)
-        with states.lock:
-            return states.groups.read(self.image, index, frozen, namespace, opened.read)
-
-    def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Yield each key with what a state has of it; the key may be a pair of key and namespace.
-
-        A state that belongs to no key is yielded once, under None.
-        """
-        with self.states.lock:
-            is_shared = self.states.state(name).is_shared
-        if is_shared:
-            value = self.of_state(name, None, None)
-            yield from () if value is None else [(None, value)]
-            return
-        for index in sorted(self.image.groups):
-            with self.states.lock:
-                found = self._of_group(name, index)
-            yield from found
-
-    def _of_group(self, name: str, index: int) -> list[tuple[Any, Any]]:
-        groups, opened = self.states.groups, self.states.state(name)
-        key_type, namespace_type = groups.key_type, opened.namespace_type
-
-        def keys() -> list[Any]:
-            return list(dict.fromkeys(key for key, _, _ in opened.table.scan()))
-
-        found = []
-        for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
-            key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
-            if not self.image.held.has_key(key):
-                continue
-            value = groups.read(self.image, index, key, namespace, opened.read)
-            if value is None:
-                continue
-            shown = key_type.thaw_key(key)
-            if namespace_type is not None:
-                shown = shown, namespace_type.thaw_key(namespace)
-            found.append((shown, value))
-        return found
-
-    def timers_of_key(self, key: Any, domains: Iterable[TimeDomain]) -> list[RawTimer]:
-        """Return the timers of a key, in no order."""
-        frozen, index = self.place(key)
-        with self.states.lock:
-            return self._timers(index, domains, frozen)
-
-    def timers(
-        self, domains: Iterable[TimeDomain], begin: int | None, end: int | None
-    ) -> Iterator[list[RawTimer]]:
-        """Yield the timers of each key group, in no order.
-
-        Args:
-            domains: The domains of the timers.
-            begin: Only timers that are due then or later, in ms; None for no bound.
-            end: Only timers that are due then or earlier, in ms; None for no bound.
-        """
-        for index in sorted(self.image.groups):
-            with self.states.lock:
-                found = self._timers(index, domains, None, begin, end)
-            yield found
-
-    def _timers(
-        self,
-        index: int,
-        domains: Iterable[TimeDomain],
-        wanted: Any,
-        begin: int | None = None,
-        end: int | None = None,
-    ) -> list[RawTimer]:
-        """Return the timers of a key group; only those of one key, unless that is None."""
-        states, tables = self.states, self.states.timers()
-        namespace_type = states.namespace_type
-
-        def of_domain(domain: TimeDomain) -> Iterable[tuple[Any, int, Any]]:
-            table = tables[domain]
-            if wanted is None or namespace_type is not None:
-                return table.scan()
-            return ((wanted, timestamp, None) for timestamp, _ in table.items())
-
-        held = self.image.held
-        is_whole = wanted is None and held.keys is None
-
-        def is_wanted(stored: Any) -> bool:
-            key = stored if namespace_type is None else stored[0]
-            return (wanted is None or key == wanted) and held.has_key(key)
-
-        def asked() -> list[RawTimer]:
-            # The text makes the order total, however the key group was decoded: a scan that goes
-            # on in a later request relies on it.
-            return [
-                (timestamp, domain.value, repr(stored), stored)
-                for domain in domains
-                for stored, timestamp, _ in of_domain(domain)
-                if (begin is None or begin <= timestamp)
-                and (end is None or timestamp <= end)
-                and (is_whole or is_wanted(stored))
-            ]
-
-        at = GROUP_KEY if wanted is None else wanted
-        return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
-
-    def thawed(self, stored: Any) -> tuple[Any, Any]:
-        """Return key and namespace of a timer, in the user's form."""
-        key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
-        if namespace_type is None:
-            return key_type.thaw_key(stored), None
-        key, namespace = stored
-        return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
-
-    def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
-        """Ask a store in one key group under a key, and return its answer."""
-        states = self.states
-        with states.lock:
-            store = states.store(name)
-
-            def asked() -> T:
-                found = ask(store)
-                store.flush()  # drops noted uses, since the tables take no writes
-                return found
-
-            return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)
-
-
 def _descriptor(info: StateInfo) -> StateDescriptor[Any]:
     value = type_of(info.value_type) if info.value_type else Types.LONG()
     descriptor: StateDescriptor[Any]
@@ -325,3 +303,28 @@ def _descriptor(info: StateInfo) -> StateDescriptor[Any]:
         ttl.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic[info.ttl["time"]])
         descriptor.enable_time_to_live(ttl.disable_cleanup_in_background().build())
     return descriptor
+
+
+@attrs.frozen
+class OpenState:
+    """A state over the tables of a replica.
+
+    Args:
+        state: The state as a function has it; a state that folds is a value state here.
+        table: The entries of the state, below its TTL.
+        namespace_type: The type of the state's namespaces, or None.
+        is_shared: Whether its entries belong to no key.
+    """
+
+    state: Any
+    table: Table
+    namespace_type: TypeInformation | None
+    is_shared: bool
+
+    def read(self) -> Any:
+        """Return the value, list or dict under the current key, or None."""
+        if hasattr(self.state, "value"):
+            return self.state.value()
+        if hasattr(self.state, "items"):
+            return dict(self.state.items()) or None
+        return list(self.state) or None

@@ -16,8 +16,6 @@ Errors are 400 (an unknown parameter or a bad value), 401 (no token), 404 (no su
 verb), 405, 409 (a scan that was not allowed), 410 (a scan that went on too late), 421 (another host),
 422 (a row that is an error), 500 (damaged state) and 503 (too old an answer, closed, or too many
 requests wait).
-
-Values of Python as values of JSON.
 """
 
 from __future__ import annotations
@@ -83,20 +81,36 @@ _STATUS: list[tuple[type[Exception], HTTPStatus]] = [
     (IncompatibleStateError, HTTPStatus.BAD_REQUEST),
     (ValueDecodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
 ]
+
+
 LOG = logging.getLogger("pyflinklike.serve")
+
 
 _ITEMS = 1000
 """The number of items in one answer by default."""
+
+
 _SCANS = 4
 """The number of snapshots kept for scans that go on; each holds on to state that has changed since."""
+
+
 _PAGING = ("limit", "reverse", "after")
+
+
 _OF_PAGE = ("limit", "after", *BOUNDS)
 """The parameters that may differ between two requests of one scan."""
+
+
 _POLL_MS = 50
+
+
 _PATIENCE_MS = 10_000
 """The time that a request waits for a view by default."""
 
+
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
+
+
 Application = Callable[[Mapping[str, Any], StartResponse], Iterable[bytes]]
 
 
@@ -121,7 +135,7 @@ class _Limits:
 
     Args:
         timeout: The longest wait of a request, in ms.
-        waiting: Has a place for each request that may wait at the same time.
+        waiting: Has a slot for each request that may wait at the same time.
         items: The most items of one answer.
         now: Returns the time in ms.
     """
@@ -132,11 +146,11 @@ class _Limits:
     now: Callable[[], int]
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Take a place among the waiting requests while the block runs.
+    def slot(self) -> Iterator[None]:
+        """Take a slot among the waiting requests while the block runs.
 
         Raises:
-            _BusyError: No place is free.
+            _BusyError: No slot is free.
         """
         if not self.waiting.acquire(blocking=False):
             raise _BusyError
@@ -270,9 +284,18 @@ def _known(query: Mapping[str, str], *names: str) -> None:
         raise StateValueError(msg)
 
 
+# A replica
+
+
 _OF_TIMERS = ("domain", "from", "to")
+
+
 _DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
+
+
 _OF_KEYS = ["key", "namespace", *BOUNDS]
+
+
 _INDEX = {
     "/health": [],
     "/states": [*BOUNDS],
@@ -324,10 +347,10 @@ class _Replica:
             timeout = min(self.state.timeout, self.limits.timeout)
         is_there = at_least is None or self.state.position.batch_id >= at_least
         with ExitStack() as stack:
-            # The place is given back before the answer is read: only waiting is limited.
-            with ExitStack() as place:
+            # The slot is given back before the answer is read: only waiting is limited.
+            with ExitStack() as slot:
                 if max_age is not None or not is_there:
-                    place.enter_context(self.limits.place())
+                    slot.enter_context(self.limits.slot())
                 at = stack.enter_context(
                     self.state.snapshot(at_least_batch=at_least, max_age=max_age, timeout=timeout)
                 )
@@ -358,13 +381,13 @@ class _Replica:
             return _Answer({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
-        def opened(scan: StateReader) -> Iterator[Any]:
+        def read(scan: StateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
             if verb == "history":
                 return iter(asked(*arguments, "desc" if is_reverse else "asc"))
             return iter(asked(*arguments, reverse=is_reverse))
 
-        return self._page(at, (name, verb), query, opened, json_value)
+        return self._page(at, (name, verb), query, read, json_value)
 
     def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
         timers = at.timers()
@@ -376,7 +399,7 @@ class _Replica:
         if "key" in query:
             key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
 
-        def opened(scan: StateReader) -> Iterator[Timer]:
+        def read(scan: StateReader) -> Iterator[Timer]:
             timers = scan.timers()
             if "key" not in query:
                 return timers.all(begin, end, domain=domain, reverse=is_reverse)
@@ -390,14 +413,14 @@ class _Replica:
             domain = timer.domain.name.lower()
             return {"key": json_value(timer.key), **window, "domain": domain, "timestamp": time}
 
-        return self._page(at, ("timers",), query, opened, shown_timer)
+        return self._page(at, ("timers",), query, read, shown_timer)
 
     def _page(
         self,
         at: StateReader,
         path: tuple[str, ...],
         query: Mapping[str, str],
-        opened: Callable[[StateReader], Iterator[Any]],
+        read: Callable[[StateReader], Iterator[Any]],
         item: Callable[[Any], Any],
     ) -> _Answer:
         """Answer with the next items of a scan.
@@ -406,7 +429,7 @@ class _Replica:
             at: The snapshot of a scan that begins.
             path: The path of the request, as a part of the scan's identity.
             query: The parameters of the request.
-            opened: Returns all items of a snapshot.
+            read: Returns all items of a snapshot.
             item: Makes JSON's values of an item.
         """
         most = whole(query, "limit", self.limits.items)
@@ -421,7 +444,7 @@ class _Replica:
                 return _failed(HTTPStatus.GONE, msg)
             scan, start, rest = found
         if rest is None:
-            rest = opened(scan)
+            rest = read(scan)
             for _ in itertools.islice(rest, start):
                 pass  # earlier answers had these items
         items = [item(each) for each in itertools.islice(rest, limit)]
@@ -431,6 +454,52 @@ class _Replica:
             rest = itertools.chain((following,), rest)
             body["after"] = self.scans.keep(scan, start + len(items), question, rest)
         return _Answer(body, scan.position.batch_id, scan.position.age)
+
+
+def _described(info: Any) -> dict[str, Any]:
+    fields = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
+    return {name: json_value(getattr(info, name)) for name in fields}
+
+
+def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
+    state = at[name]
+    is_keyed = state.info.key_type is not None
+    of_windows = () if state.info.namespace_type is None else ("namespace",)
+    _known(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
+    key = None
+    if is_keyed:
+        if "key" not in query:
+            msg = f"state {name!r}: a lookup takes key=, got none; give it as JSON"
+            raise StateValueError(msg)
+        key = state_key_of(query["key"], state.info)
+    namespace = namespace_of(query.get("namespace", "null"), state.info)
+    value = state.get(key, namespace=namespace)
+    if value is None:
+        msg = f"state {name!r} has nothing of {shown(key)}"
+        return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
+    return _Answer({"key": json_value(key), "value": json_value(value)})
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
+        raise StateValueError(msg)
+    return text in ("true", "1")
+
+
+def _domain(query: Mapping[str, str]) -> TimeDomain | None:
+    if "domain" not in query:
+        return None
+    found = _DOMAINS.get(query["domain"])
+    if found is None:
+        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
+        raise StateValueError(f"{msg}; leave it out for both")
+    return found
+
+
+def _is_between(time: int, begin: int | None, end: int | None) -> bool:
+    return (begin is None or begin <= time) and (end is None or time <= end)
 
 
 class _Scans:
@@ -500,50 +569,7 @@ class _Scans:
         return None if reader is None else (reader, int(count), rest)
 
 
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    text = query.get(name, "false").lower()
-    if text not in ("true", "false", "1", "0"):
-        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
-        raise StateValueError(msg)
-    return text in ("true", "1")
-
-
-def _domain(query: Mapping[str, str]) -> TimeDomain | None:
-    if "domain" not in query:
-        return None
-    found = _DOMAINS.get(query["domain"])
-    if found is None:
-        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
-        raise StateValueError(f"{msg}; leave it out for both")
-    return found
-
-
-def _is_between(time: int, begin: int | None, end: int | None) -> bool:
-    return (begin is None or begin <= time) and (end is None or time <= end)
-
-
-def _described(info: Any) -> dict[str, Any]:
-    fields = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
-    return {name: json_value(getattr(info, name)) for name in fields}
-
-
-def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
-    state = at[name]
-    is_keyed = state.info.key_type is not None
-    of_windows = () if state.info.namespace_type is None else ("namespace",)
-    _known(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
-    key = None
-    if is_keyed:
-        if "key" not in query:
-            msg = f"state {name!r}: a lookup takes key=, got none; give it as JSON"
-            raise StateValueError(msg)
-        key = state_key_of(query["key"], state.info)
-    namespace = namespace_of(query.get("namespace", "null"), state.info)
-    value = state.get(key, namespace=namespace)
-    if value is None:
-        msg = f"state {name!r} has nothing of {shown(key)}"
-        return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
-    return _Answer({"key": json_value(key), "value": json_value(value)})
+# A view
 
 
 class _View:
@@ -585,7 +611,7 @@ class _View:
         found = self.view.freshness
         if is_fresh(found):
             return found
-        with self.limits.place():
+        with self.limits.slot():
             end = self.limits.now() + patience
             while (left := end - self.limits.now()) > 0:
                 self._never.wait(min(left, _POLL_MS) / 1000)
@@ -609,7 +635,12 @@ class _View:
         return _Answer({"key": json_value(key), "value": json_value(row)})
 
 
+# Values as JSON
+
+
 _EPOCH = dt.datetime(1970, 1, 1)
+
+
 _EXACT = 2**53
 """The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys in a query string: JSON, read by the types of the key columns or of a store's keys.
+"""Keys in a query string, and the reading methods (verbs) of stores as requests.
 
-The reading methods (verbs) of stores as requests: their arguments as named parameters.
+A key is JSON, read by the types of the key columns or of a store's keys.  The arguments of a verb
+are named parameters.
 """
 
 from __future__ import annotations
@@ -63,42 +64,6 @@ def store_key_of(text: str, info: StateInfo) -> Any:
         raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
 
 
-def json_key_of(text: str) -> Any:
-    """Read a key of unknown type: JSON, with tuples for arrays, or else the text itself.
-
-    Raises:
-        StateValueError: A number has more digits than a float, so it would become another key.
-    """
-    return _untyped(json_of(text), text)
-
-
-def namespace_of(text: str, info: StateInfo) -> Any:
-    """Read a namespace, such as a window; return None for a state without namespaces.
-
-    Raises:
-        StateValueError: The namespace is missing.
-    """
-    if info.namespace_type is None:
-        return None
-    given = json_key_of(text)
-    if given is None:
-        msg = f"state {info.name!r}: its entries belong to windows, got no namespace="
-        raise StateValueError(f"{msg}; give the window as JSON")
-    return given
-
-
-def _untyped(given: Any, text: str) -> Any:
-    if isinstance(given, list):
-        return tuple(_untyped(each, text) for each in given)
-    if not isinstance(given, Decimal):
-        return given
-    try:
-        return to_float(given)
-    except (ValueError, ArithmeticError) as error:
-        msg = f"a number of a key must be one that a float can be, got {shown(text)}"
-        raise StateValueError(f"{msg}; write a whole number without a point") from error
-
-
 def _typed(given: Any, declared: TypeInformation) -> Any:
     if isinstance(declared, TupleTypeInfo) and isinstance(given, list):
         if len(given) != len(declared.field_types):
@@ -116,7 +81,43 @@ def _typed(given: Any, declared: TypeInformation) -> Any:
     return as_user(given, declared)
 
 
-_RANGE = ("from", "to")
+def json_key_of(text: str) -> Any:
+    """Read a key of unknown type: JSON, with tuples for arrays, or else the text itself.
+
+    Raises:
+        StateValueError: A number has more digits than a float, so it would become another key.
+    """
+    return _untyped(json_of(text), text)
+
+
+def _untyped(given: Any, text: str) -> Any:
+    if isinstance(given, list):
+        return tuple(_untyped(each, text) for each in given)
+    if not isinstance(given, Decimal):
+        return given
+    try:
+        return to_float(given)
+    except (ValueError, ArithmeticError) as error:
+        msg = f"a number of a key must be one that a float can be, got {shown(text)}"
+        raise StateValueError(f"{msg}; write a whole number without a point") from error
+
+
+def namespace_of(text: str, info: StateInfo) -> Any:
+    """Read a namespace, such as a window; return None for a state without namespaces.
+
+    Raises:
+        StateValueError: The namespace is missing.
+    """
+    if info.namespace_type is None:
+        return None
+    given = json_key_of(text)
+    if given is None:
+        msg = f"state {info.name!r}: its entries belong to windows, got no namespace="
+        raise StateValueError(f"{msg}; give the window as JSON")
+    return given
+
+
+# The verbs of stores
 
 
 @attrs.frozen
@@ -156,12 +157,19 @@ def _named(*verbs: Verb) -> dict[str, Verb]:
 
 
 _KEY = ("key",)
+
+
+_RANGE = ("from", "to")
+
+
 _BY_KEY = _named(
     Verb("get", _KEY, required=_KEY, many=False),
     Verb("range", _RANGE),
     Verb("prefix_scan", ("prefix",), required=("prefix",)),
     Verb("all"),
 )
+
+
 _VERBS: dict[str, dict[str, Verb]] = {
     "key-value": _BY_KEY,
     "timestamped": _BY_KEY,

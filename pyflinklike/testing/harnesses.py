@@ -1,34 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a `KeyedProcessFunction` (or a map or filter) record by record, with time by assignment.
+"""Harnesses: run one function without Spark, with time by assignment.
 
-The harness is a host like Spark's: it drives the same operator over the same backends, and
-`snapshot` returns the same durable format.  There is no thread and no clock: nothing happens but
-your calls.
+A harness is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
+returns the same durable format.  There is no thread and no clock: nothing happens but your calls.
 
 A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, the
 elements processed one by one before it, or whatever `end_batch` ends.  At its end a backend that
 keeps working state on the disk has to write and read it, as in a stream.
 
 Supported are all states, TTL in both time characteristics, timers of both domains, side outputs,
-snapshot and restore, also into another backend or max parallelism.  Several parallel instances are
-not: every key is in one key group.
-
-Run a function of two inputs element by element, with a watermark for each input.
-
-As Flink's `KeyedTwoInputStreamOperatorTestHarness`.  Batches, backends and snapshots are as in
-`KeyedProcessHarness`.
-
-Run a function with a broadcast input element by element, with a watermark for each input.
-
-As Flink's `BroadcastOperatorTestHarness`.  Batches, backends and snapshots are as in
-`KeyedProcessHarness`.
-
-Run a `KeyedBatchFunction` batch by batch, with time by assignment.
-
-It drives the same operator as Spark does, over one key group.  Time, snapshots and restoring are as
-in `KeyedProcessHarness`, and a snapshot of either harness restores in the other one.
-
-The watermarks of two inputs, the smaller of which counts.
+snapshot and restore, also into another backend, max parallelism or kind of harness.  Several
+parallel instances are not: every key is in one key group.  With two inputs each has its own
+watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
+`BroadcastOperatorTestHarness`.
 """
 
 from __future__ import annotations
@@ -60,11 +44,15 @@ from pyflinklike.engine.type_vars import K, V
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.testing.operator_harness import OperatorHarness, check_key_selector, checked_time
+from pyflinklike.testing.operator_harness import (
+    HarnessOptions,
+    OperatorHarness,
+    check_key_selector,
+    checked_time,
+)
 
 __all__ = [
     "BroadcastHarness",
-    "InputWatermarks",
     "KeyedBatchHarness",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
@@ -109,12 +97,14 @@ class KeyedProcessHarness(OperatorHarness):
         super().__init__(
             function,
             (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction),
-            state_backend,
-            restore,
-            max_parallelism,
-            key_type,
-            job_parameters,
-            allow_pickle=allow_pickle,
+            HarnessOptions(
+                state_backend=state_backend,
+                restore=restore,
+                max_parallelism=max_parallelism,
+                key_type=key_type,
+                job_parameters=job_parameters,
+                allow_pickle=allow_pickle,
+            ),
         )
         self._key_selector = key_selector
 
@@ -162,7 +152,28 @@ class KeyedProcessHarness(OperatorHarness):
         return self.process_watermark(MAX_WATERMARK)
 
 
-class KeyedTwoInputHarness(OperatorHarness):
+_FIRST, _SECOND = 1, 2
+
+
+class _TwoInputs(OperatorHarness):
+    """A harness with a watermark for each of two inputs, the smaller of which counts."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._watermarks = {_FIRST: MIN_WATERMARK, _SECOND: MIN_WATERMARK}
+
+    def _advance(self, number: int, watermark: int) -> list[Any]:
+        operator, watermarks = self._running(), self._watermarks
+        watermark = checked_time(watermark, "a watermark", required=True)
+        # A watermark below the input's last has no effect, as in Flink.
+        watermarks[number] = max(watermark, watermarks[number])
+        least = min(watermarks.values())
+        if least <= operator.clock.watermark:
+            return []
+        return self._moved(operator.advance_watermark, least)
+
+
+class KeyedTwoInputHarness(_TwoInputs):
     """A harness that drives one function of two keyed inputs, synchronously.
 
     It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
@@ -206,15 +217,16 @@ class KeyedTwoInputHarness(OperatorHarness):
         super().__init__(
             function,
             (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction),
-            state_backend,
-            restore,
-            max_parallelism,
-            key_type,
-            job_parameters,
-            allow_pickle=allow_pickle,
+            HarnessOptions(
+                state_backend=state_backend,
+                restore=restore,
+                max_parallelism=max_parallelism,
+                key_type=key_type,
+                job_parameters=job_parameters,
+                allow_pickle=allow_pickle,
+            ),
         )
         self._key_selectors = (key_selector1, key_selector2)
-        self._watermarks = InputWatermarks()
 
     def process_element1(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element of the first input.
@@ -238,23 +250,23 @@ class KeyedTwoInputHarness(OperatorHarness):
 
     def process_watermark1(self, watermark: int) -> list[Any]:
         """Set the first input's watermark in ms; return the main outputs of due timers."""
-        return self._advance(1, watermark)
+        return self._advance(_FIRST, watermark)
 
     def process_watermark2(self, watermark: int) -> list[Any]:
         """Set the second input's watermark in ms; return the main outputs of due timers."""
-        return self._advance(2, watermark)
+        return self._advance(_SECOND, watermark)
 
     def process_both_watermarks(self, watermark: int) -> list[Any]:
         """Set both watermarks in ms, the first input's first; return the main outputs."""
-        return self._advance(1, watermark) + self._advance(2, watermark)
+        return self._advance(_FIRST, watermark) + self._advance(_SECOND, watermark)
 
     def end_of_input1(self) -> list[Any]:
         """End the first input, so that the other's watermark counts; return the main outputs."""
-        return self._advance(1, MAX_WATERMARK)
+        return self._advance(_FIRST, MAX_WATERMARK)
 
     def end_of_input2(self) -> list[Any]:
         """End the second input, so that the other's watermark counts; return the main outputs."""
-        return self._advance(2, MAX_WATERMARK)
+        return self._advance(_SECOND, MAX_WATERMARK)
 
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
         self._running()
@@ -263,19 +275,8 @@ class KeyedTwoInputHarness(OperatorHarness):
         key = self._key_of(value, self._key_selectors[number - 1])
         return self._processed(key, (number, value), timestamp)
 
-    def _advance(self, number: int, watermark: int) -> list[Any]:
-        operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
-        least = self._watermarks.least(number, watermark)
-        if least <= operator.clock.watermark:
-            return []
-        return self._moved(operator.advance_watermark, least)
 
-
-_MAIN, _BROADCAST = 1, 2
-
-
-class BroadcastHarness(OperatorHarness):
+class BroadcastHarness(_TwoInputs):
     """A harness that drives one function with a broadcast input, synchronously.
 
     It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
@@ -317,15 +318,16 @@ class BroadcastHarness(OperatorHarness):
         super().__init__(
             function,
             (KeyedBroadcastProcessFunction, BroadcastProcessFunction),
-            state_backend,
-            restore,
-            max_parallelism,
-            key_type,
-            job_parameters,
+            HarnessOptions(
+                state_backend=state_backend,
+                restore=restore,
+                max_parallelism=max_parallelism,
+                key_type=key_type,
+                job_parameters=job_parameters,
+                allow_pickle=allow_pickle,
+            ),
             broadcast_states=broadcast_states,
-            allow_pickle=allow_pickle,
         )
-        self._watermarks = InputWatermarks()
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element of the input that is not broadcast.
@@ -367,23 +369,23 @@ class BroadcastHarness(OperatorHarness):
 
     def process_watermark(self, watermark: int) -> list[Any]:
         """Set the watermark in ms of the other input; return the main outputs of due timers."""
-        return self._advance(_MAIN, watermark)
+        return self._advance(_FIRST, watermark)
 
     def process_broadcast_watermark(self, watermark: int) -> list[Any]:
         """Set the broadcast input's watermark in ms; return the main outputs of due timers."""
-        return self._advance(_BROADCAST, watermark)
+        return self._advance(_SECOND, watermark)
 
     def process_both_watermarks(self, watermark: int) -> list[Any]:
         """Set both watermarks in ms; return the main outputs."""
-        return self._advance(_MAIN, watermark) + self._advance(_BROADCAST, watermark)
+        return self._advance(_FIRST, watermark) + self._advance(_SECOND, watermark)
 
     def end_of_input(self) -> list[Any]:
         """End the input that is not broadcast; return the main outputs."""
-        return self._advance(_MAIN, MAX_WATERMARK)
+        return self._advance(_FIRST, MAX_WATERMARK)
 
     def end_of_broadcast_input(self) -> list[Any]:
         """End the broadcast input, so that the other watermark counts; return the main outputs."""
-        return self._advance(_BROADCAST, MAX_WATERMARK)
+        return self._advance(_SECOND, MAX_WATERMARK)
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
@@ -394,14 +396,6 @@ class BroadcastHarness(OperatorHarness):
             DeclarationError: The state is not among `broadcast_states`.
         """
         return self._running().broadcast_states.to_read(state_descriptor)
-
-    def _advance(self, number: int, watermark: int) -> list[Any]:
-        operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
-        least = self._watermarks.least(number, watermark)
-        if least <= operator.clock.watermark:
-            return []
-        return self._moved(operator.advance_watermark, least)
 
 
 def _checked(
@@ -464,13 +458,15 @@ class KeyedBatchHarness(OperatorHarness):
         super().__init__(
             function,
             (KeyedBatchFunction,),
-            state_backend,
-            restore,
-            max_parallelism,
-            key_type,
-            job_parameters,
+            HarnessOptions(
+                state_backend=state_backend,
+                restore=restore,
+                max_parallelism=max_parallelism,
+                key_type=key_type,
+                job_parameters=job_parameters,
+                allow_pickle=allow_pickle,
+            ),
             key_columns=names,
-            allow_pickle=allow_pickle,
         )
         # Imported only here, because it needs NumPy.
         from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
@@ -556,20 +552,3 @@ def _batch_of(columns: Any) -> pa.RecordBatch:
         raise DeclarationTypeError(msg)
     batches = columns.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)
-
-
-class InputWatermarks:
-    """The watermark of each of two inputs."""
-
-    def __init__(self) -> None:
-        self._watermarks = {1: MIN_WATERMARK, 2: MIN_WATERMARK}
-
-    def least(self, number: int, watermark: int) -> int:
-        """Note the watermark of an input; return the smaller one of both.
-
-        Args:
-            number: Number of the input, 1 or 2.
-            watermark: Watermark in ms; one below the input's last has no effect, as in Flink.
-        """
-        self._watermarks[number] = max(watermark, self._watermarks[number])
-        return min(self._watermarks.values())

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of the harnesses of all kinds of functions.
+"""The part that the harnesses of all kinds of functions share.
 
 A harness makes one operator over one key group, opens it, gathers its outputs, and lets tests look
 into its state.  A subclass gives it elements and moves its watermark.
 
-The arguments of a harness, and the state that it begins with.
-
-The savepoint of a harness: the states of its program, and those it was restored from.
-
-The summary of an operator in the `repr` of its harness.
+A savepoint of a harness has the states of its function, and those of the savepoint it began with.
 """
 
 from __future__ import annotations
@@ -57,20 +53,46 @@ from pyflinklike.errors import (
 )
 from pyflinklike.savepoints.savepoint_directory import open_savepoint, place_of, write_log
 
-__all__ = [
-    "OperatorHarness",
-    "Restored",
-    "check_arguments",
-    "check_key_selector",
-    "checked_time",
-    "restored_state",
-    "summary",
-    "write_savepoint",
-]
-
+__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "checked_time"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
+
+
+@attrs.frozen(kw_only=True)
+class HarnessOptions:
+    """The options that all harnesses take.
+
+    Args:
+        state_backend: Where state is kept; None for `HashMapStateBackend()`.
+        restore: What `snapshot` returned, or the directory of a savepoint; None for no state.
+        max_parallelism: The number that the runtime context reports.
+        key_type: Type of the keys; None for keys of any type.
+        job_parameters: Values for `get_job_parameter`, by name.
+        allow_pickle: Whether state may be unpickled.
+
+    Raises:
+        DeclarationTypeError: An option is of the wrong kind.
+        DeclarationValueError: `max_parallelism` is below 1.
+    """
+
+    state_backend: StateBackend | None
+    restore: bytes | str | os.PathLike[str] | None
+    max_parallelism: int
+    key_type: TypeInformation | None
+    job_parameters: Mapping[str, str] | None
+    allow_pickle: bool
+
+    def __attrs_post_init__(self) -> None:
+        optional = type(None)
+        _check_kind(self.state_backend, (StateBackend, optional), "state_backend is a StateBackend")
+        rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
+        _check_kind(self.restore, (bytes, str, os.PathLike, optional), rule)
+        _check_kind(self.key_type, (TypeInformation, optional), "key_type is a TypeInformation")
+        _check_kind(self.max_parallelism, int, "max_parallelism is an int")
+        if self.max_parallelism < 1:
+            msg = f"max_parallelism must be at least 1, got {shown(self.max_parallelism)}"
+            raise DeclarationValueError(f"{msg}; for example 128")
 
 
 class OperatorHarness:
@@ -81,17 +103,12 @@ class OperatorHarness:
     Args:
         function: The function under test; it is opened at once.
         kinds: The classes of functions that this harness drives.
-        state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` returned, or the directory of a savepoint; None for no state.
-        max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; None for keys of any type.
-        job_parameters: Values for `get_job_parameter`, by name.
+        options: The options of the user.
         broadcast_states: Descriptors of the broadcast input, if there is one.
         key_columns: Names of the columns that make the key, for elements that come as columns.
-        allow_pickle: Whether state may be unpickled.
 
     Raises:
-        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationTypeError: The function is of the wrong kind.
         DeclarationValueError: Pickled state is declared, which `allow_pickle` refuses.
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
@@ -100,21 +117,18 @@ class OperatorHarness:
         self,
         function: Any,
         kinds: tuple[type, ...],
-        state_backend: StateBackend | None,
-        restore: bytes | str | os.PathLike[str] | None,
-        max_parallelism: int,
-        key_type: TypeInformation | None,
-        job_parameters: Mapping[str, str] | None,
+        options: HarnessOptions,
         *,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]] = (),
         key_columns: Sequence[str] = (),
-        allow_pickle: bool,
     ) -> None:
-        check_arguments(function, kinds, state_backend, restore, key_type, max_parallelism)
-        key_type = key_type or AnyKeyTypeInfo()
+        names = " or ".join(each.__name__ for each in kinds)
+        _check_kind(function, kinds, f"{names} is required")
+        refuse_checkpointed_function(function)
+        key_type = options.key_type or AnyKeyTypeInfo()
         self._freeze_key = key_type.freeze_key
-        state_backend = state_backend or HashMapStateBackend()
-        name, parameters = type(function).__name__, dict(job_parameters or {})
+        state_backend = options.state_backend or HashMapStateBackend()
+        name = type(function).__name__
         self._name = f"{name} on {state_backend}"
         self._function, self._key_type = name, key_type
         self._operator = keyed_process_operator(
@@ -123,16 +137,16 @@ class OperatorHarness:
             key_type,
             TaskInfo(
                 name,
-                max_parallelism=max_parallelism,
-                job_parameters=parameters,
+                max_parallelism=options.max_parallelism,
+                job_parameters=dict(options.job_parameters or {}),
                 key_columns=tuple((name, "any") for name in key_columns),
             ),
             # An owner of its own, so that no harness finds another's warm state or files.
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
-            allow_pickle=pickle_allowed(allow_pickle),
+            allow_pickle=pickle_allowed(options.allow_pickle),
         )
-        restored = restored_state(restore, key_type)
+        restored = _restored(options.restore, key_type)
         self._former, self._key_columns = restored.record, tuple(key_columns)
         self._operator.enter(restored.state)
         self._operator.open()
@@ -147,7 +161,7 @@ class OperatorHarness:
 
     def __repr__(self) -> str:
         """Show the function, the backend, the clock, and how much there is, but no values."""
-        what = "closed" if self._closed else summary(self._operator)
+        what = "closed" if self._closed else _summary(self._operator)
         return f"<{type(self).__name__} of {self._name}: {what}, outputs={len(self.output)}>"
 
     def __enter__(self: H) -> H:
@@ -173,9 +187,8 @@ class OperatorHarness:
         """End a batch of elements that were processed one by one.
 
         Calls that process many elements end a batch by themselves, and so does every thousandth
-        element or
-        timer.  A call that moves a clock ends none: a backend on the disk would write to it at
-            every move.
+        element or timer.  A call that moves a clock ends none: a backend on the disk would write to
+        it at every move.
 
         Raises:
             HostError: The backend cannot keep its state on the local disk.
@@ -289,7 +302,7 @@ class OperatorHarness:
             IncompatibleStateError: A snapshot was restored with states that the function does not
                 declare: only a savepoint tells what these are.
         """
-        write_savepoint(
+        _write_savepoint(
             path,
             mode,
             self._running(),
@@ -347,7 +360,7 @@ class OperatorHarness:
 
 
 @attrs.frozen
-class Restored:
+class _Restored:
     """The beginning of a harness.
 
     Args:
@@ -357,41 +370,6 @@ class Restored:
 
     state: WorkingState
     record: OperatorRecord | None = None
-
-
-def check_arguments(
-    function: Any,
-    kinds: tuple[type, ...],
-    state_backend: Any,
-    restore: Any,
-    key_type: Any,
-    max_parallelism: Any,
-) -> None:
-    """Refuse arguments that no harness can be made of.
-
-    Args:
-        function: The function under test.
-        kinds: The classes of functions that the harness drives.
-        state_backend: A backend, or None for the default.
-        restore: A snapshot or the path of a savepoint, or None for no state.
-        key_type: A type, or None for keys of any type.
-        max_parallelism: A number of key groups.
-
-    Raises:
-        DeclarationTypeError: An argument is of the wrong kind.
-        DeclarationValueError: `max_parallelism` is below 1.
-    """
-    names = " or ".join(each.__name__ for each in kinds)
-    _check_kind(function, kinds, f"{names} is required")
-    refuse_checkpointed_function(function)
-    _check_kind(state_backend, (StateBackend, type(None)), "state_backend is a StateBackend")
-    rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
-    _check_kind(restore, (bytes, str, os.PathLike, type(None)), rule)
-    _check_kind(key_type, (TypeInformation, type(None)), "key_type is a TypeInformation")
-    _check_kind(max_parallelism, int, "max_parallelism is an int")
-    if max_parallelism < 1:
-        msg = f"max_parallelism must be at least 1, got {shown(max_parallelism)}; for example 128"
-        raise DeclarationValueError(msg)
 
 
 def check_key_selector(key_selector: Any, name: str) -> None:
@@ -435,9 +413,9 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     return time
 
 
-def restored_state(
+def _restored(
     snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
-) -> Restored:
+) -> _Restored:
     """Return what a harness begins with.
 
     Args:
@@ -453,10 +431,10 @@ def restored_state(
     """
     state = WorkingState(0)
     if snapshot is None:
-        return Restored(state)
+        return _Restored(state)
     segment, record = _saved(snapshot)
     state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
-    return Restored(state, record)
+    return _Restored(state, record)
 
 
 def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
@@ -470,7 +448,7 @@ def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorR
 _Columns = tuple[tuple[str, str], ...]
 
 
-def write_savepoint(
+def _write_savepoint(
     path: str | os.PathLike[str],
     mode: str,
     operator: KeyedProcessOperator,
@@ -548,7 +526,7 @@ def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:
 _NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}
 
 
-def summary(operator: KeyedProcessOperator) -> str:
+def _summary(operator: KeyedProcessOperator) -> str:
     """Return the clock and the numbers of keys and timers, but no text of a user's class.
 
     A key counts while it has state or a timer, or an entry that expired and is not yet cleaned up.

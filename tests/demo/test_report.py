@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pyflinklike.demo.findings import COLD_BATCHES, Input, known_by, print_run
+from pyflinklike.demo.findings import COLD_BATCHES, FlightTables, known_by, print_run
 from pyflinklike.demo.flights import SILENT_AFTER
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 from pyflinklike.demo import runs
 
-DAYS = Input(
+DAYS = FlightTables(
     days=14,
     records=12_000,
     without_tailnum=0,

@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import StateAccessError
-from pyflinklike.replica.image import Held
+from pyflinklike.replica.image import StoredShare
 from pyflinklike.replica.savepoint_source import SavepointSource
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.testing import BroadcastHarness
@@ -41,12 +41,12 @@ class Ruled(KeyedBroadcastProcessFunction):
 class SeveralGroups(SavepointSource):
     """The same log in three key groups, as broadcast state is in a checkpoint."""
 
-    held: Held = attrs.field(factory=Held)
+    share: StoredShare = attrs.field(factory=StoredShare)
 
     def latest(self):
         image = super().latest()
         groups = dict.fromkeys(range(3), image.groups[0])
-        return attrs.evolve(image, groups=groups, held=self.held)
+        return attrs.evolve(image, groups=groups, share=self.share)
 
 
 @pytest.fixture
@@ -72,6 +72,6 @@ def test_it_is_asked_without_a_key(directory):
 
 def test_a_replica_of_a_part_refuses_it(directory):
     """Its key groups may not be there yet, while others have the rules."""
-    part = SeveralGroups(directory, None, None, Held(frozenset([1])))
+    part = SeveralGroups(directory, None, None, StoredShare(frozenset([1])))
     with replica_of(part) as replica, pytest.raises(StateAccessError, match="of a part"):
         replica["rules"]

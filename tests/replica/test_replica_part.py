@@ -14,7 +14,7 @@ from pyflinklike.errors import (
     DeclarationValueError,
     StateAccessError,
 )
-from pyflinklike.replica.image import Part
+from pyflinklike.replica.image import Share
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 TEXT, LONG = Types.STRING(), Types.LONG()
@@ -56,7 +56,7 @@ def test_a_replica_of_some_keys_says_of_them_what_one_of_all_says(batches, keys)
     query = FollowedQuery(STATES)
     query.batch([])
     whole = replica_of(query)
-    query.part = Part.of(keys, None)
+    query.share = Share.of(keys, None)
     some = replica_of(query)
     for records, compact, refreshes in batches:
         query.batch([add(*each) for each in records], compact=compact)
@@ -80,7 +80,7 @@ def test_a_replica_of_some_key_groups_has_all_that_lies_in_them(batches, groups)
     """Entries that belong to no key included: Kafka's reads of one partition."""
     query = FollowedQuery(STATES)
     query.batch([])
-    query.part = Part.of(None, groups)
+    query.share = Share.of(None, groups)
     some = replica_of(query)
     last = {}
     for records, compact, _ in batches:
@@ -94,7 +94,7 @@ def test_a_replica_of_some_key_groups_has_all_that_lies_in_them(batches, groups)
 def test_another_key_is_refused_even_in_a_key_group_that_is_held():
     """Whether it lies in one depends on how many there are."""
     query = written(*KEYS)
-    query.part = Part.of(["a"], None)
+    query.share = Share.of(["a"], None)
     (other, *_) = [key for key in KEYS[1:] if query.group_of(key) == query.group_of("a")]
     with replica_of(query) as replica:
         assert [1] == replica["all"].get("a")
@@ -109,7 +109,7 @@ def test_a_key_of_a_key_group_that_is_not_held_is_refused():
     """And what it is told is which group that is."""
     query = written(*KEYS)
     mine = query.group_of("a")
-    query.part = Part.of(None, [mine])
+    query.share = Share.of(None, [mine])
     other = next(key for key in KEYS if query.group_of(key) != mine)
     with replica_of(query) as replica:
         assert [1] == replica["all"].get("a")
@@ -121,7 +121,7 @@ def test_a_key_of_a_key_group_that_is_not_held_is_refused():
 def test_other_key_groups_are_held_where_there_are_more_of_them():
     """A checkpoint that was begun anew: the keys are the same."""
     query = written(*KEYS)
-    query.part = Part.of(["b"], None)
+    query.share = Share.of(["b"], None)
     with replica_of(query) as replica:
         query.begin_anew(STATES, 7)
         query.batch([add("b", 5), add("a", 6)])
@@ -135,7 +135,7 @@ def test_other_key_groups_are_held_where_there_are_more_of_them():
 def test_a_state_that_a_restart_adds_is_that_of_the_keys():
     """What is held stays the same where the record of the operator changes."""
     query = written("a", "b")
-    query.part = Part.of(["a"], None)
+    query.share = Share.of(["a"], None)
     with replica_of(query) as replica:
         query.restart([*STATES, ValueStateDescriptor("more", LONG)])
         query.batch([("a", lambda on: on["more"].update(3))])
@@ -161,12 +161,12 @@ def test_a_state_that_a_restart_adds_is_that_of_the_keys():
 def test_what_names_no_part_is_refused(given, error, says):
     """Before anything is read."""
     with pytest.raises(error, match=says):
-        Part.of(**{"keys": None, "key_groups": None, **given})
+        Share.of(**{"keys": None, "key_groups": None, **given})
 
 
 def test_a_key_group_that_cannot_be_is_refused():
     """Key groups are counted from 0."""
     query = written("a")
-    query.part = Part.of(None, [3, 4])
+    query.share = Share.of(None, [3, 4])
     with pytest.raises(DeclarationValueError, match=r"from 0 to 3, got \[4\]"):
         replica_of(query)

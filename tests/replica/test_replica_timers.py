@@ -17,7 +17,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationTypeError, ScanDisabledError, StateAccessError
 from pyflinklike.replica import Timer, open_state
-from pyflinklike.replica.image import Part
+from pyflinklike.replica.image import Share
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, window
 
@@ -139,7 +139,7 @@ def test_a_replica_of_some_keys_has_their_timers_only():
     """Though others are in the same key group."""
     query = FollowedQuery(STATES, max_parallelism=1)
     query.batch([(key, register(EVENT, 7)) for key in "abc"])
-    query.part = Part.of(["b"], None)
+    query.share = Share.of(["b"], None)
     timers = replica_of(query).timers()
     assert [Timer("b", EVENT, 7)] == list(timers.all())
     with pytest.raises(StateAccessError, match="keys="):

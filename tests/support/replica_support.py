@@ -27,7 +27,7 @@ from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
 from pyflinklike.replica import Position, QueryableState
-from pyflinklike.replica.image import Image, Part, Write, followed, image_of
+from pyflinklike.replica.image import Image, Share, Write, image_of, next_image
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
 from pyflinklike.stores import StoreDescriptor
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -117,7 +117,7 @@ class FollowedQuery:
     def __init__(self, descriptors: Iterable[Any], max_parallelism: int = 4) -> None:
         self.batch_id, self.oldest, self.run, self.is_away = -1, 0, 0, False
         self.now, self.watermark = 0, MIN_WATERMARK
-        self.part = Part()  # of what replicas hold that are opened from now on
+        self.share = Share()  # of what replicas hold that are opened from now on
         self.writes: list[list[Write]] = []
         self._begin(max_parallelism)
         self.restart(descriptors)
@@ -233,14 +233,14 @@ class FollowedQuery:
     def latest(self) -> Image:
         """All of the last batch."""
         self._check()
-        held = self.part.held(self.route(self.record), self.max_parallelism)
+        share = self.share.stored(self.route(self.record), self.max_parallelism)
         groups = {
             index: {HEAD_AT: store.head.to_bytes(), **store.segments}
             for index, store in enumerate(self.stores)
-            if store.head is not None and held.has_group(index)
+            if store.head is not None and share.has_group(index)
         }
         clock, called = BatchClock(self.now, self.watermark), dict(self.called.blobs)
-        return image_of(self._position(), clock, groups, called, "tested", held=held)
+        return image_of(self._position(), clock, groups, called, "tested", share=share)
 
     def after(self, image: Image) -> Image | None:
         """What came since."""
@@ -252,7 +252,7 @@ class FollowedQuery:
             raise HostError("these batches are gone")
         writes = [each for batch in self.writes[former + 1 :] for each in batch]
         clock = BatchClock(self.now, self.watermark)
-        return followed(image, writes, self._position(), clock, "tested")
+        return next_image(image, writes, self._position(), clock, "tested")
 
     def _check(self) -> None:
         if self.is_away:

@@ -2,6 +2,7 @@
 """Driving `KeyedProcessHarness`: elements, time, outputs, keys, arguments."""
 
 import datetime as dt
+from inspect import signature
 
 import pytest
 from probe import Probe, Record, Sum, drive, harness
@@ -23,9 +24,18 @@ from pyflinklike.errors import (
     StateAccessError,
     StateValueError,
 )
-from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing import (
+    BroadcastHarness,
+    KeyedBatchHarness,
+    KeyedProcessHarness,
+    KeyedTwoInputHarness,
+)
 
 LONG = ValueStateDescriptor("s", Types.LONG())
+OPTIONS = [
+    *("state_backend", "restore", "max_parallelism"),
+    *("key_type", "job_parameters", "allow_pickle"),
+]
 
 
 class RunningTotal(KeyedProcessFunction):
@@ -157,6 +167,21 @@ def test_entries_of_an_unknown_state_are_not_counted():
 
 
 # Arguments
+
+
+@pytest.mark.parametrize(
+    ("harness_class", "names"),
+    [
+        (KeyedProcessHarness, ["function", "key_selector", *OPTIONS]),
+        (KeyedBatchHarness, ["function", "key_columns", "event_time", *OPTIONS]),
+        (KeyedTwoInputHarness, ["function", "key_selector1", "key_selector2"]),
+        (BroadcastHarness, ["function", "broadcast_states", "key_selector"]),
+    ],
+)
+def test_arguments_may_be_given_by_position(harness_class, names):
+    """The order is part of the signature; with two inputs the options are given by name."""
+    parameters = signature(harness_class).parameters.values()
+    assert names == [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,15 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import HostError, StateValueError
-from pyflinklike.replica.image import Held, Image, Part, Position, Write, followed, image_of
+from pyflinklike.replica.image import (
+    Image,
+    Position,
+    Share,
+    StoredShare,
+    Write,
+    image_of,
+    next_image,
+)
 from pyflinklike.replica.queryable_state import QueryableState
 from pyflinklike.replica.settings import CACHE_BYTES, Settings
 from pyflinklike.spark.read.checkpoint import (
@@ -65,13 +73,13 @@ class CheckpointSource:
         spark: Any session that reaches the checkpoint.
         location: The path of the checkpoint.
         operator: Spark's number of the operator, or its uid.
-        part: The keys or key groups to read.
+        share: The keys or key groups to read.
     """
 
     spark: SparkSession
     location: str
     operator: int | str
-    part: Part
+    share: Share
 
     def latest(self) -> Image:
         """Read the whole image after the last committed micro-batch."""
@@ -99,9 +107,9 @@ class CheckpointSource:
 
     def _image_of(self, state: CheckpointState) -> Image:
         where, record = state.where, state.record
-        held = self.part.held(self.route(record), state.max_parallelism)
+        share = self.share.stored(self.route(record), state.max_parallelism)
         every = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
-        rows = _rows_of(every, held, state.max_parallelism, state.operator_id)
+        rows = _rows_of(every, share, state.max_parallelism, state.operator_id)
         groups: dict[int, dict[int, bytes]] = {}
         called: dict[int, bytes] = {}
         with refusing(where):
@@ -113,7 +121,7 @@ class CheckpointSource:
             else:
                 groups.setdefault(write.key_group, {})[write.sequence] = write.blob
         clock, position = self._times(state.batch_id, self._commits(where), where)
-        return image_of(position, clock, groups, called, where, state.operator_id, held)
+        return image_of(position, clock, groups, called, where, state.operator_id, share)
 
     def after(self, image: Image) -> Image | None:
         """Make the image after the last micro-batch from an older one; None if that is the last."""
@@ -129,12 +137,12 @@ class CheckpointSource:
         where = where_of(self.location, operator_id, last)
         feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
         max_parallelism = image.record.identity.max_parallelism
-        rows = _rows_of(feed, image.held, max_parallelism, operator_id)
+        rows = _rows_of(feed, image.share, max_parallelism, operator_id)
         with refusing(where):
             table = rows.drop("batch_id").toArrow()
         clock, position = self._times(last, commits, where)
         writes = _writes(table, max_parallelism)
-        return followed(image, writes, position, clock, where)
+        return next_image(image, writes, position, clock, where)
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
         """Return the type of the operator's keys."""
@@ -171,12 +179,14 @@ class CheckpointSource:
         return BatchClock(fields["batchTimestampMs"], watermark), position
 
 
-def _rows_of(rows: DataFrame, held: Held, max_parallelism: int, operator_id: int) -> DataFrame:
+def _rows_of(
+    rows: DataFrame, share: StoredShare, max_parallelism: int, operator_id: int
+) -> DataFrame:
     """Take the rows of the key groups that are held, and of the record and the roll."""
-    if held.groups is None:
+    if share.groups is None:
         return rows
     ids = group_ids(max_parallelism, place_in(operator_id))
-    return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in held.groups)]))
+    return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in share.groups)]))
 
 
 def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
@@ -391,6 +401,6 @@ def open_state(
     """
     options = (clock, allow_scan, allow_pickle, cache_bytes)
     settings = Settings.of(states, refresh, max_age, timeout, *options)
-    part = Part.of(keys, key_groups)
-    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), part)
+    share = Share.of(keys, key_groups)
+    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), share)
     return QueryableState(source, settings)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a function on its states and timers, as rules of the machine.
-
-The events in a worker's life between the operations, as rules of the machine.
-"""
+"""The rules of the machine: what a function does with states and timers, and what happens between."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from pyflinklike.engine.state.current_key import NO_KEY
 from pyflinklike.testing.agreement.model import Comparison, whiles
 from pyflinklike.testing.agreement.replica import FiveStates, Replica
 
-__all__ = ["Operations", "WorkersLife"]
-
+__all__ = ["WorkersLife"]
 
 keys = st.sampled_from("ab")
 user_keys = st.sampled_from("xy")
 numbers = st.integers(0, 2)
 texts = st.sampled_from(["p", "q"])
 times = st.integers(0, 6)
+workers = st.integers(0, 2)
 
 
-class Operations(Comparison):
-    """Every verb of the five states, timers and time."""
+class WorkersLife(Comparison):
+    """Every verb of the five states, timers and time; commits, losses, moves, failures, snapshots."""
 
     # Value
 
@@ -244,12 +241,7 @@ class Operations(Comparison):
         """Move the time forwards."""
         self.model.now += duration
 
-
-workers = st.integers(0, 2)
-
-
-class WorkersLife(Operations):
-    """Commits, losses, moves, failures, compaction and exchanged snapshots."""
+    # The life of a worker
 
     def _all(self, event: Callable[[Replica], None]) -> None:
         for replica in self.replicas:

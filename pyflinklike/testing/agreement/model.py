@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents that a worker's states must have: Flink's rules once more, and simply.
+"""The model: what a worker's states must hold by Flink's rules, written once more and simply.
 
-One model, and three replicas for each backend, compared at each step.
+It is compared with three replicas of each backend, at each step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry: absent or there, handed back as it was, one by one or many at once.
-
-Maps and lists as a whole: changes while they are read, and their order.
-
-Rule 6 of `pyflinklike.engine.state.table`: ranges of an ordered table; and tables of a key group.
-"""
+"""The laws of entries under one key: alone, as a map or list, and in ranges of an ordered table."""
 
 from __future__ import annotations
 
@@ -390,7 +385,7 @@ class _Twin:
 
 
 class RangesConformance(ConformanceTests):
-    """The rules that stores need of a backend."""
+    """Rule 6 of `pyflinklike.engine.state.table`, and the tables of a key group: stores need both."""
 
     @_of_each
     @pytest.mark.parametrize("seed", range(12))

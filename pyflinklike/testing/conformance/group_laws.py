@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys, tables and key groups: no access without a key, and none sees another.
-
-Changes: drained once, taken over by any backend, through bytes too.
-
-Sweeps look at every entry and delete the expired ones.
-
-A backend as a configuration, and its beginning and end.
-"""
+"""The laws of key groups: keys apart, changes drained once, sweeps, and the life of a backend."""
 
 from __future__ import annotations
 

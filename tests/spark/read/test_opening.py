@@ -5,7 +5,7 @@ import attrs
 import pytest
 
 from pyflinklike.errors import HostError
-from pyflinklike.replica.image import Part
+from pyflinklike.replica.image import Share
 from pyflinklike.spark.read.replica_source import CheckpointSource
 
 
@@ -32,7 +32,7 @@ class Purged(CheckpointSource):
 
 def purged(commits, gone):
     """A source over no checkpoint."""
-    return Purged(None, "tested", 0, Part(), list(commits), frozenset(gone))
+    return Purged(None, "tested", 0, Share(), list(commits), frozenset(gone))
 
 
 def test_a_batch_that_was_purged_meanwhile_is_given_up_for_a_newer_one():
