@@ -40,7 +40,7 @@ from pyflinklike.engine.types.row import (
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "Layout", "column_of", "final_row", "layout_of"]
+__all__ = ["Arrival", "BatchReader", "RowLayout", "column_of", "final_row", "layout_of"]
 
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
@@ -62,7 +62,7 @@ def column_of(row: Any, name: str) -> Any:
     return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """The positions of the parts of rows with certain names."""
 
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
+def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> RowLayout:
     """Find the parts of rows that have these field names.
 
     Raises:
@@ -92,7 +92,7 @@ def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
     is_flat = is_change and "value" not in at
     marks = {"op", "diff", "error"} if is_flat else set()
     has_key = all(name in at for name in key_columns)
-    return Layout(
+    return RowLayout(
         names,
         tuple(at[name] for name in key_columns) if has_key else None,
         at.get("key") if is_change else None,
@@ -168,7 +168,7 @@ class BatchReader:
             return _CHANGE[: len(row)]
         return None
 
-    def _plain(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
+    def _plain(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
         if layout.key is None:
             wanted = f"the key columns {list(self.key_columns)}"
             raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
@@ -183,7 +183,7 @@ class BatchReader:
                 raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
-    def _change(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
+    def _change(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
         op = self._op(row, values, layout)
         error = None if layout.error is None else values[layout.error]
         content: Any
@@ -202,7 +202,7 @@ class BatchReader:
             key, op, None if untold else encode_row(content), None, self._event_time(content)
         )
 
-    def _op(self, row: Any, values: Sequence[Any], layout: Layout) -> str:
+    def _op(self, row: Any, values: Sequence[Any], layout: RowLayout) -> str:
         op = None if layout.op is None else values[layout.op]
         diff = None if layout.diff is None else values[layout.diff]
         if op is None and diff in (1, -1):
@@ -214,7 +214,7 @@ class BatchReader:
         return str(op)
 
     def _key_of_change(
-        self, row: Any, values: Sequence[Any], layout: Layout, content: Any, *, is_error: bool
+        self, row: Any, values: Sequence[Any], layout: RowLayout, content: Any, *, is_error: bool
     ) -> bytes:
         if layout.key is not None:
             parts = [values[at] for at in layout.key]

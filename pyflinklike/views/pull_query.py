@@ -25,15 +25,15 @@ from pyflinklike.views.arguments import checked_limit
 from pyflinklike.views.condition import Condition, Where
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
 from pyflinklike.views.subscription import failed
-from pyflinklike.views.view_storage import AppliedBatch, Snapshot, Storage
+from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "Reader", "ViewAt", "item", "kept_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "kept_batch"]
 
 
 _NONE = object()
 
 
-class Reader:
+class PullQuery:
     """Answers the pull queries of a view.
 
     Args:
@@ -44,7 +44,7 @@ class Reader:
     """
 
     def __init__(
-        self, storage: Storage, view: str, key_columns: tuple[str, ...], seq: int | None = None
+        self, storage: ViewStorage, view: str, key_columns: tuple[str, ...], seq: int | None = None
     ) -> None:
         self._storage = storage
         self._view = view
@@ -161,7 +161,7 @@ class Reader:
         return value
 
 
-def item(reader: Reader, key: Any) -> Any:
+def item(reader: PullQuery, key: Any) -> Any:
     """Return the row of a key.
 
     Raises:
@@ -180,7 +180,7 @@ class ViewAt(Mapping[Any, Any]):
     the batch is older than the view's history.
     """
 
-    def __init__(self, reader: Reader, batch_id: int) -> None:
+    def __init__(self, reader: PullQuery, batch_id: int) -> None:
         self._reader = reader
         self.batch_id = batch_id
         """The id of the batch."""
@@ -231,7 +231,7 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def kept_batch(storage: Storage, view: str, batch_id: int, history: int) -> AppliedBatch:
+def kept_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """Return the last batch of an id.
 
     Args:

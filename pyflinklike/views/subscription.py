@@ -43,7 +43,7 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "Changes", "Filter", "Replay", "Source", "Timeout", "failed", "seconds"]
+__all__ = ["Change", "ChangeSource", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]
@@ -106,7 +106,7 @@ class Replay:
         self.connection.close()
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """Where a subscriber gets new changes."""
 
     @property
@@ -157,7 +157,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
     def __init__(
         self,
-        queue: Source,
+        queue: ChangeSource,
         replay: Replay | None,
         limit: int | None,
         wait: float | None,
@@ -232,7 +232,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         self.close()
 
 
-def _abandon(queue: Source, replay: Replay | None) -> None:
+def _abandon(queue: ChangeSource, replay: Replay | None) -> None:
     """Close a garbage-collected subscription; it runs in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:

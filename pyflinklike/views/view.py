@@ -26,9 +26,9 @@ from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import checked_id
 from pyflinklike.views.batch_frame import SERVED, BatchFrame
 from pyflinklike.views.condition import Where
-from pyflinklike.views.pull_query import Reader, ViewAt, item, kept_batch
+from pyflinklike.views.pull_query import PullQuery, ViewAt, item, kept_batch
 from pyflinklike.views.subscription import Changes, Timeout
-from pyflinklike.views.view_storage import AppliedBatch, Storage
+from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
 __all__ = ["Freshness", "Reopened", "View", "freshness_of"]
 
@@ -75,14 +75,14 @@ class View(Reopened, ABC):
         key_columns: tuple[str, ...],
         history: int,
         clock: Callable[[], int],
-        storage: Storage,
+        storage: ViewStorage,
     ) -> None:
         self.name = name
         self.key_columns = key_columns
         self.history = history
         self._clock = clock
         self._storage = storage
-        self._now = Reader(storage, name, key_columns)
+        self._now = PullQuery(storage, name, key_columns)
 
     # Applying batches
 
@@ -145,7 +145,7 @@ class View(Reopened, ABC):
         """
         number = checked_id(self.name, batch_id)
         batch = kept_batch(self._storage, self.name, number, self.history)
-        return ViewAt(Reader(self._storage, self.name, self.key_columns, batch.seq), number)
+        return ViewAt(PullQuery(self._storage, self.name, self.key_columns, batch.seq), number)
 
     @property
     def freshness(self) -> Freshness:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-__all__ = ["AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "Storage"]
+__all__ = ["AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "ViewStorage"]
 
 
 class RowChange(NamedTuple):
@@ -76,7 +76,7 @@ class Snapshot(Protocol):
         """Return the batch with that number, if the history has it."""
 
 
-class Storage(Protocol):
+class ViewStorage(Protocol):
     """The storage of a view."""
 
     fault: type[Exception]

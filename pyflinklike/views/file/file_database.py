@@ -55,14 +55,14 @@ from pyflinklike.views.file.file_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Database", "Mark", "MarkError", "translated"]
+__all__ = ["CommitMark", "CommitMarkError", "FileDatabase", "translated"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
 _MAKING = threading.Lock()  # closing a file drops the locks that SQLite holds on it
 
 
-class Database:
+class FileDatabase:
     """An open view file.
 
     Args:
@@ -86,7 +86,7 @@ class Database:
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
         self._readers = ReaderPool(self._connect_reader, self._closed_error)
-        self._mark = Mark(file)
+        self._mark = CommitMark(file)
         self._identity: int | None = None
         with self._translating(writing=False):
             _make(file)
@@ -247,7 +247,7 @@ class Database:
     def _acknowledged(self) -> int:
         try:
             return self._mark.read(self._identity)
-        except MarkError:
+        except CommitMarkError:
             msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
             raise CorruptStateError(
                 f"{msg}; remove it if all batches that were applied are there"
@@ -301,11 +301,11 @@ _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq
 _MAGIC = b"pflvmrk1"
 
 
-class MarkError(Exception):
+class CommitMarkError(Exception):
     """The mark is damaged."""
 
 
-class Mark:
+class CommitMark:
     """The mark of one view's file.
 
     Args:
@@ -327,7 +327,7 @@ class Mark:
             The seq of the batch; 0 if there is no mark, or it belongs to another file.
 
         Raises:
-            MarkError: The mark is damaged.
+            CommitMarkError: The mark is damaged.
         """
         try:
             data = self.file.read_bytes()
@@ -336,7 +336,7 @@ class Mark:
         if not any(data):
             return 0  # the power was lost after the file was created
         if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
-            raise MarkError
+            raise CommitMarkError
         _, marked, seq, _ = _FORMAT.unpack(data)
         return int(seq) if identity in (marked, None) else 0
 

@@ -60,9 +60,9 @@ from pyflinklike.views.view_storage import RowChange
 
 __all__ = [
     "NO_BATCH",
-    "Batch",
     "Connection",
     "Damage",
+    "FileBatch",
     "Run",
     "Sums",
     "check_schema",
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 
-class Batch(NamedTuple):
+class FileBatch(NamedTuple):
     """A batch that was applied.
 
     Args:
@@ -105,7 +105,7 @@ class Batch(NamedTuple):
     oldest: int
 
 
-NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
+NO_BATCH = FileBatch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
 """The fields before the first batch."""
 
 
@@ -155,34 +155,34 @@ class Connection(sqlite3.Connection):
             yield key, row
         _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
 
-    def latest_batch(self) -> Batch | None:
+    def latest_batch(self) -> FileBatch | None:
         """Return the last batch that was applied."""
         return next(self._batches("ORDER BY seq DESC LIMIT 1"), None)
 
     # The past
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[FileBatch]:
         """Return all batches of the history, the oldest first."""
         return self._batches("ORDER BY seq")
 
-    def oldest_batch(self) -> Batch | None:
+    def oldest_batch(self) -> FileBatch | None:
         """Return the oldest batch of the history."""
         return next(self._batches("ORDER BY seq LIMIT 1"), None)
 
-    def batch_of(self, batch_id: int) -> Batch | None:
+    def batch_of(self, batch_id: int) -> FileBatch | None:
         """Return the last batch of that id, if the history has it."""
         of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
         return next(self._batches(of_id, batch_id), None)
 
-    def batch_numbered(self, seq: int) -> Batch | None:
+    def batch_numbered(self, seq: int) -> FileBatch | None:
         """Return the batch with that number, if the history has it."""
         return next(self._batches("WHERE seq = ?", seq), None)
 
-    def _batches(self, which: str, *values: int) -> Iterator[Batch]:
+    def _batches(self, which: str, *values: int) -> Iterator[FileBatch]:
         query = f"SELECT * FROM batches {which}"  # noqa: S608 - one of our constants
         for line in self.execute(query, values):
             self.sums.check_line("batches", *line)
-            yield Batch(*line[:-1])
+            yield FileBatch(*line[:-1])
 
     def row_at(self, key: bytes, seq: int) -> bytes | None:
         """Return the row of a key after a batch of the history."""
@@ -199,7 +199,7 @@ class Connection(sqlite3.Connection):
         found = ((key, self.row_at(key, seq)) for key in keys)
         return {key: row for key, row in found if row is not None}
 
-    def rows_at(self, batch: Batch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    def rows_at(self, batch: FileBatch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and rows after a batch of the history, by key; or those of one key."""
         if key is not None:
             row = self.row_at(key, batch.seq)
@@ -222,7 +222,9 @@ class Connection(sqlite3.Connection):
         batch = self.batch_numbered(seq)
         return iter(()) if batch is None else self.rows_at(batch)
 
-    def replay(self, oldest: Batch, key: bytes | None = None) -> Iterator[tuple[RowChange, int]]:
+    def replay(
+        self, oldest: FileBatch, key: bytes | None = None
+    ) -> Iterator[tuple[RowChange, int]]:
         """Return every stored change and its time, in the order in which they were published.
 
         The rows after the oldest batch come first, as inserts.
@@ -513,7 +515,7 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
     return {seq: (count, totals[seq]) for seq, count in counts.items()}
 
 
-def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
+def _changes_of(batches: list[FileBatch]) -> dict[int, tuple[int, int]]:
     """Return what the batches store of their changes; the oldest batch's are deleted."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 

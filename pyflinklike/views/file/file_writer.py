@@ -26,17 +26,17 @@ from typing import Any
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError, StateStoreError
 from pyflinklike.views.arguments import to_ms
 from pyflinklike.views.file import file_tables
-from pyflinklike.views.file.file_database import Database
-from pyflinklike.views.file.file_tables import NO_BATCH, Batch, Connection, Damage
+from pyflinklike.views.file.file_database import FileDatabase
+from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage, FileBatch
 from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
 from pyflinklike.views.row_codec import decode_row
 from pyflinklike.views.subscription import Change, Filter, Replay
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["OVERFLOWS", "Queue", "Writer", "write_batch"]
+__all__ = ["OVERFLOWS", "FileWriter", "Queue", "write_batch"]
 
 
-class Writer:
+class FileWriter:
     """Applies the batches of a view.
 
     Args:
@@ -47,7 +47,7 @@ class Writer:
     """
 
     def __init__(
-        self, database: Database, incoming: BatchReader, history: int, clock: Callable[[], int]
+        self, database: FileDatabase, incoming: BatchReader, history: int, clock: Callable[[], int]
     ) -> None:
         self._database = database
         self._incoming = incoming
@@ -227,8 +227,8 @@ def _fail(queues: list[Queue]) -> None:
 
 def write_batch(
     connection: Connection,
-    batch: Batch,
-    latest: Batch | None,
+    batch: FileBatch,
+    latest: FileBatch | None,
     changes: Sequence[RowChange],
     history: int,
 ) -> None:

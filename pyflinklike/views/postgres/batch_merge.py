@@ -29,7 +29,7 @@ from psycopg import sql
 from pyflinklike.engine.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.errors import StateStoreError, StateValueError
 from pyflinklike.views.incoming_rows import Arrival, final_row
-from pyflinklike.views.postgres.postgres_tables import Batch, Names
+from pyflinklike.views.postgres.postgres_tables import Names, PostgresBatch
 from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt
 
 __all__ = [
@@ -91,7 +91,11 @@ class Merge:
             self._fold(order_of)
 
     def write(
-        self, batch: Batch, latest: Batch | None, history: int, columns: Iterable[str]
+        self,
+        batch: PostgresBatch,
+        latest: PostgresBatch | None,
+        history: int,
+        columns: Iterable[str],
     ) -> None:
         """Write the outcome, the rows that it replaces and the batch.
 

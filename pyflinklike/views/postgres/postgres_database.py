@@ -37,10 +37,10 @@ from pyflinklike.views.postgres.postgres_tables import (
 from pyflinklike.views.postgres.staging_table import create_staging
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Database", "ReaderSession", "WriterSession"]
+__all__ = ["PostgresDatabase", "ReaderSession", "WriterSession"]
 
 
-class Database:
+class PostgresDatabase:
     """The tables of an open view; made if they do not exist.
 
     Args:

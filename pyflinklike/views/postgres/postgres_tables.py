@@ -46,8 +46,8 @@ from pyflinklike.views.view_storage import RowChange
 __all__ = [
     "RESERVED",
     "About",
-    "Batch",
     "Names",
+    "PostgresBatch",
     "PostgresSnapshot",
     "add_columns",
     "check_column",
@@ -300,7 +300,7 @@ def checksum_of(identity: int, key: bytes, row: bytes) -> int:
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 
 
-class Batch(NamedTuple):
+class PostgresBatch(NamedTuple):
     """A batch that was applied.
 
     Args:
@@ -358,21 +358,21 @@ class PostgresSnapshot:
         latest = self.latest_batch()
         self._check_whole((count, total), latest)
 
-    def latest_batch(self) -> Batch | None:
+    def latest_batch(self) -> PostgresBatch | None:
         """Return the last batch that was applied."""
         return self._batch("ORDER BY seq DESC LIMIT 1")
 
     # The past
 
-    def oldest_batch(self) -> Batch | None:
+    def oldest_batch(self) -> PostgresBatch | None:
         """Return the oldest batch of the history."""
         return self._batch("ORDER BY seq LIMIT 1")
 
-    def batch_of(self, batch_id: int) -> Batch | None:
+    def batch_of(self, batch_id: int) -> PostgresBatch | None:
         """Return the last batch of that id, if the history has it."""
         return self._batch("WHERE batch_id = %s ORDER BY seq DESC LIMIT 1", batch_id)
 
-    def batch_numbered(self, seq: int) -> Batch | None:
+    def batch_numbered(self, seq: int) -> PostgresBatch | None:
         """Return the batch with that number, if the history has it."""
         return self._batch("WHERE seq = %s", seq)
 
@@ -409,11 +409,11 @@ class PostgresSnapshot:
 
     # Reading
 
-    def _batch(self, which: str, *values: int) -> Batch | None:
+    def _batch(self, which: str, *values: int) -> PostgresBatch | None:
         found = self._all("SELECT * FROM {batches} " + which, *values)  # noqa: S608 - of our constants
         if not found:
             return None
-        batch = Batch(*found[0])
+        batch = PostgresBatch(*found[0])
         return batch._replace(rows_sum=int(batch.rows_sum))
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -431,7 +431,7 @@ class PostgresSnapshot:
             raise self._damage(f"a row with another checksum than its columns, at {shown(key)}")
         return row
 
-    def _check_whole(self, found: tuple[int, int], batch: Batch | None) -> None:
+    def _check_whole(self, found: tuple[int, int], batch: PostgresBatch | None) -> None:
         if found != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
             msg = "rows that are missing, or not of that batch"
             raise self._damage(msg)
