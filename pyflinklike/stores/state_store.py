@@ -74,16 +74,7 @@ from pyflinklike.stores.store_codec import KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
 
-__all__ = [
-    "LOG",
-    "MAX_DIRTY",
-    "Cursor",
-    "OpenCursors",
-    "StateStore",
-    "StoreContext",
-    "StreamTime",
-    "WriteBackLog",
-]
+__all__ = ["LOG", "MAX_DIRTY", "Cursor", "StateStore", "StoreContext", "StreamTime"]
 
 
 T = TypeVar("T")

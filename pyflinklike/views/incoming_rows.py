@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rows of a batch: the effect of each of them on the view.
+"""The rows of a batch as a view takes them: their keys, and their effect on the row of the key.
 
 Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say which of four forms
 they have:
@@ -13,8 +13,6 @@ they have:
 
 The key is taken from the declared columns if the row has them; else, for a change, from its field
 `key`; else from the fields of the value.
-
-The effect of incoming rows, one after the other, on the view's row of their key.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from pyflinklike.engine.types.row import (
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "RowLayout", "column_of", "final_row", "layout_of"]
+__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of"]
 
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}

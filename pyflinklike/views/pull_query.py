@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: the rows of a view, now or as of a batch.
+"""Pull queries: the rows of a view, now or as of a batch in its history.
 
 A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
 allowed.  A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 
-A view as it was after a batch, read from the view's history.
-
-Rows by key, where 1, 1.0 and True are three keys as in a view; a dict takes them for one.
+1, 1.0 and True are three keys of a view; a dict would take them for one.
 """
 
 from __future__ import annotations

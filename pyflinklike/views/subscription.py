@@ -6,13 +6,10 @@ A subscriber has a queue of bounded length, which the writer fills after each co
 * Changes are published after their batch is committed, batch by batch, one change for each key that
   the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
   Materialize's SUBSCRIBE.
+* A subscriber's condition is checked for the row before and for the row after.  A row that begins
+  to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can
+  maintain the filtered view.
 * A subscriber that is garbage collected is closed, so it cannot block the writer.
-
-A change of a view, and the changes that a subscriber wants to see.
-
-The subscriber's condition is checked for the row before and for the row after.  A row that begins
-to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can maintain
-the filtered view.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "ChangeSource", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
+__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]

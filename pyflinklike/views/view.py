@@ -3,14 +3,6 @@
 
 Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
 `PostgresView`.
-
-Views in another process: pickled as their arguments, and opened again where they are unpickled.
-
-Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and
-a view that it holds must get there.  An open table cannot be pickled, but the arguments that open
-it can.
-
-The position of a view: how far batches and event time have come.
 """
 
 from __future__ import annotations
@@ -30,16 +22,19 @@ from pyflinklike.views.pull_query import PullQuery, ViewAt, item, kept_batch
 from pyflinklike.views.subscription import Changes, Timeout
 from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
-__all__ = ["Freshness", "Reopened", "View", "freshness_of"]
+__all__ = ["Freshness", "View"]
 
 
 _Self = TypeVar("_Self", bound="View")
 
 
 class Reopened:
-    """An object that is pickled as the arguments of its constructor.
+    """An object that is pickled as the arguments of its constructor, and opened again from them.
 
-    A `path` among them becomes absolute: the other process may be in another directory.
+    Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server,
+    and a view that it holds must get there.  An open table cannot be pickled, but the arguments
+    that open it can.  A `path` among them becomes absolute: the other process may be in another
+    directory.
     """
 
     _made_with: partial[Any]
@@ -59,7 +54,7 @@ class Reopened:
 class View(Reopened, ABC):
     """A durable table by key that batches keep up to date and any thread can query.
 
-    It pickles as the arguments of its constructor, and is opened again where it is unpickled.
+    It can be pickled to another process, which opens it again.
 
     Args:
         name: The name of the view.

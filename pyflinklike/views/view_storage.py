@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of a view's storage: an SQLite file, or tables of PostgreSQL.
 
-Keys and rows are bytes here, so every storage returns them as they were put in.
-
-The connections that read a view: one for each thread that reads at the same time, reused.
+Keys and rows are bytes here, so every storage returns them as they were put in.  Each thread that
+reads at the same time has a connection, which is reused.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.windows.window_kinds import TimeWindow
 
 __all__ = [
-    "CalmTrigger",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountTrigger",

@@ -61,15 +61,7 @@ from pyflinklike.windows.window_contents import CONTENTS, Collect, Kept, WindowD
 from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
-__all__ = [
-    "LATE_RECORDS",
-    "AssignerContext",
-    "FunctionContext",
-    "TaskTriggerContext",
-    "WindowEnds",
-    "WindowOperator",
-    "WindowTask",
-]
+__all__ = ["WindowOperator"]
 
 
 _OURS: Final = f"{__name__.partition('.')[0]}."

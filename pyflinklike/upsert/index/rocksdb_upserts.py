@@ -15,12 +15,6 @@ fold is cut into write batches: after a crash an operand is either pending or fo
 A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay right
 when the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there
 when the directory is opened again.
-
-A file beside a RocksDB that records the number of its last change.
-
-RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
-from before the first record that it cannot read.  The number of its last change, recorded after the
-change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 """
 
 from __future__ import annotations
@@ -62,7 +56,7 @@ from pyflinklike.upsert.index.upsert_values import (
 )
 from pyflinklike.upsert.index.value_codec import encode_upsert_key
 
-__all__ = ["RocksDBUpsertBackend", "WrittenMark"]
+__all__ = ["RocksDBUpsertBackend"]
 
 
 _CHUNK: Final = 1024
@@ -272,6 +266,13 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while slice_ := list(itertools.islice(iterator, _CHUNK)):
         yield slice_
+
+
+# The number of the last change, in a file beside the database
+#
+# RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
+# from before the first record that it cannot read.  The number of its last change, recorded after the
+# change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 
 
 _NAME = "WRITTEN"

@@ -11,12 +11,6 @@ put.  A put state may have an order key or be a tombstone, whose bytes are freed
 sketch, and only a read knows how many they are.  So after a put, a state is read before a
 difference is added, and the numbers are exact: for a complete collection they are those of the
 states that `multi_get` finds.
-
-A chunk of differences, one sketch per key.
-
-`consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
-time with the same result; a property test compares the two.  Small chunks, and installations
-without NumPy, take the first way.
 """
 
 from __future__ import annotations
@@ -248,6 +242,13 @@ def _decoded(held: UpsertValueAndSize) -> UpsertValueAndSize:
 
 _FEW: Final = 128
 """With fewer differences the arrays cost more than they save."""
+
+
+# A chunk of differences, one sketch per key
+#
+# `consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
+# time with the same result; a property test compares the two.  Small chunks, and installations
+# without NumPy, take the first way.
 
 
 def consolidate(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:

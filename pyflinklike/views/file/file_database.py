@@ -11,17 +11,6 @@ would survive a killed process, but not a loss of power; and a stream never send
 
 An existing file is checked before any connection opens it for writing: where its log is damaged,
 SQLite would take the damage for the end of the log, and drop the rest.
-
-The mark beside a view's file: how many batches were acknowledged.
-
-After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
-reads it up to the damage and drops the rest without an error, although the streams were told that
-these batches are applied.  The mark shows that they are missing.
-
-The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
-ahead of it: after a loss of power, too, it reports only batches that were committed.
-
-Translates the errors of SQLite into ours.
 """
 
 from __future__ import annotations
@@ -55,7 +44,7 @@ from pyflinklike.views.file.file_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["CommitMark", "CommitMarkError", "FileDatabase", "translated"]
+__all__ = ["FileDatabase", "translated"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
@@ -297,6 +286,16 @@ def _make(file: Path) -> None:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
+# The mark beside a view's file: how many batches were acknowledged
+#
+# After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
+# reads it up to the damage and drops the rest without an error, although the streams were told that
+# these batches are applied.  The mark shows that they are missing.
+#
+# The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
+# ahead of it: after a loss of power, too, it reports only batches that were committed.
+
+
 _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
 _MAGIC = b"pflvmrk1"
 
@@ -362,6 +361,8 @@ class CommitMark:
 def _summed(data: bytes) -> bytes:
     return data + struct.pack("<L", crc32(data))
 
+
+# Errors of SQLite as ours
 
 # SQLite's code, the beginning of its text (Python 3.10 does not give the code), and the remedy.
 _FAULTS = [

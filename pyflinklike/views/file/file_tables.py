@@ -1,24 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the tables of a view, in the caller's transaction.
-
-A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again with
-another stream, and may come in any order.  `batches` holds as many batches as the view's history is
-long.  The changes of a batch are deleted when it becomes the oldest one: they lead back to the
-batch before it, which the history no longer has.
-
-Each line is compared with its checksum, and each read of a whole table with the number of lines and
-the sum that the last batch stores.  A difference is a `Damage`.
-
-Checksums of the lines of a view's file.
-
-SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
-just another row.  So each line of each table has a checksum of its columns, its table and the
-identity of the file; a line of another table or file does not pass for it.
-
-Checksums of lines cannot show that a line is missing.  So each batch stores how many lines there
-are after it, and the sum of their checksums.
-
-The format of a view's file: its tables, and a check that a file has these and no others.
+"""The tables of a view's file: their format, the transactions that read them, and their checks.
 
 | table     | a line is                                                                      |
 |-----------|--------------------------------------------------------------------------------|
@@ -28,18 +9,16 @@ The format of a view's file: its tables, and a check that a file has these and n
 | `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
 | `seen`    | a run of batch ids that were applied, of one source                            |
 
-A row as of a batch is the row before its first later change or, if there is none, the row as
-it is now.  So the history costs one old row for each change.
+A batch has a number besides its id: ids start again with another stream, and may come in any order.
+`batches` holds as many batches as the view's history is long.  A row as of a batch is the row
+before its first later change or, if there is none, the row as it is now.  So the history costs one
+old row for each change.  The changes of a batch are deleted when it becomes the oldest one: they
+lead back to the batch before it, which the history no longer has.
 
 Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
-numbers of lines and sums of their checksums.
-
-The check of a whole view file.
-
-The checksums of lines do not show that lines are missing or outdated: a damaged page of SQLite's
-may lead past them.  So every line is read once, in key order, and the result is compared with what
-the last batch stores.  In tables without row ids this checks the whole tree: a search finds what a
-walk through it finds.  SQLite itself checks the indexes and the free pages.
+numbers of lines and sums of their checksums, since checksums of lines cannot show that a line is
+missing.  Every read of a line compares its checksum, and every read of a whole table the number and
+the sum.  A difference is a `Damage`.
 """
 
 from __future__ import annotations
@@ -281,6 +260,13 @@ def _check_whole(table: str, found: Any, told: Any) -> None:
         raise Damage(msg)
 
 
+# Checksums
+#
+# SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
+# just another row.  So each line of each table has a checksum of its columns, its table and the
+# identity of the file; a line of another table or file does not pass for it.
+
+
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -342,6 +328,9 @@ class Sums:
 
 def _damage(table: str, first: Any) -> Damage:
     return Damage(f"a line of {table!r} with another checksum than its columns, at {shown(first)}")
+
+
+# The format: a file must have these tables and no others
 
 
 _APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
@@ -454,6 +443,14 @@ def _expected() -> set[tuple[str, str, str, str]]:
         return set(connection.execute(_OBJECTS))
     finally:
         connection.close()
+
+
+# The check of a whole file
+#
+# A damaged page of SQLite's may lead past lines.  So every line is read once, in key order, and the
+# result is compared with what the last batch stores.  In tables without row ids this checks the whole
+# tree: a search finds what a walk through it finds.  SQLite itself checks the indexes and the free
+# pages.
 
 
 def verify(connection: Connection) -> None:

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one writer of a view: it commits batches, and publishes them to the subscribers.
+"""The one writer of a view's file: it commits batches, and publishes them to the subscribers.
 
 Two locks, taken in this order:
 
 * `_applying` is held for a whole batch, also while the writer waits for room in a queue.
 * `_subscribing` is held for a commit, so that a new subscriber gets a batch as a whole, in its
   queue or in its replay of the past.  It is never held while waiting.
-
-Writes a batch to the tables of a view, in the writer's transaction.
-
-The bounded queue between the writer of a view and one subscriber.
-
-Either side may wait, the writer for room and the subscriber for a change; both are woken when the
-queue ends.
 """
 
 from __future__ import annotations
@@ -319,6 +312,12 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
     checksum = connection.sums.of_line("seen", source, first, last)
     connection.execute("INSERT INTO seen VALUES (?, ?, ?, ?)", (source, first, last, checksum))
     return 1 - len(gone), checksum - sum(run.checksum for run in gone)
+
+
+# The queue of a subscriber
+#
+# Either side may wait, the writer for room and the subscriber for a change; both are woken when the
+# queue ends.
 
 
 OVERFLOWS = ("block", "drop_oldest", "error")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a PostgreSQL server is, and how to log in; never shown with its password.
+"""Where a PostgreSQL server is, how to log in, and what its errors mean.
 
-Errors of PostgreSQL as ours: whose fault it is, and what to do.
+A password is never shown.  An error of PostgreSQL becomes one of ours, which says whose fault it is
+and what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyflinklike.errors import (
     StateValueError,
 )
 
-__all__ = ["DATA_FAULTS", "Conninfo", "translated"]
+__all__ = ["Conninfo", "translated"]
 
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")

@@ -4,8 +4,6 @@
 A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
 before `apply` returns (`synchronous_commit`, which we turn on where it is off).
 
-Connections to PostgreSQL: for reading, and the one for writing.
-
 The writer's connection holds an advisory lock for as long as the view writes, and all writes go
 over this connection.  So a writer that lost the lock has lost its transaction as well, and no other
 writer can have come between.
@@ -37,7 +35,7 @@ from pyflinklike.views.postgres.postgres_tables import (
 from pyflinklike.views.postgres.staging_table import create_staging
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["PostgresDatabase", "ReaderSession", "WriterSession"]
+__all__ = ["PostgresDatabase"]
 
 
 class PostgresDatabase:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a view in PostgreSQL: their names and their contents.
+"""The tables of a view in PostgreSQL: their names, their contents and their checks.
 
 | table             | a line is                                                                   |
 |-------------------|-----------------------------------------------------------------------------|
@@ -12,10 +12,6 @@
 
 A row as of a batch is the row before its first later change or, if there is none, the row as it is
 now.  The changes of the oldest batch are stored, too, for subscribers.
-
-Makes the tables of a view, and checks that existing ones are this view's.
-
-Reads the tables of a view, in the caller's transaction.
 
 Each row is compared with its checksum, and each read of all rows with the number of rows and the
 sum that the last batch stores: so a row that someone changed or deleted by SQL is not served.
@@ -44,7 +40,6 @@ from pyflinklike.errors import (
 from pyflinklike.views.view_storage import RowChange
 
 __all__ = [
-    "RESERVED",
     "About",
     "Names",
     "PostgresBatch",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of a view in PostgreSQL: stages a batch, and applies it in one transaction.
+"""The writer of a view in PostgreSQL: it stages a batch, and applies it in one transaction.
 
 A batch may be killed between any two of these steps without harm, for only the fourth changes the
 view:
@@ -12,8 +12,6 @@ view:
    lost a race and still copies.
 
 A staging table that is left is dropped when the next batch begins.
-
-Opens the tables of a view and makes its writer: the one import of modules that need psycopg.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from pyflinklike.views.postgres.sql_columns import checked_types, types_of
 from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
 from pyflinklike.views.row_codec import decode_row
 
-__all__ = ["PostgresWriter", "opened"]
+__all__ = ["opened"]
 
 
 @attrs.frozen
