@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a user says what windows do, one call after another, as PyFlink's `WindowedStream`.
+"""The declaration of windows, one call after another, as PyFlink's `WindowedStream`.
 
-What that comes to is a `WindowOperator`.  A host with streams of its own has these calls, too, and
-makes a stream of the operator.
+It results in a `WindowOperator`.  Hosts with streams of their own have the same calls, and make a
+stream of the operator.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ _ALL = (AllWindowFunction, ProcessAllWindowFunction)
 def window(
     assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows over the elements of each key, as `KeyedStream.window` of PyFlink.
+    """Declare windows over the elements of each key, as `KeyedStream.window` of PyFlink.
 
         counts = window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(Count())
         with KeyedProcessHarness(counts, key_selector=lambda click: click.user) as harness:
             ...
 
     Args:
-        assigner: Says in which windows an element is.
-        element_type: Of the elements, for windows that keep them; pickled where it is not given.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements, for windows that store them; pickled if None.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -83,11 +83,13 @@ def window(
 def window_all(
     assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows over all elements, as `DataStream.window_all` of PyFlink; give them all one key.
+    """Declare windows over all elements, as `DataStream.window_all` of PyFlink.
+
+    Give all elements one key.
 
     Args:
-        assigner: As of `window`.
-        element_type: Likewise.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements, for windows that store them; pickled if None.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -98,12 +100,13 @@ def window_all(
 def count_window(
     size: int, slide: int = 0, element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows of so many elements of a key, as `KeyedStream.count_window` of PyFlink.
+    """Declare windows of a number of elements of a key, as `KeyedStream.count_window` of PyFlink.
 
     Args:
-        size: How many elements a window has.
-        slide: At every which element a window begins; 0 is one after another.
-        element_type: As of `window`.
+        size: The number of elements in a window.
+        slide: The number of elements from the first of one window to the first of the next; 0 for
+            windows one after another.
+        element_type: The type of the elements; pickled if None.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: A number is no positive int.
@@ -114,14 +117,14 @@ def count_window(
 
 
 class Windowed:
-    """Windows of which it is yet to be said what they do.
+    """Windows whose function is still to be declared.
 
     Args:
-        assigner: Says in which windows an element is.
-        element_type: Of the elements; pickled if None.
-        keyed: Whether functions get the key.
-        env: What the assigner is given when it is asked for its default trigger: the environment of
-            a job, None elsewhere.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements; pickled if None.
+        keyed: True if functions get the key.
+        env: The environment of a job, which the assigner is given when it is asked for its default
+            trigger; None elsewhere.
     """
 
     def __init__(
@@ -145,7 +148,7 @@ class Windowed:
 
     @property
     def assigner(self) -> WindowAssigner[Any, Any]:
-        """What says in which windows an element is."""
+        """The assigner, which assigns elements to windows."""
         return self._assigner
 
     # When they fire, and on what
@@ -153,8 +156,11 @@ class Windowed:
     def trigger(self, trigger: Trigger[Any, Any]) -> Windowed:
         """Say when a window fires, instead of the assigner's default.
 
+        Args:
+            trigger: Must be able to merge, if windows do.
+
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
         """
         _check(trigger, Trigger, "trigger", "for example CountTrigger.of(10)")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -167,7 +173,10 @@ class Windowed:
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Windowed:
-        """Remove elements when a window fires; every element is kept then.
+        """Remove elements when a window fires; each element is stored until then.
+
+        Args:
+            evictor: Is given the elements with their event times.
 
         Raises:
             DeclarationTypeError: It is no evictor.
@@ -177,7 +186,7 @@ class Windowed:
         return self
 
     def allowed_lateness(self, time_ms: DurationLike) -> Windowed:
-        """Keep windows of event time open for so long behind their end; 0 if it is not said.
+        """Keep windows of event time open for a time beyond their end; 0 by default.
 
         Args:
             time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
@@ -197,6 +206,9 @@ class Windowed:
 
         Without this they are dropped, and the counter `numLateRecordsDropped` counts them.
 
+        Args:
+            output_tag: The side output.
+
         Raises:
             DeclarationTypeError: It is no output tag.
         """
@@ -214,8 +226,8 @@ class Windowed:
         """Reduce the elements of a window to one of their kind, as they come.
 
         Args:
-            reduce_function: Reduces two to one.
-            window_function: Makes outputs of the one; without it that is the output.
+            reduce_function: Reduces two elements to one.
+            window_function: Makes outputs of the result; None if the result is the output.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -233,9 +245,9 @@ class Windowed:
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator; pickled if None, a row of a list of types.
+            aggregate_function: Folds the elements.
+            window_function: Makes outputs of the result; None if the result is the output.
+            accumulator_type: The type of the accumulator; pickled if None, a row for a list.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -253,16 +265,22 @@ class Windowed:
     def apply(self, window_function: Any) -> WindowOperator:
         """Make outputs of all elements of a window, with a `WindowFunction`.
 
+        Args:
+            window_function: Without keys an `AllWindowFunction`.
+
         Raises:
-            DeclarationTypeError: It is none.
+            DeclarationTypeError: It is not such a function.
         """
         return self._whole(window_function, self._functions[:1])
 
     def process(self, process_window_function: Any) -> WindowOperator:
         """Make outputs of all elements of a window, with a `ProcessWindowFunction`.
 
+        Args:
+            process_window_function: Without keys a `ProcessAllWindowFunction`.
+
         Raises:
-            DeclarationTypeError: It is none.
+            DeclarationTypeError: It is not such a function.
         """
         return self._whole(process_window_function, self._functions[1:])
 
@@ -285,7 +303,7 @@ class Windowed:
 
 
 class WindowOptions:
-    """What streams with windows, Spark's and PyFlink's, let a user say of them.
+    """The options of windows that Spark's streams and PyFlink's share.
 
     Each method changes the stream and returns it.
     """
@@ -296,16 +314,16 @@ class WindowOptions:
         """Say when a window fires, instead of the assigner's default.
 
         Args:
-            trigger: Of a kind that can merge, where windows do.
+            trigger: Must be able to merge, if windows do.
 
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
         """
         self._windowed.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """Remove elements when a window fires, which then keeps every element until its end.
+        """Remove elements when a window fires; each element is stored until then.
 
         PyFlink has no evictors; Flink in Java has.
 
@@ -319,7 +337,7 @@ class WindowOptions:
         return self
 
     def allowed_lateness(self, time_ms: DurationLike) -> Self:
-        """Keep windows of event time open for a time beyond their end; 0 if this is not called.
+        """Keep windows of event time open for a time beyond their end; 0 by default.
 
         Args:
             time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
@@ -350,10 +368,10 @@ class LateDataOption(WindowOptions):
 
 
 def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[Any, Any]:
-    """Ask an assigner for its default trigger, with the environment if it takes one, as PyFlink's do.
+    """Ask an assigner for its default trigger, with the environment if it takes one.
 
     Raises:
-        DeclarationTypeError: It gives none.
+        DeclarationTypeError: It returns no trigger.
     """
     ask: Callable[..., Any] = assigner.get_default_trigger
     try:
@@ -371,10 +389,10 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
 
 
 def _check_plain(function: Any, kind: str) -> None:
-    """Refuse a function that wants to be opened; Flink's windows take no rich ones.
+    """Refuse a function that has `open` or `close`; Flink's windows take no rich ones.
 
     Raises:
-        DeclarationTypeError: It has `open` or `close`.
+        DeclarationTypeError: It has one of them.
     """
     own = [each for each in ("open", "close") if _has_own(function, each)]
     if own:
@@ -392,7 +410,7 @@ def _has_own(function: Any, method: str) -> bool:
 
 
 def _check(given: Any, kind: type, what: str, example: str) -> None:
-    """Refuse what is not of a kind."""
+    """Refuse an argument that is not of a kind."""
     if not isinstance(given, kind):
         msg = f"{what} takes a {kind.__name__}, got {shown(given)}; {instance_of(kind, given, example)}"
         raise DeclarationTypeError(msg)
