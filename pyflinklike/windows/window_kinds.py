@@ -242,7 +242,7 @@ class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
     type_info = Types.LONG()
 
     def to_namespace(self, window: GlobalWindow) -> Hashable:
-        """Return an empty tuple: there is nothing to distinguish."""
+        """Return 0: there is nothing to distinguish."""
         return 0
 
     def to_window(self, namespace: int) -> GlobalWindow:
