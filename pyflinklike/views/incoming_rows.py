@@ -71,7 +71,7 @@ class RowLayout(NamedTuple):
     op: int | None
     diff: int | None
     error: int | None
-    kept: tuple[int, ...]
+    content: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
@@ -188,10 +188,10 @@ class BatchReader:
         if layout.value is not None:
             content = values[layout.value]
         elif isinstance(row, Mapping):
-            content = {layout.names[at]: values[at] for at in layout.kept}
+            content = {layout.names[at]: values[at] for at in layout.content}
         else:
-            cls = row_class(tuple(layout.names[at] for at in layout.kept))
-            content = cls._make(values[at] for at in layout.kept)
+            cls = row_class(tuple(layout.names[at] for at in layout.content))
+            content = cls._make(values[at] for at in layout.content)
         key = self._key_of_change(row, values, layout, content, is_error=error is not None)
         if error is not None:
             return Arrival(key, op, encode_row(Failure(error)), None, None)

@@ -25,7 +25,7 @@ from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_
 from pyflinklike.views.subscription import failed
 from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "kept_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "stored_batch"]
 
 
 _NONE = object()
@@ -229,7 +229,7 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def kept_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
+def stored_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """Return the last batch of an id.
 
     Args:
@@ -246,12 +246,12 @@ def kept_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> 
         oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
     if batch is not None:
         return batch
-    kept = (
+    stored = (
         "none"
         if oldest is None or latest is None
         else f"batches {oldest.batch_id} to {latest.batch_id}"
     )
-    msg = f"view {view!r}: a batch must be kept to be asked for, got {batch_id} of {kept}"
+    msg = f"view {view!r}: a batch must be kept to be asked for, got {batch_id} of {stored}"
     raise UnknownBatchError(f"{msg}; raise history above {history} to keep more")
 
 

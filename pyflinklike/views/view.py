@@ -18,7 +18,7 @@ from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import checked_id
 from pyflinklike.views.batch_frame import SERVED, BatchFrame
 from pyflinklike.views.condition import Where
-from pyflinklike.views.pull_query import PullQuery, ViewAt, item, kept_batch
+from pyflinklike.views.pull_query import PullQuery, ViewAt, item, stored_batch
 from pyflinklike.views.subscription import Changes, Timeout
 from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
@@ -139,7 +139,7 @@ class View(Reopened, ABC):
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
         """
         number = checked_id(self.name, batch_id)
-        batch = kept_batch(self._storage, self.name, number, self.history)
+        batch = stored_batch(self._storage, self.name, number, self.history)
         return ViewAt(PullQuery(self._storage, self.name, self.key_columns, batch.seq), number)
 
     @property

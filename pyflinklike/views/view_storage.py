@@ -116,7 +116,7 @@ class ReaderPool(Generic[_C]):
         """True once the pool lends no more connections."""
 
     @contextmanager
-    def taken(self) -> Iterator[_C]:
+    def lent(self) -> Iterator[_C]:
         """Lend a connection that no other thread uses; `close` waits for its return."""
         connection = self._take()
         try:

@@ -121,7 +121,7 @@ class MergingWindowSet:
         if self.by_intersection:
             return self._add_session(new, on_merge, is_over)
         to_window = self._serializer.to_window
-        known = {to_window(actual): kept for kept, actual in self._state.items()}
+        known = {to_window(actual): state_window for state_window, actual in self._state.items()}
         if new in known:
             return None if is_over(new) else (new, known[new])
         result = None

@@ -40,8 +40,8 @@ __all__ = [
     "Collect",
     "Contents",
     "Gathered",
-    "Kept",
     "Reduced",
+    "StoredContents",
     "WindowDeclaration",
 ]
 
@@ -206,7 +206,7 @@ class Aggregated(Contents):
         return [function.get_result(accumulator)]
 
 
-class Kept(ABC):
+class StoredContents(ABC):
     """The contents of the current key and window, once the operator is open."""
 
     state: Any
@@ -220,7 +220,7 @@ class Kept(ABC):
         evictor_context: Evictor.EvictorContext,
         windows: str,
         settings: Sequence[Setting],
-    ) -> Kept:
+    ) -> StoredContents:
         """Declare the state, and return the contents that use it.
 
         Args:
@@ -235,12 +235,12 @@ class Kept(ABC):
         if evictor is not None:
             return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
-            return _KeptElements(contents.descriptor(), *declared)
+            return _StoredElements(contents.descriptor(), *declared)
         if isinstance(contents, Reduced):
             fold = contents.function.fixed() or _OF_THE_USER
             field = field_of_fold(contents.function, contents.type_info)
             settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW), *field)
-        return _KeptFold(contents.descriptor(), context, windows, settings)
+        return _StoredFold(contents.descriptor(), context, windows, settings)
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class Kept(ABC):
         """Return whether there are no contents."""
 
 
-class _KeptElements(Kept):
+class _StoredElements(StoredContents):
     def __init__(
         self,
         descriptor: StateDescriptor,
@@ -291,7 +291,7 @@ class _KeptElements(Kept):
         return not any(True for _ in self.state.get())
 
 
-class _KeptFold(_KeptElements):
+class _StoredFold(_StoredElements):
     def fire(self, window: Any, apply: Fire) -> None:
         folded = self.state.get()
         if folded is not None:
@@ -301,7 +301,7 @@ class _KeptFold(_KeptElements):
         return self.state.get() is None
 
 
-class _Evicted(_KeptElements):
+class _Evicted(_StoredElements):
     """Every element with its timestamp, some of which an evictor removes when the window fires."""
 
     def __init__(

@@ -49,7 +49,7 @@ from pyflinklike.windows.triggers import (
     Trigger,
     TriggerResult,
 )
-from pyflinklike.windows.window_contents import CONTENTS, Collect, Kept, WindowDeclaration
+from pyflinklike.windows.window_contents import CONTENTS, Collect, StoredContents, WindowDeclaration
 from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
@@ -247,7 +247,7 @@ class WindowTask:
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
         self._trigger_context = TaskTriggerContext(context)
-        self._kept = Kept.of(
+        self._contents = StoredContents.of(
             declared.contents,
             context,
             declared.evictor,
@@ -300,7 +300,7 @@ class WindowTask:
         if self._is_simple:
             if self._add_simply(value, windows, watermark) and self._is_late(timestamp, watermark):
                 self._dismiss(value)
-            return self._taken()
+            return self._emitted()
         for window in windows:
             if merging is not None:
                 is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
@@ -310,11 +310,11 @@ class WindowTask:
                 self._add(value, timestamp, window, namespace, namespace)
         if is_skipped and self._is_late(timestamp, watermark):
             self._dismiss(value)
-        return self._taken()
+        return self._emitted()
 
     def _add_simply(self, value: Any, windows: Collection[Window], watermark: int) -> bool:
         """Put an element into its open windows; return whether none is open."""
-        current, to_namespace, add = self._current, self._to_namespace, self._kept.state.add
+        current, to_namespace, add = self._current, self._to_namespace, self._contents.state.add
         register_end, is_skipped = self._register_end, True
         for window in windows:
             end = window.max_timestamp()
@@ -336,7 +336,7 @@ class WindowTask:
         """Put an element into a window that is open."""
         current = self._current
         current.namespace = state_window
-        self._kept.add(value, timestamp)
+        self._contents.add(value, timestamp)
         current.namespace = namespace
         if self._is_plain:
             if not self._timers_lag or namespace == state_window:
@@ -445,7 +445,7 @@ class WindowTask:
             self._act(result, window, state_window)
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
-        return self._taken()
+        return self._emitted()
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
@@ -457,7 +457,7 @@ class WindowTask:
         elif timestamp > end:
             # A merged window is in its set until it has ended, whatever a trigger has purged.
             self._current.namespace = state_window
-            if self._merging is not None or not self._kept.is_empty():
+            if self._merging is not None or not self._contents.is_empty():
                 self._end(window, namespace, state_window)
         elif timestamp >= window.max_timestamp():
             self._current.namespace = namespace
@@ -466,7 +466,7 @@ class WindowTask:
     def _end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
         """Release the contents, the trigger's state and the function's state of a window."""
         self._current.namespace = state_window
-        self._kept.clear()
+        self._contents.clear()
         self._current.namespace = namespace
         self._trigger.clear(window, self._trigger_context)
         self._function_context.current_window = window
@@ -480,9 +480,9 @@ class WindowTask:
         """Fire and purge as the trigger says."""
         self._current.namespace = state_window
         if result.is_fire():
-            self._kept.fire(window, self._apply)
+            self._contents.fire(window, self._apply)
         if result.is_purge():
-            self._kept.clear()
+            self._contents.clear()
 
     def _apply(self, window: Window, contents: Sequence[Any]) -> None:
         """Apply the function, and collect all that it returns while its window is current."""
@@ -506,7 +506,7 @@ class WindowTask:
                 given = self._collect(self._key(), window, as_given(result))
             self._outputs.append(given)
 
-    def _taken(self) -> list[Any] | None:
+    def _emitted(self) -> list[Any] | None:
         """Return the outputs of the call, or None."""
         return self._outputs or None
 

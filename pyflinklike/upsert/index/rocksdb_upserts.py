@@ -198,8 +198,8 @@ class RocksDBUpsertBackend:
     def _fold_slice(self, slice_: list[tuple[bytes, list[bytes]]]) -> None:
         keys = [prefix[len(_OPERAND) :] for prefix, _ in slice_]
         writes: list[Write] = []
-        for key, held, (_, operands) in zip(keys, self._get_many(keys), slice_):
-            states = [] if held is None else [held]
+        for key, stored, (_, operands) in zip(keys, self._get_many(keys), slice_):
+            states = [] if stored is None else [stored]
             merged = consolidating_merge_function(key, map(decode_state, states + operands))
             is_gone = isinstance(merged, Consolidating) and merged.is_cancelled
             writes.append((_STATE + key, None if is_gone else encode_state(merged)))
@@ -247,10 +247,10 @@ class RocksDBUpsertBackend:
         return checked_open(self._db, "RocksDBUpsertBackend")
 
     def _unusable(self, error: Exception) -> HostError | CorruptStateError:
-        kept = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
+        rule = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
         if is_corruption(error) or _lacks_a_file(error):
-            return CorruptStateError(f"{kept}; go back to a copy, or read the source again")
-        return HostError(f"{kept}; see that it is writable, has room and is open only once")
+            return CorruptStateError(f"{rule}; go back to a copy, or read the source again")
+        return HostError(f"{rule}; see that it is writable, has room and is open only once")
 
     def __repr__(self) -> str:
         return f"RocksDBUpsertBackend({str(self.path)!r})"

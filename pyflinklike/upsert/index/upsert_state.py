@@ -192,9 +192,9 @@ class UpsertState:
         return merged.size_diff
 
     def _read_and_put(self, sketches: list[tuple[Any, Consolidating]]) -> int:
-        held = self._backend.multi_get([key for key, _ in sketches])
+        stored = self._backend.multi_get([key for key, _ in sketches])
         puts = []
-        for (key, sketch), before in zip(sketches, held):
+        for (key, sketch), before in zip(sketches, stored):
             if before.value is not None:
                 sketch.merge_state(before.value)
             state = None if sketch.is_cancelled else sketch
@@ -226,18 +226,18 @@ def _difference(update: Any) -> Difference:
     return Difference(encode_upsert_key(key), encode_value(value), checked_diff(diff))
 
 
-def _decoded(held: UpsertValueAndSize) -> UpsertValueAndSize:
-    state = held.value
+def _decoded(stored: UpsertValueAndSize) -> UpsertValueAndSize:
+    state = stored.value
     if not isinstance(state, Consolidating):
-        return held
+        return stored
     try:
         decoded = state.ensure_decoded()
     except UpsertStateError:
-        return held
+        return stored
     if decoded.is_tombstone:
         return UpsertValueAndSize(None, None)
-    assert held.metadata is not None
-    return UpsertValueAndSize(decoded, ValueMetadata(held.metadata.size, is_tombstone=False))
+    assert stored.metadata is not None
+    return UpsertValueAndSize(decoded, ValueMetadata(stored.metadata.size, is_tombstone=False))
 
 
 _FEW: Final = 128

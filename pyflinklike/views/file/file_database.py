@@ -197,7 +197,7 @@ class FileDatabase:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        with self._readers.taken() as connection, self._translating(writing=False):
+        with self._readers.lent() as connection, self._translating(writing=False):
             connection.execute("BEGIN")
             try:
                 yield connection

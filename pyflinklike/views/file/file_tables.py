@@ -254,8 +254,8 @@ _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
     ORDER BY key"""
 
 
-def _check_whole(table: str, found: Any, told: Any) -> None:
-    if found != told:
+def _check_whole(table: str, found: Any, expected: Any) -> None:
+    if found != expected:
         msg = f"lines of {table!r} that are missing, or not of that batch"
         raise Damage(msg)
 

@@ -262,7 +262,7 @@ def write_batch(
 def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[int, int]:
     """Write rows, and return by how much their number and the sum of their checksums grew."""
     of_row = connection.sums.of_row
-    kept = [
+    put = [
         (each.key, each.after, of_row(each.key, each.after))
         for each in changes
         if each.after is not None
@@ -272,13 +272,13 @@ def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[i
     connection.executemany(
         """INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key)
         DO UPDATE SET row = excluded.row, checksum = excluded.checksum""",
-        kept,
+        put,
     )
     deleted = connection.executemany("DELETE FROM rows WHERE key = ?", gone).rowcount
     if gone and deleted != len(gone):
         msg = "rows that were read and cannot be deleted"
         raise Damage(msg)
-    return len(kept) - len(replaced), sum(each[2] for each in kept) - sum(replaced)
+    return len(put) - len(replaced), sum(each[2] for each in put) - sum(replaced)
 
 
 def _log(

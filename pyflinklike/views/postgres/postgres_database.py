@@ -101,7 +101,7 @@ class PostgresDatabase:
             StoreClosedError: The view is closed.
         """
         with (
-            self._readers.taken() as session,
+            self._readers.lent() as session,
             self._translating(),
             session.transaction(self._check_identity) as connection,
         ):

@@ -151,8 +151,8 @@ class PostgresWriter:
     def _batch(
         source: str, batch_id: int, reached: int | None, receipts: Sequence[Receipt]
     ) -> PostgresBatch:
-        told = [reached, *(receipt.reached for receipt in receipts)]
-        watermark = max((each for each in told if each is not None), default=None)
+        times = [reached, *(receipt.reached for receipt in receipts)]
+        watermark = max((each for each in times if each is not None), default=None)
         return PostgresBatch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
 
     def _merge(
