@@ -80,7 +80,7 @@ class FileWriter:
             )
             return self._commit_and_tell(arrivals, batch)
 
-    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.Batch) -> bool:
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.FileBatch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
@@ -136,8 +136,8 @@ class FileWriter:
             self._database.close()
 
     def _write(
-        self, arrivals: list[Arrival], batch: file_tables.Batch
-    ) -> tuple[list[RowChange], file_tables.Batch] | None:
+        self, arrivals: list[Arrival], batch: file_tables.FileBatch
+    ) -> tuple[list[RowChange], file_tables.FileBatch] | None:
         """Commit a batch; return its changes and its line, None if it was applied before."""
         with self._database.writing() as connection:
             # Another process may have applied it in the meantime.
@@ -154,7 +154,7 @@ class FileWriter:
             write_batch(connection, batch, latest, changes, self._history)
         return changes, batch
 
-    def _is_committed(self, batch: file_tables.Batch) -> bool:
+    def _is_committed(self, batch: file_tables.FileBatch) -> bool:
         """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
             with self._database.reading() as connection:
