@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The change of one row that one Debezium record describes.
-
-The order of change events by their position in the database's log.
+"""The change of one row that one Debezium record describes, and its place in the database's log.
 
 Kafka delivers a record at least once, and a topic's partitions in any order; the log of the
 database has one order.  An order key is a tuple of integers that compares as the log does: Python
@@ -40,7 +38,6 @@ __all__ = [
     "TRUNCATE",
     "UPDATE",
     "CdcEvent",
-    "OrderKey",
     "coordinates",
     "is_position",
     "is_snapshot",

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a change stream as events that an upsert applies.
+"""The records of Debezium as events that an upsert applies.
 
-Debezium's operations, and their events:
+Its operations, and their events:
 
     c u r   the row is now `after`
     d       the row is gone, `after` is None
     t       the table was emptied: handled as `truncate` says
     m       a message in PostgreSQL's log: nothing to apply
     (null)  a tombstone, by which Kafka's compaction drops the key: another delete
-
-`pyflinklike.spark.decode_debezium` takes the records of a DataFrame through the same decoder.
-
-One Debezium record to its event.
 
 Rules:
 
@@ -24,8 +20,7 @@ Rules:
 4. A column that the database did not log is taken from `before`.  If `before` does not have it
    either, it is missing from `after` and named in `unavailable`, and the upsert takes it from the
    row that it has stored.
-
-The key of a change event: the record's own, or columns of its row.
+5. The key of an event is the record's own, or columns of its row.
 """
 
 from __future__ import annotations

@@ -7,12 +7,6 @@ takes a third of the time of `json` for the rest.  It is also strict: it refuses
 
 JSON that is nested more deeply than `MOST_DEPTH` is refused as an error of the record.  So no later
 step depends on how much stack is left.
-
-Columns that a change did not touch and whose value the database did not log.
-
-PostgreSQL keeps a large value out of line (TOAST), and does not log it when an update does not
-touch it.  Debezium then writes a placeholder, in a form that fits the column's type (its
-`UnchangedToastedPlaceholder`).
 """
 
 from __future__ import annotations
@@ -205,6 +199,13 @@ def _shown_text(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value).decode(errors="backslashreplace")
     return shown(value)
+
+
+# Columns that a change did not touch and whose value the database did not log
+#
+# PostgreSQL keeps a large value out of line (TOAST), and does not log it when an update does not
+# touch it.  Debezium then writes a placeholder, in a form that fits the column's type (its
+# `UnchangedToastedPlaceholder`).
 
 
 _NESTED = (list, dict)

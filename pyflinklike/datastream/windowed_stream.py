@@ -7,12 +7,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike.datastream.stream_node import Outlets, OutputType, output_type_of
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.windows.evictors import Evictor
-from pyflinklike.windows.triggers import Trigger
 from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -20,14 +17,14 @@ from pyflinklike.windows.window_functions import (
     WindowFunction,
 )
 from pyflinklike.windows.window_operator import WindowOperator
-from pyflinklike.windows.window_options import Windowed
+from pyflinklike.windows.window_options import LateDataOption, Windowed
 
 __all__ = ["WindowedStream"]
 
 S = TypeVar("S", bound=Outlets)
 
 
-class WindowedStream(Generic[S]):
+class WindowedStream(LateDataOption, Generic[S]):
     """Windows over a stream of which it is yet to be said what they do, as PyFlink's.
 
     Args:
@@ -52,26 +49,6 @@ class WindowedStream(Generic[S]):
     def get_input_type(self) -> TypeInformation:
         """The type of the elements."""
         return self._stream.get_type()
-
-    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream[S]:
-        """Say when a window fires: `Windowed.trigger`."""
-        self._windowed.trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream[S]:
-        """Remove elements when a window fires: `Windowed.evictor`; PyFlink has none."""
-        self._windowed.evictor(evictor)
-        return self
-
-    def allowed_lateness(self, time_ms: int) -> WindowedStream[S]:
-        """Keep windows open for so many ms behind their end: `Windowed.allowed_lateness`."""
-        self._windowed.allowed_lateness(time_ms)
-        return self
-
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream[S]:
-        """Send late elements to a side output: `Windowed.side_output_late_data`."""
-        self._windowed.side_output_late_data(output_tag)
-        return self
 
     def reduce(
         self,

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fold of all elements of a key into one.
+"""The fold of all elements of a key into one, and the reduce functions by one field.
 
 In Flink `KeyedStream.reduce` emits the fold so far for every element on a stream.  In batch mode it
 emits only the last fold of each key, at the end of the input.  `running` chooses between the two.
-
-Reduce functions by one field: sum, min, max, min_by and max_by.
 
 `Sum`, `Min` and `Max` fold one field and take all other fields from the first element, as in
 Flink.  `MinBy` and `MaxBy` keep a whole element; if two are equal in the field, the earlier one.

@@ -12,12 +12,6 @@ The rules are those of Flink's `IntervalJoinOperator`:
 
 Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
 without a partner is emitted with None, at the time of rule 4.
-
-The buffer of an interval join: the elements of one input that may still find a partner.
-
-The elements lie in an ordered table under their time and a number, which tells elements of the
-same time apart.  So the elements within an interval are found without a look at the others; Flink
-walks through all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +34,7 @@ from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import StateValueError
 from pyflinklike.joins.join_functions import ProcessJoinFunction, outputs_in
 
-__all__ = ["OUTER", "BufferDescriptor", "Buffered", "IntervalJoin", "JoinBounds", "JoinBuffer"]
+__all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
 
 
 OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
@@ -258,6 +252,13 @@ def _timed(timestamp: int | None) -> int:
         )
         raise StateValueError(msg)
     return timestamp
+
+
+# The buffer of one input
+#
+# The elements lie in an ordered table under their time and a number, which tells elements of the
+# same time apart.  So the elements within an interval are found without a look at the others; Flink
+# walks through all of them.
 
 
 _KEY = struct.Struct(">QI")

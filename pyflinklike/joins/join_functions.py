@@ -2,8 +2,6 @@
 """The functions that users subclass to join two keyed streams.
 
 Flink has these functions in Java only.  Their names are Java's, in the spelling of PyFlink.
-
-The check of the results that functions of joins return.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 As in Flink both streams become one stream of tagged elements, which has windows like any other
 stream.  A tagged element is a pair of the number of its input, 1 or 2, and the element.  Assigners,
 triggers and evictors see these pairs.  When a window fires, its elements are parted again.
-
-The type of tagged elements: pairs of the number of an input, 1 or 2, and an element.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store by itself, for unit tests of code that reads or writes one.
 
-It is the store that functions get, over tables in memory, with one current key
-that is always there.  Nothing is logged and nothing outlives it.
+It is the store that functions get, over tables in memory, with one current key that is always
+there.  Nothing is logged, and nothing outlives it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ S = TypeVar("S", bound=StateStore)
 
 
 def open_in_memory(descriptor: StoreDeclaration[S], clock: Clock | None = None) -> S:
-    """A store of its own for a descriptor.
+    """Open a store by itself.
 
     Args:
-        descriptor: Of any kind of store.
+        descriptor: The descriptor of a store of any kind.
         clock: Assign to its `timestamp` for the time of the current element, and to its
-            `watermark`; a clock that stands still where not given.
+            `watermark`.  None is a clock that stands still.
     """
     store = descriptor.new_store()
     store.init(_context(clock or Clock()))
@@ -54,10 +54,10 @@ class InMemoryWindowStore(WindowStore[K, V]):
     """A window store that needs no function, host or backend.
 
     Args:
-        window_size: Length of a window: a timedelta, or an int of ms.
-        key_type: Of the keys.
-        value_type: Of the values; by default anything.
-        **options: As of `WindowStoreDescriptor`.
+        window_size: The length of a window: a `Time`, `Duration`, `timedelta` or an int of ms.
+        key_type: The type of the keys; None for str.
+        value_type: The type of the values; None for anything that pickles.
+        **options: The other fields of `WindowStoreDescriptor`.
     """
 
     def __init__(

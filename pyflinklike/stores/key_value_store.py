@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The key-value store, a mapping in the order of its keys.
 
-The timestamped store: a key-value store whose values carry the time of their event.
+In a timestamped store the values carry the time of their event.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ D = TypeVar("D")
 
 @attrs.frozen
 class KeyValueStoreDescriptor(StoreDescriptor[K, V]):
-    """Declares a `KeyValueStore`."""
+    """The declaration of a `KeyValueStore`."""
 
     noun = "key-value"
 
     def new_store(self) -> KeyValueStore[K, V]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return KeyValueStore(self)
 
 
 class KeyValueStore(StateStore, MutableMapping[K, V]):
-    """Values under keys, as Kafka Streams' KeyValueStore.
+    """A mapping from keys to values, as Kafka Streams' KeyValueStore.
 
-    Besides Kafka's methods it has those of a dict.  Keys are in the order of their
-    type.  To put None is to delete.  Two stores are equal only if they are one.
+    Besides Kafka's methods it has those of a dict.  Keys are in the order of their type.  To put
+    None is to delete.  Two stores are equal only if they are one.
     """
 
     # One entry
@@ -57,7 +57,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or the default.
+        """Return the value of a key, or the default.
 
         Raises:
             StateValueError: The key is None or does not fit its type.
@@ -80,9 +80,9 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         self._put(self._codec.encode(key), self._checked(value))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Store a value where there is none; what was there, which is None if it was stored.
+        """Store a value if the key has none, and return the value before.
 
-        `setdefault` returns what is there afterwards.
+        The value before is None if the value was stored; `setdefault` returns the value afterwards.
         """
         former: V | None = self.get(key)
         if former is None and value is not None:
@@ -90,7 +90,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return former
 
     def delete(self, key: K) -> V | None:
-        """Remove a key; what was there, or None."""
+        """Remove a key, and return the value it had, or None."""
         self._ready()
         user_key = self._codec.encode(key)
         entry = self._table.get(user_key)
@@ -103,7 +103,9 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     # Many entries
 
     def put_all(self, pairs: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Store many values, of equal keys the last one; all or (where one is refused) none.
+        """Store many values: all of them, or none if one is refused.
+
+        Of several values of one key the last one counts.
 
         Raises:
             StateValueError: A key is None, or a key or value does not fit its type.
@@ -117,7 +119,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     multi_put = put_all
 
     def multi_get(self, keys: Iterable[K]) -> dict[K, V]:
-        """The values of the keys that are there."""
+        """Return the values of those keys that have one."""
         self._ready()
         wanted = list(keys)
         user_keys = [self._codec.encode(key) for key in wanted]
@@ -131,9 +133,9 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     def range(
         self, from_key: K | None = None, to_key: K | None = None, *, reverse: bool = False
     ) -> Cursor[KeyValue]:
-        """The entries from one key to another, both included; None is an open end.
+        """Return the entries from one key to another, both included; None is an open end.
 
-        Where `from_key` comes after `to_key` there is none, and a warning is logged.
+        If `from_key` comes after `to_key` there are none, and a warning is logged.
 
         Raises:
             StateValueError: A key does not fit its type.
@@ -146,26 +148,26 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return self._between(begin, None if end is None else end + b"\x00", reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """All entries."""
+        """Return all entries."""
         self._ready()
         return self._between(None, None, reverse=reverse)
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """The entries whose keys begin with a prefix.
+        """Return the entries whose keys begin with a prefix.
 
         Args:
-            prefix: A str or bytes of which keys begin, or some first fields of a tuple;
-                of another type only the key itself matches.
-            reverse: Whether the last ones come first.
+            prefix: A beginning of keys that are str or bytes, or some first fields of a tuple; of
+                another type only the key itself matches.
+            reverse: True for the last entries first.
 
         Raises:
-            StateValueError: It is None or does not fit the key's type.
+            StateValueError: The prefix is None or does not fit the key's type.
         """
         self._ready()
         return self._between(*self._codec.prefix(prefix), reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are; always exact here, also with caching."""
+        """Return the number of entries; always exact here, also with caching."""
         return len(self)
 
     # As a mapping
@@ -205,23 +207,23 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no entry; looks at one only."""
+        """True if there is no entry; this reads at most one."""
         self._ready()
         return self._table.is_empty()
 
     def items(self) -> ItemsView[K, V]:
-        """A view of the entries; iterating it takes a snapshot."""
+        """Return a view of the entries; iterating it takes a snapshot."""
         return _Items(self)
 
     def values(self) -> ValuesView[V]:
-        """A view of the values; iterating it takes a snapshot."""
+        """Return a view of the values; iterating it takes a snapshot."""
         return _Values(self)
 
     def popitem(self) -> tuple[K, V]:
-        """Remove the entry of the smallest key, and return it.
+        """Remove and return the entry of the smallest key.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no entry.
         """
         self._ready()
         for user_key, entry in self._table.range(limit=1):
@@ -242,7 +244,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     # What kinds of key-value store differ in
 
     def _checked(self, value: Any) -> Any:
-        """What `_put` takes: a frozen value, or `MISSING` for None."""
+        """Freeze a value for `_put`: None becomes `MISSING`."""
         return MISSING if value is None else self._frozen(value)
 
     def _put(self, user_key: bytes, frozen: Any) -> None:
@@ -268,7 +270,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
 
 class _Items(ItemsView[K, V]):
-    """Entries read in one go, and not key by key, which would count as reading each."""
+    """The entries, read at once: read key by key, each would count as used."""
 
     _mapping: KeyValueStore[K, V]
 
@@ -278,7 +280,7 @@ class _Items(ItemsView[K, V]):
 
 
 class _Values(ValuesView[V]):
-    """Likewise."""
+    """The values, read at once: read key by key, each would count as used."""
 
     _mapping: KeyValueStore[Any, V]
 
@@ -289,31 +291,32 @@ class _Values(ValuesView[V]):
 
 @attrs.frozen
 class TimestampedStoreDescriptor(StoreDescriptor[K, V]):
-    """Declares a `TimestampedStore`."""
+    """The declaration of a `TimestampedStore`."""
 
     noun = "timestamped"
     _is_paired = True
 
     def new_store(self) -> TimestampedStore[K]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return TimestampedStore(self)
 
 
 class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
-    """Values with their timestamps, as Kafka Streams' TimestampedKeyValueStore.
+    """A mapping from keys to values with times, as Kafka Streams' TimestampedKeyValueStore.
 
-    Values are applied in the order they are put, also where their times go backward.
-    Where a `ValueAndTimestamp` is expected, as in `store[key] = ...` and `put_all`, a plain
-    value takes the time of the current element.
+    Values are applied in the order in which they are put, also if their times go backward.  Where a
+    `ValueAndTimestamp` is expected, as in `store[key] = ...` and `put_all`, a plain value takes the
+    time of the current element.
     """
 
     def put(self, key: K, value: Any, timestamp: TimeLike | None = None) -> None:
         """Store a value with its time; None deletes the key.
 
         Args:
-            key: Of the value.
+            key: The key of the value.
             value: A value, or a `ValueAndTimestamp`.
-            timestamp: Its time; that of the current element where not given.
+            timestamp: The time of the value in ms, or a datetime with a time zone; None for that of
+                the current element.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -325,7 +328,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     def put_if_absent(
         self, key: K, value: Any, timestamp: TimeLike | None = None
     ) -> ValueAndTimestamp | None:
-        """Store a value where there is none; what was there, which is None if it was stored."""
+        """Store a value if the key has none, and return the value before."""
         former: ValueAndTimestamp | None = self.get(key)
         if former is None and value is not None:
             self.put(key, value, timestamp)

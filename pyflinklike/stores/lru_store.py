@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LRU store: a key-value store of bounded size that forgets what was used least recently.
+"""The LRU store: a key-value store of bounded size that evicts what was used least recently.
 
-The order of use is state: an entry carries the number of its last use, and a
-second table has the entries by that number.  Reads are collected, and written at the end of the
-micro-batch or before something is evicted.  So a restored store evicts what the
-original would have evicted; Kafka's loses the order of its reads.
+The order of use is state: an entry carries the number of its last use, and a second table has the
+entries by that number.  Uses by reading are collected, and written at the end of the micro-batch or
+before something is evicted.  So a restored store evicts what the original would have evicted;
+Kafka's loses the order of its reads.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MOST_USES = 2**62
 
 @attrs.frozen
 class LruStoreDescriptor(StoreDescriptor[K, V]):
-    """Declares an `LruKeyValueStore`.
+    """The declaration of an `LruKeyValueStore`.
 
     Args:
-        max_entries: How many entries it keeps, under each key or in the key group.
+        max_entries: The number of entries that stay, under each key or in the key group.
     """
 
     noun = "lru"
@@ -44,15 +44,15 @@ class LruStoreDescriptor(StoreDescriptor[K, V]):
     max_entries: int = attrs.field(kw_only=True, validator=checked_max_entries)
 
     def new_store(self) -> LruKeyValueStore[K, V]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return LruKeyValueStore(self)
 
 
 class LruKeyValueStore(KeyValueStore[K, V]):
-    """A key-value store that keeps `max_entries`, as Kafka Streams' `lruMap`.
+    """A key-value store of at most `max_entries`, as Kafka Streams' `lruMap`.
 
-    `get`, `put`, `put_if_absent` and `multi_get` use an entry; ranges, iteration, `in`
-    and counting do not.  An entry that is evicted is logged as deleted.
+    `get`, `put`, `put_if_absent` and `multi_get` use an entry; ranges, iteration, `in` and counting
+    do not.  An entry that is evicted is logged as deleted.
     """
 
     _is_in_memory = True  # as Kafka's, whatever the backend
@@ -96,7 +96,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         return self._count_of_all()[1]
 
     def clear(self) -> None:
-        """Remove all entries, which evicts none."""
+        """Remove all entries, and evict none."""
         super().clear()
         self._used.pop(self._ready().key, None)
 
@@ -166,7 +166,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         mine[user_key] = None
 
     def _settle(self) -> None:
-        """Write the uses of the current key in their order."""
+        """Write the uses of the current key, in their order."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
         mine = self._used.pop(key, None)
         if not mine:
@@ -181,7 +181,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._counts.put(None, (use, size, oldest))
 
     def _count(self) -> tuple[int, int, int]:
-        """The number of the next use, how many entries there are, and a use before all of them."""
+        """Return the number of the next use, that of the entries, and a use before all of them."""
         entry = self._counts.get(None)
         if entry is MISSING:
             return 0, 0, 0
@@ -192,7 +192,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         return use, size, oldest
 
     def _count_of_all(self) -> tuple[int, int, int]:
-        """The same, where the table has all entries that are counted."""
+        """Count as `_count` does, if the table holds exactly the entries to be counted."""
         count = self._count()
         if count[1] > self._table.count():
             raise self._corrupt(f"as many entries as it has, {self._table.count()}", shown(count))

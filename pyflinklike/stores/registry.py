@@ -19,10 +19,10 @@ _NOT_DURABLE = {"name", "key_type", "value_type", "caching", "changelog", "chang
 
 
 class StoreRegistry:
-    """Makes each store of an operator once.
+    """The stores of an operator by name.
 
     Args:
-        context: What the stores are given.
+        context: The context that each store is given.
     """
 
     def __init__(self, context: StoreContext) -> None:
@@ -30,15 +30,15 @@ class StoreRegistry:
         self._stores: dict[str, tuple[StoreDescriptor, StateStore]] = {}
 
     def __contains__(self, name: object) -> bool:
-        """Whether a table of this name is a store's."""
+        """Return whether a table of this name belongs to a store."""
         return isinstance(name, str) and name.partition("/")[0] in self._stores
 
     def open(self, descriptor: StoreDescriptor) -> StateStore:
-        """The store declared so; the same one for the same declaration.
+        """Return the store of a declaration; the same one for the same declaration.
 
         Raises:
             DeclarationTypeError: It is no descriptor of a store.
-            DeclarationValueError: Its name is taken by a store declared otherwise.
+            DeclarationValueError: A store declared otherwise has its name.
             IncompatibleStateError: What was restored under the name does not fit.
         """
         if not isinstance(descriptor, StoreDescriptor) or type(descriptor) is StoreDescriptor:
@@ -62,10 +62,10 @@ class StoreRegistry:
         return opened
 
     def get(self, name: str) -> StateStore:
-        """The store of a name.
+        """Return the store of a name.
 
         Raises:
-            UnknownStoreError: None of that name was declared.
+            UnknownStoreError: No store of that name was declared.
         """
         if name not in self._stores:
             msg = f"no store {name!r} is declared, got only {sorted(self._stores)}; check the name"
@@ -73,34 +73,34 @@ class StoreRegistry:
         return self._stores[name][1]
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """The stores by name, as plain data: kind, signatures of their types, options."""
+        """Return the stores by name, as plain data: kind, signatures of their types, options."""
         return {name: declared_store(descriptor) for name, (descriptor, _) in self._stores.items()}
 
     def begin_call(self) -> None:
-        """A record or timer begins: close cursors the previous call left open."""
+        """Close cursors that the previous call left open: a record or timer begins."""
         self._context.cursors.end_call()
 
     def flush(self) -> None:
-        """A micro-batch of the current key group ends: log what the caches hold."""
+        """Log what the caches hold: a micro-batch of the current key group ends."""
         self._context.cursors.end_call()
         for _, store in self._stores.values():
             if store.is_open:
                 store.flush()
 
     def drop_expired(self) -> None:
-        """Delete what expired in the current key group."""
+        """Delete what has expired in the current key group."""
         for _, store in self._stores.values():
             if store.is_open:
                 store.drop_expired()
 
     def close(self) -> None:
-        """The operator ends: no store can be used any more."""
+        """Refuse further use of the stores: the operator ends."""
         for _, store in self._stores.values():
             store.abandon()
 
 
 def declared_store(descriptor: StoreDescriptor) -> dict[str, Any]:
-    """What a record says of a store, as plain data: kind, signatures of its types, options."""
+    """Describe a store as plain data: kind, signatures of its types, options."""
     options = {
         field.name: getattr(descriptor, field.name)
         for field in attrs.fields(type(descriptor))

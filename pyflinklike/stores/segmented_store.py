@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What window and session stores share: entries that expire, in segments of time.
+"""The common part of window and session stores: entries that expire, in time segments.
 
-The user key of an entry begins with its segment, the stretch of time that its own
-time falls into; then come the key and what tells the entry from the key's others:
+The user key of an entry begins with its segment, the stretch of time that its own time falls into.
+Then come the key and what distinguishes the entry from the key's others:
 
     segment | key | time | ...
 
-So the entries of one key lie together in each of the few live segments, and expired ones
-lie at the front.  A segment whose entries are all expired is dropped as a whole.  From the
-one on the border single entries are dropped, each time that stream time has moved on by a
-sixteenth of the retention.  Reads never show an
-expired entry, dropped or not: one whose time is `<= stream time - retention`.
+So the entries of one key lie together in each of the few live segments, and expired ones lie at the
+front.  A segment whose entries are all expired is dropped as a whole.  From the one on the border
+single entries are dropped, each time that stream time has moved on by a sixteenth of the retention.
+Reads never show an expired entry, dropped or not: one whose time is `<= stream time - retention`.
 
-The width of segments follows from `retention` and `segments`.  It is remembered
-per key group; where it has changed, the entries are moved to their new segments.
+The width of segments follows from `retention` and `segments`.  It is remembered per key group; if
+it has changed, the entries are moved to their new segments.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _FEW = 8
 
 
 class SegmentedStore(StateStore):
-    """Base of the stores whose entries have a time and expire."""
+    """The base of the stores whose entries have a time and expire."""
 
     _expires_by = "time"
     # Numbers behind the key; the first of them is the time that expires.
@@ -81,7 +80,7 @@ class SegmentedStore(StateStore):
         return self._stream_time.observed()
 
     def drop_expired(self) -> None:
-        """Delete what is expired under every key of the group."""
+        """Delete what has expired under every key of the group."""
         context = self._ready()
         for key in self._each_key():
             with context.under(key):
@@ -97,7 +96,7 @@ class SegmentedStore(StateStore):
     # Writing
 
     def _admit(self, time: int) -> bool:
-        """Let stream time see a write, clean up, and tell whether the write is in time."""
+        """Advance stream time by a write, clean up, and return whether the write is in time."""
         self._check_layout()
         former = self._stream_time.observed()
         now = self._stream_time.advance(time)
@@ -130,7 +129,7 @@ class SegmentedStore(StateStore):
             self._sweep(expired)
 
     def _sweep(self, expired: int, limit: int | None = None) -> None:
-        """Delete entries whose time is `<= expired`; of `limit` entries at the front, if given."""
+        """Delete entries whose time is `<= expired`, of the first `limit` ones if given."""
         end = encode_int(expired // self._width + 1)
         at = -self._numbers * INT_SIZE
         for user_key, _ in self._table.range(end=end, limit=limit):
@@ -145,7 +144,7 @@ class SegmentedStore(StateStore):
         return self._codec.decode(user_key, INT_SIZE)[0]
 
     def _at(self, key: bytes, time: int, *more: int) -> bytes:
-        """The user key of an entry."""
+        """Return the user key of an entry."""
         segment = encode_int(time // self._width)
         return segment + key + b"".join(map(encode_int, (time, *more)))
 
@@ -169,13 +168,13 @@ class SegmentedStore(StateStore):
     # Reading
 
     def _expired(self) -> int | None:
-        """The last time that is expired, in ms."""
+        """Return the last time that is expired, in ms."""
         self._check_layout()
         now = self._stream_time.observed()
         return None if now is None else now - self.retention
 
     def _clipped(self, time_from: int | None) -> int | None:
-        """The first time that a read from `time_from` on may show."""
+        """Return the first time that a read from `time_from` on may show."""
         expired = self._expired()
         if expired is None:
             return time_from
@@ -184,7 +183,7 @@ class SegmentedStore(StateStore):
     def _of_key(
         self, key: bytes, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> list[Found]:
-        """The entries of one key, by time."""
+        """Return the entries of one key, by time."""
         time_from = self._clipped(time_from)
         found: list[Found] = []
         for segment in self._segments(time_from, time_to, reverse=reverse):
@@ -202,7 +201,7 @@ class SegmentedStore(StateStore):
         *,
         reverse: bool,
     ) -> list[Found]:
-        """The entries of a range of keys, by segment, key and time."""
+        """Return the entries of a range of keys, by segment, key and time."""
         time_from = self._clipped(time_from)
         key_from, key_to = keys
         found: list[Found] = []
@@ -221,7 +220,7 @@ class SegmentedStore(StateStore):
     def _segments(
         self, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> Iterator[int]:
-        """The segments that may have entries of such times."""
+        """Return the segments that may have entries of such times."""
         if self._has_own_time and time_from is not None:
             # No entry is ahead of stream time, so there are few segments, empty ones included.
             now = self._stream_time.observed()

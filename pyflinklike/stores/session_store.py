@@ -31,13 +31,15 @@ __all__ = ["SessionStore", "SessionStoreDescriptor"]
 
 @attrs.frozen
 class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):
-    """Declares a `SessionStore`.
+    """The declaration of a `SessionStore`.
 
     Args:
-        retention: How long sessions are kept after their end, in stream time; at least the
-            gap and the grace together.
-        segments: As of a `WindowStoreDescriptor`.
-        stream_time: Likewise.
+        retention: The stream time for which sessions are kept after their end; at least the gap
+            and the grace together.  A `Time`, `Duration`, `timedelta` or an int of ms.
+        segments: The number of time segments that live sessions lie in, as of a
+            `WindowStoreDescriptor`.
+        stream_time: The progress by which sessions expire: "key", "partition" or "watermark"; None
+            for that of the scope.
     """
 
     noun = "session"
@@ -46,16 +48,16 @@ class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):
         return (("key", self.key_type), ("start", Types.LONG()), ("end", Types.LONG()))
 
     def new_store(self) -> SessionStore[K, V]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return SessionStore(self)
 
 
 class SessionStore(SegmentedStore, Generic[K, V]):
-    """Sessions and their aggregates, as Kafka Streams' SessionStore.
+    """A store of sessions and their aggregates, as Kafka Streams' SessionStore.
 
-    Start and end are the times of the first and last event, both included; they may be
-    equal.  A session whose end is `<= stream time - retention` is expired.  The results of
-    one key come by end; those of several keys by segment, then by key, then by end.
+    Start and end are the times of the first and last event, both included; they may be equal.  A
+    session whose end is `<= stream time - retention` is expired.  The results of one key come by
+    end; those of several keys by segment, then by key, then by end.
     """
 
     _expires_by = "session end"
@@ -77,14 +79,14 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self._drop(key, agg, last)
 
     def remove(self, key: K, start: TimeLike, end: TimeLike) -> None:
-        """Remove a session; nothing happens where there is none."""
+        """Remove a session; do nothing if there is none."""
         self._ready()
         encoded, first, last = self._session(key, start, end)
         self._check_layout()
         self._delete_entry(self._at(encoded, last, first))
 
     def fetch_session(self, key: K, start: TimeLike, end: TimeLike) -> V | None:
-        """The aggregate of exactly this session, or None."""
+        """Return the aggregate of exactly this session, or None."""
         self._ready()
         encoded, first, last = self._session(key, start, end)
         expired = self._expired()
@@ -97,13 +99,13 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         return agg
 
     def fetch(self, key: K, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """All sessions of a key."""
+        """Return all sessions of a key."""
         return self.find_sessions(key, None, None, reverse=reverse)
 
     def fetch_range(
         self, key_from: K | None = None, key_to: K | None = None, *, reverse: bool = False
     ) -> Cursor[WindowedKeyValue]:
-        """All sessions of the keys from one to another, both included; None is an open end."""
+        """Return all sessions of keys from one to another, both included; None is an open end."""
         return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
 
     def find_sessions(
@@ -114,7 +116,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The sessions of a key that end at `earliest_end` or later and start by `latest_start`.
+        """Return the sessions of a key that end from `earliest_end` on and start by `latest_start`.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -134,7 +136,10 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The same for all keys from one to another, both included; None is an open end."""
+        """Return such sessions of all keys from one to another, both included.
+
+        None is an open end.
+        """
         self._ready()
         keys = self._key_bounds(key_from, key_to)
         ends, starts = self._bound(earliest_end), self._bound(latest_start)
@@ -148,7 +153,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The sessions of all keys that end from one time to another, both included."""
+        """Return the sessions of all keys that end from one time to another, both included."""
         self._ready()
         first, last = self._bound(earliest_end), self._bound(latest_end)
         found = self._of_keys((None, None), first, last, reverse=reverse)
@@ -168,19 +173,19 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     ) -> SessionUpdate:
         """Add an event: to a session, to a new one, or as the bridge between several.
 
-        As Kafka Streams' session aggregation.  A session takes in what lies at most `gap`
-        away, the gap itself included.  Whether an event is late is judged on the session it
-        makes, so that an old one that joins a session in time is taken.
+        This is Kafka Streams' session aggregation.  A session takes in events that are at most
+        `gap` away, the gap itself included.  Whether an event is late is judged on the session it
+        makes, so that an old event that joins a session in time is taken.
 
         Args:
-            key: Of the event.
-            timestamp: Its time.
-            value: What is aggregated; None is not, and `skipped_records` counts it.
-            gap: The longest silence within a session.
-            initializer: Gives an aggregate of nothing.
-            aggregator: Of key, value and aggregate makes the aggregate with the value in it.
-            merger: Of key and two aggregates makes one.
-            grace: How much longer a session is open for late events.
+            key: The key of the event.
+            timestamp: The time of the event in ms, or a datetime with a time zone.
+            value: The value to aggregate; None is skipped, and counted in `skipped_records`.
+            gap: The longest silence within a session, as a duration or an int of ms.
+            initializer: Returns the aggregate of no event.
+            aggregator: Is given key, value and aggregate; returns the aggregate with the value.
+            merger: Is given the key and two aggregates; returns their common one.
+            grace: The time for which a session stays open for late events, beyond the gap.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -218,7 +223,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self._put_entry(user_key, frozen, frozen)
 
     def _is_late(self, end: int, wait: int) -> bool:
-        """Whether a session that ends then is closed or expired already."""
+        """Return whether a session with this end is closed or expired already."""
         now = self._stream_time.observed()
         return now is not None and (end < now - wait or end <= now - self.retention)
 

@@ -1,40 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all stores have in common: a name, a life, tables and a changelog.
+"""The common part of all stores: a name, a life, tables and a changelog.
 
-A store is a client of tables, as states are: it has no storage of its own and
-does not know which backend it is on.  Working state, durability, restore and
-savepoints are therefore those of any state.
-
-The changelog of a store, and the write-back cache in front of it.
-
-A write goes to the store's table at once, so that reads need look nowhere else,
-and its durability is the key group's log.  What is cached is the *change*: of
-all writes of one entry between two flushes only the last becomes a
-`ChangelogRecord`, in the order in which the entries were written last.  An entry
-that was not there before and is not there after leaves no record.
-
-It is flushed at the end of each micro-batch (in the harness: of each call), by
-`flush()`, and as a whole when it holds too many entries, as Kafka's cache is when
-it evicts a dirty one.  A restore does not pass here, and logs nothing.
-
-What a store is given by the operator it runs in.
-
-Cursors: what a store found, read once, in order.
-
-A cursor is a snapshot: changes after it was opened are not seen.  It closes
-itself at its end.  It does not outlive the call in which it was opened; one that
-is then still open is closed with a `ResourceWarning`, because Kafka's would leak.
-
-Stream time: how far the events that a store saw have come.
-
-It decides what is expired.  It is an entry of a table, so a restored store decides as the
-original would; no wall clock is read.
-
-| mode        | stream time is                                                          |
-|-------------|-------------------------------------------------------------------------|
-| `key`       | the largest time put under the current key                              |
-| `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
-| `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
+A store is a client of tables, as states are: it has no storage of its own and does not know which
+backend it is on.  Working state, durability, restore and savepoints are therefore those of any
+state.
 """
 
 from __future__ import annotations
@@ -74,16 +43,7 @@ from pyflinklike.stores.store_codec import KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
 
-__all__ = [
-    "LOG",
-    "MAX_DIRTY",
-    "Cursor",
-    "OpenCursors",
-    "StateStore",
-    "StoreContext",
-    "StreamTime",
-    "WriteBackLog",
-]
+__all__ = ["LOG", "MAX_DIRTY", "Cursor", "StateStore", "StoreContext", "StreamTime"]
 
 
 T = TypeVar("T")
@@ -92,13 +52,13 @@ LOG = logging.getLogger("pyflinklike.stores")
 
 
 class StateStore:
-    """Base of all stores; obtained with `runtime_context.get_store(descriptor)`.
+    """The base of all stores; obtained with `runtime_context.get_store(descriptor)`.
 
-    Every method but `close` and the properties needs a store that is open and a
-    current key, as state does.
+    Every method but `close` and the properties needs a store that is open and a current key, as
+    state does.
 
     Args:
-        descriptor: What the store was declared as.
+        descriptor: The declaration of the store.
     """
 
     _is_in_memory = False
@@ -151,17 +111,17 @@ class StateStore:
 
     @property
     def scope(self) -> str:
-        """Whether each current key has a store of its own, "key", or all of a group one, "partition"."""
+        """`key` if each current key has a store of its own, `partition` if a key group shares one."""
         return self._descriptor.scope
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and not closed."""
+        """True if it was opened and not closed."""
         return self._context is not None and not self._is_closed
 
     @property
     def is_persistent(self) -> bool:
-        """Whether its working state lies on a local disk; it is durable either way."""
+        """True if its working state lies on a local disk; it is durable either way."""
         context = self._context
         if context is None or self._is_in_memory:
             return False
@@ -180,12 +140,12 @@ class StateStore:
 
     @property
     def changelog_config(self) -> dict[str, str]:
-        """The topic's settings: those declared over Kafka Streams' defaults for this kind."""
+        """The settings of the topic: those declared, over Kafka Streams' defaults for this kind."""
         return self._descriptor.topic_config()
 
     @property
     def position(self) -> dict[int, int]:
-        """How many commits the store's contents include, by key group."""
+        """The number of commits that the store's contents include, by key group."""
         return self._ready().position()
 
     def flush(self) -> None:
@@ -195,7 +155,7 @@ class StateStore:
             self._changes.flush()
 
     def close(self) -> None:
-        """Flush, close the cursors and refuse further use; closing again does nothing."""
+        """Flush, close the cursors and refuse further use; a second call does nothing."""
         if self._is_closed:
             return
         context = self._context
@@ -208,7 +168,7 @@ class StateStore:
                 context.cursors.close_of(self._name)
 
     def abandon(self) -> None:
-        """Close without a flush: the operator has ended, and what was not committed is lost."""
+        """Close without a flush, since the operator has ended; what was not committed is lost."""
         self._is_closed = True
 
     def __repr__(self) -> str:
@@ -232,19 +192,19 @@ class StateStore:
     # What the runtime calls
 
     def drop_expired(self) -> None:
-        """Delete what expired under every key of the group; a compaction does this."""
+        """Delete what has expired under every key of the group; a compaction does this."""
 
     def arrange(self) -> None:
-        """Bring the current key group into the layout declared now, where that has changed."""
+        """Bring the current key group into the layout declared now, if that has changed."""
 
     def _each_key(self) -> list[Any]:
-        """The keys, frozen, that have entries."""
+        """Return the keys, frozen, that have entries."""
         return list({key: None for key, _, _ in self._table.scan()})
 
     # Tables
 
     def _spec_of(self, part: str, **fields: Any) -> Any:
-        """The spec of a helper table, `<store>/<part>`; names of stores have no slash."""
+        """Return the spec of a helper table, `<store>/<part>`; names of stores have no slash."""
         spec = self._descriptor.spec()
         return attrs.evolve(spec, name=f"{self._name}/{part}", **fields)
 
@@ -258,7 +218,7 @@ class StateStore:
     def _put_entry(
         self, user_key: bytes, entry: Entry, value: Any, timestamp: int | None = None
     ) -> None:
-        """Write an entry, and note the change; `value` is the logged part of it."""
+        """Write an entry, and note the change; `value` is the part of it that is logged."""
         if self._changes is not None:
             self._changes.note(user_key, value, self._time(timestamp))
         self._table.put(user_key, entry)
@@ -280,7 +240,7 @@ class StateStore:
         return parts[0] if len(parts) == 1 else parts
 
     def _parts(self, user_key: bytes) -> tuple[Any, ...]:
-        """What tells an entry from the others, in the user's form."""
+        """Return what distinguishes an entry from the others, in the user's form."""
         return (self._codec.decode(user_key)[0],)
 
     # Reading
@@ -289,7 +249,7 @@ class StateStore:
         return Cursor(self._name, found, decode, self._ready().cursors)
 
     def _key_bounds(self, key_from: Any, key_to: Any) -> tuple[bytes | None, bytes | None] | None:
-        """The bytes of an inclusive range of keys; None where it can hold nothing."""
+        """Return the bytes of an inclusive range of keys; None if it can hold nothing."""
         begin = None if key_from is None else self._codec.encode(key_from)
         end = None if key_to is None else self._codec.encode(key_to)
         if begin is not None and end is not None and begin > end:
@@ -306,21 +266,33 @@ class StateStore:
         return StoreValueError(f"store {self._name!r}: {message}")
 
 
+# The changelog, and the write-back cache in front of it
+#
+# A write goes to the store's table at once, so that reads need not look anywhere else, and its
+# durability is the key group's log.  What is cached is the *change*: of all writes of one entry
+# between two flushes only the last becomes a `ChangelogRecord`, in the order in which the entries
+# were written last.  An entry that was neither there before nor is there after leaves no record.
+#
+# The cache is flushed at the end of each micro-batch (in the harness: of each call), by `flush()`,
+# and as a whole when it holds too many entries, as Kafka's cache is when it evicts a dirty one.
+# A restore does not pass here, and logs nothing.
+
+
 MAX_DIRTY = 65_536
 """Entries whose change may wait for a flush."""
 
 
 class WriteBackLog:
-    """What a store has still to log.
+    """The changes of a store that are still to be logged.
 
     Args:
-        store: Its name.
-        tag: Where its records go.
-        context: Of the store.
-        table: Its entries.
-        logged_key: Makes the key of a record of a frozen current key and a user key.
+        store: The name of the store.
+        tag: The side output of the records.
+        context: The context of the store.
+        table: The table of the entries.
+        logged_key: Makes the key of a record from a frozen current key and a user key.
         thaw: Makes the user's form of a value.
-        is_caching: Whether changes wait for a flush.
+        is_caching: True if changes wait for a flush.
     """
 
     def __init__(
@@ -347,9 +319,9 @@ class WriteBackLog:
         """Take note of a write that is about to happen.
 
         Args:
-            user_key: Of the entry.
-            value: What it will be, frozen; `MISSING` where it is deleted.
-            timestamp: For the record, in ms.
+            user_key: The user key of the entry.
+            value: The frozen value to come; `MISSING` if the entry is deleted.
+            timestamp: The time of the record in ms.
         """
         where = self._where(user_key)
         former = self._dirty.pop(where, None)  # a key written again moves to the end
@@ -366,7 +338,7 @@ class WriteBackLog:
         self._log(self._where(user_key), value, timestamp, self._context.key)
 
     def flush(self) -> None:
-        """Log what waits."""
+        """Log the changes that wait."""
         dirty, self._dirty = self._dirty, {}
         for where, (was_there, value, timestamp, writer) in dirty.items():
             if was_there or value is not MISSING:
@@ -391,6 +363,13 @@ class WriteBackLog:
         self._context.emit(self._tag, record, writer)
 
 
+# Cursors
+#
+# A cursor is a snapshot: changes after it was opened are not seen.  It closes itself at its end.  It
+# does not outlive the call in which it was opened; one that is then still open is closed with a
+# `ResourceWarning`, because Kafka's would leak.
+
+
 class OpenCursors:
     """The cursors that are open in the current call."""
 
@@ -402,11 +381,11 @@ class OpenCursors:
         self._open[id(cursor)] = cursor
 
     def discard(self, cursor: Cursor[Any]) -> None:
-        """Forget one that is closed."""
+        """Forget a cursor that is closed."""
         self._open.pop(id(cursor), None)
 
     def end_call(self) -> None:
-        """Close what the call has left open, and say so."""
+        """Close the cursors that the call has left open, and warn of them."""
         while self._open:
             _, cursor = self._open.popitem()
             cursor.close()
@@ -418,19 +397,19 @@ class OpenCursors:
             )
 
     def close_of(self, store: str) -> None:
-        """Close those over one store, which is closed."""
+        """Close the cursors over one store, which is closed."""
         for cursor in [each for each in self._open.values() if each.store == store]:
             cursor.close()
 
 
 class Cursor(Iterator[T], Generic[T]):
-    """Reads what a store found; also a context manager.
+    """An iterator over what a store found; also a context manager.
 
     Args:
-        store: Name of the store.
-        found: The raw items.
-        decode: Makes an item of a raw one.
-        opened: Where it is listed while it is open.
+        store: The name of the store.
+        found: The items in their stored form.
+        decode: Makes an item from its stored form.
+        opened: The open cursors, among which this one is until it is closed.
     """
 
     def __init__(
@@ -448,11 +427,11 @@ class Cursor(Iterator[T], Generic[T]):
 
     @classmethod
     def merged(cls, cursors: Sequence[Cursor[T]], *, reverse: bool) -> Cursor[T]:
-        """One cursor over what several found, which are closed by that.
+        """Make one cursor over what several found, and close these.
 
         Args:
-            cursors: One at least, each over the same store in another key group, and unread.
-            reverse: Whether they begin with the last ones.
+            cursors: At least one, each over the same store in another key group, and unread.
+            reverse: True if they begin with the last items.
         """
         # The first part of a raw item orders what a store finds: its user key, or its time.
         found = heapq.merge(*(each._found for each in cursors), key=itemgetter(0), reverse=reverse)
@@ -464,7 +443,7 @@ class Cursor(Iterator[T], Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or read to its end."""
+        """True if it was closed, or read to its end."""
         return self._is_closed or self._is_exhausted
 
     def __next__(self) -> T:
@@ -480,16 +459,16 @@ class Cursor(Iterator[T], Generic[T]):
         return item
 
     def peek(self) -> T | None:
-        """The next item without going on to it; None at the end.
+        """Return the next item without going on to it; None at the end.
 
         Raises:
-            CursorClosedError: It was closed.
+            CursorClosedError: The cursor was closed.
         """
         self._check()
         return self._decode(self._found[self._next]) if self._next < len(self._found) else None
 
     def close(self) -> None:
-        """Release what was found; closing again does nothing."""
+        """Release what was found; a second call does nothing."""
         self._is_closed = True
         self._found = ()
         self._opened.discard(self)
@@ -517,21 +496,24 @@ class Cursor(Iterator[T], Generic[T]):
             raise CursorClosedError(msg)
 
 
+# The operator that a store runs in
+
+
 @attrs.frozen(kw_only=True)
 class StoreContext:
     """The surroundings of the stores of one operator.
 
     Args:
-        backend: Keeps their tables.
-        clock: Tells the watermark; a store never asks for the processing time.
+        backend: Holds their tables.
+        clock: Has the watermark; a store never asks for the processing time.
         key_type: Thaws the current key.
-        application: Name of the operator, the first part of changelog names.
-        on_table: Called for each new table, to fill it with what was restored.
-        emit: Sends a value to a side output; the last argument is the key it belongs to.
-        wants: Whether anybody reads the side output of a tag id.
-        timestamp: The time of the current element or timer in ms, or None.
-        position: The first segment that the working state lacks, by key group.
-        cursors: Those that are open.
+        application: The name of the operator, the first part of changelog names.
+        on_table: Is called for each new table, to fill it with what was restored.
+        emit: Sends a value to a side output; the last argument is the key that it belongs to.
+        wants: Returns whether anybody reads the side output of a tag id.
+        timestamp: Returns the time of the current element or timer in ms, or None.
+        position: Returns the first segment that the working state lacks, by key group.
+        cursors: The cursors that are open.
     """
 
     backend: Tables
@@ -551,17 +533,17 @@ class StoreContext:
         return self.backend.current.key
 
     def table(self, spec: TableSpec) -> Table:
-        """The table of a spec, with what was restored of it."""
+        """Return the table of a spec, with what was restored of it."""
         table = self.backend.table(spec)
         self.on_table(spec)
         return table
 
     def ordered_table(self, spec: TableSpec) -> OrderedTable:
-        """The same for a spec that is ordered."""
+        """Return the ordered table of a spec, with what was restored of it."""
         return cast(OrderedTable, self.table(spec))
 
     def under(self, key: Any) -> _Under:
-        """Makes a key current for the length of a `with` block."""
+        """Make a key current for the length of a `with` block."""
         return _Under(self, key)
 
 
@@ -578,13 +560,25 @@ class _Under:
         self._current.key = self._former
 
 
+# Stream time: the progress of the events that a store saw, which decides what is expired
+#
+# It is an entry of a table, so a restored store decides as the original would.  No wall clock is
+# read.
+
+
 class StreamTime:
     """The stream time of one store.
 
+    | mode        | stream time is                                                          |
+    |-------------|-------------------------------------------------------------------------|
+    | `key`       | the largest time put under the current key                              |
+    | `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
+    | `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
+
     Args:
-        spec: Of the store's table.
-        mode: One of the above.
-        context: Of the store.
+        spec: The spec of the store's table.
+        mode: One of the modes.
+        context: The context of the store.
     """
 
     def __init__(self, spec: TableSpec, mode: str, context: StoreContext) -> None:
@@ -605,7 +599,7 @@ class StreamTime:
         )
 
     def observed(self) -> int | None:
-        """The stream time in ms; None where nothing was seen yet."""
+        """Return the stream time in ms; None if nothing was seen yet."""
         stored: Any = self._table.get(None)
         now = None if stored is MISSING else stored
         watermark = self._clock.watermark
@@ -614,7 +608,7 @@ class StreamTime:
         return now
 
     def advance(self, time: int) -> int | None:
-        """The stream time after an event of this time was seen."""
+        """Return the stream time after an event of this time."""
         now = self.observed()
         return now if self._is_watermark else self._moved(now, time)
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of stores as bytes that sort as the keys do, and back.
 
-A store puts its entries under composite keys such as (key, window start), so
-that a range of bytes is a range of keys and times.  Keys are written by
-`pyflinklike.engine.types.key_codec`: within one type the unsigned order of the bytes is
-Python's order, negative numbers included.  Times and other numbers take 9 bytes, a tag and
-64 bits, so that those behind a key can be read from its end.  No part begins with FF, so
-[k, k + FF) is exactly what begins with the part k.
+A store puts its entries under composite keys such as (key, window start), so that a range of bytes
+is a range of keys and times.  Within one type the unsigned order of the bytes is Python's order,
+negative numbers included.  Times and other numbers take 9 bytes, a tag and 64 bits, so that numbers
+behind a key can be read from its end.  No part begins with FF, so [k, k + FF) is exactly what
+begins with the part k.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def check_key_type(store: str, key_type: TypeInformation) -> None:
     """Refuse a type whose values have no order that bytes can keep.
 
     Raises:
-        DeclarationTypeError: It is such a type, or contains one.
+        DeclarationTypeError: The type has no such order, or contains a type without one.
     """
     if isinstance(key_type, TupleTypeInfo):
         for part in key_type.field_types:
@@ -79,17 +78,20 @@ def check_key_type(store: str, key_type: TypeInformation) -> None:
 
 
 def encode_int(value: int) -> bytes:
-    """A number as bytes: as a bound, one below 64 bits is the least, one above them none."""
+    """Return a number as bytes, also as a bound of a range.
+
+    A number below 64 bits becomes the least one, a number above them is above all others.
+    """
     if value >= _BIAS:
         return LAST
     return _INT.pack(_INT_TAG, max(value + _BIAS, 0))
 
 
 def read_int(data: bytes, at: int) -> int:
-    """The number whose bytes begin at `at`, counted from the end where negative.
+    """Return the number whose bytes begin at `at`, which counts from the end if negative.
 
     Raises:
-        CorruptStateError: There is none.
+        CorruptStateError: There is no number.
     """
     at = at if at >= 0 else len(data) + at
     try:
@@ -103,11 +105,11 @@ def read_int(data: bytes, at: int) -> int:
 
 
 class KeyCodec:
-    """Keys of one type as bytes.
+    """The keys of one type as bytes, and back.
 
     Args:
-        store: Its name, for messages.
-        key_type: Of the keys; one that `check_key_type` takes.
+        store: The name of the store, for messages.
+        key_type: The type of the keys, which `check_key_type` accepts.
     """
 
     def __init__(self, store: str, key_type: TypeInformation) -> None:
@@ -118,10 +120,10 @@ class KeyCodec:
         self._is_plain = _is_plain(key_type)
 
     def encode(self, key: Any) -> bytes:
-        """The bytes of a key.
+        """Return the bytes of a key.
 
         Raises:
-            StateValueError: It is None or does not fit the type.
+            StateValueError: The key is None or does not fit the type.
         """
         if key is None:
             msg = f"store {self._store!r}: key must not be None, got None; give it a value"
@@ -134,10 +136,10 @@ class KeyCodec:
             raise StateValueError(msg) from None
 
     def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:
-        """The key whose bytes begin at `at`, and where they end.
+        """Return the key whose bytes begin at `at`, and where they end.
 
         Raises:
-            CorruptStateError: There is none of the type.
+            CorruptStateError: There is no key of the type.
         """
         try:
             value, end = decode_first(data, at)
@@ -152,13 +154,13 @@ class KeyCodec:
             raise CorruptStateError(msg) from error
 
     def prefix(self, prefix: Any) -> tuple[bytes, bytes]:
-        """The range of the keys that begin with a prefix.
+        """Return the range of the keys that begin with a prefix.
 
-        That of a str or bytes is one of its characters or bytes, that of a tuple some of
-        its first fields, and that of any other key the key itself.
+        A prefix of a str or bytes is some of its first characters or bytes, of a tuple some of its
+        first fields, and of any other key the key itself.
 
         Raises:
-            StateValueError: It is None or does not fit the type.
+            StateValueError: The prefix is None or does not fit the type.
         """
         kind = self._type
         if isinstance(kind, TupleTypeInfo) and isinstance(prefix, tuple):
@@ -173,7 +175,7 @@ class KeyCodec:
 
 
 def _after(prefix: bytes) -> bytes:
-    """The first bytes above all that begin with these; the type byte is never FF."""
+    """Return the first bytes above all that begin with these; the type byte is never FF."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,))
 
@@ -183,7 +185,7 @@ def _is_plain(key_type: TypeInformation) -> bool:
 
 
 def _plain(frozen: Any) -> Any:
-    """A frozen key with `Instant`s replaced, which the key codec does not know."""
+    """Replace the `Instant`s of a frozen key, which the key codec does not know."""
     if type(frozen) is Instant:
         return frozen.seconds, frozen.nanos
     if isinstance(frozen, tuple):

@@ -1,19 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors: how a function declares the store it wants.
 
-Opened with `runtime_context.get_store(descriptor)`.  Descriptors are values: they
-compare and pickle as such, and check themselves when they are made.
-
-What descriptors of stores check when they are made.
-
-Each function is a validator of attrs: it is given the descriptor, the attribute and
-the value, and raises `DeclarationTypeError` or `DeclarationValueError`.
-
-The side output of a store's changelog.
-
-On Spark a side output has columns.  Those of a changelog follow from the
-store's types and, where the current key is part of the logged key, from the key
-columns of the stream, which only the host knows.
+Descriptors are values: they compare and pickle as such, and check themselves when they are made.
+Each check is a validator of attrs: it is given the descriptor, the attribute and the value, and
+raises `DeclarationTypeError` or `DeclarationValueError`.
 """
 
 from __future__ import annotations
@@ -41,20 +31,13 @@ __all__ = [
     "ExpiringStoreDescriptor",
     "StoreDescriptor",
     "checked_bool",
-    "checked_choice",
-    "checked_config",
     "checked_history",
     "checked_max_entries",
     "checked_name",
-    "checked_retention",
-    "checked_scope",
-    "checked_segments",
     "checked_stream_time",
-    "checked_type",
     "checked_window_size",
     "default_stream_time",
     "to_history",
-    "to_retention",
     "to_window_size",
 ]
 
@@ -65,7 +48,7 @@ _SHORTEST_SEGMENT = 60_000
 
 
 def checked_name(_: Any, __: Any, name: Any) -> None:
-    """1 to 249 of the characters Kafka takes in a topic's name."""
+    """Refuse a name that is not 1 to 249 of the characters Kafka takes in a topic's name."""
     if not isinstance(name, str):
         msg = f"the name of a store must be a str, got {shown(name)}; name it"
         raise DeclarationTypeError(msg)
@@ -75,7 +58,7 @@ def checked_name(_: Any, __: Any, name: Any) -> None:
 
 
 def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
-    """A type; that of keys has an order."""
+    """Refuse what is no type, and a key's type without an order."""
     if not isinstance(given, TypeInformation):
         remedy = instance_of(TypeInformation, given, "use for example Types.LONG(), with ()")
         msg = (
@@ -88,14 +71,14 @@ def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
 
 
 def checked_bool(descriptor: Any, attribute: Any, given: Any) -> None:
-    """True or False."""
+    """Refuse what is neither True nor False."""
     if not isinstance(given, bool):
         msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {shown(given)}"
         raise DeclarationTypeError(f"{msg}; give True or False")
 
 
 def checked_config(descriptor: Any, _: Any, given: Any) -> None:
-    """A mapping with texts as keys, or None."""
+    """Refuse what is neither None nor a mapping with texts as keys."""
     texts = isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
     if given is not None and not texts:
         msg = (
@@ -106,7 +89,7 @@ def checked_config(descriptor: Any, _: Any, given: Any) -> None:
 
 
 def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
-    """One of the two scopes."""
+    """Refuse what is neither of the two scopes."""
     checked_choice(descriptor, "scope", given, _SCOPES)
 
 
@@ -115,7 +98,7 @@ _SCOPES = ("key", "partition")
 
 
 def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
-    """One of some texts."""
+    """Refuse what is not one of some texts."""
     if given not in choices:
         msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {shown(given)}"
         raise DeclarationValueError(f"{msg}; choose one")
@@ -123,23 +106,21 @@ def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None
 
 @attrs.frozen
 class StoreDescriptor(Generic[K, V]):
-    """Name and types of a store, and what all kinds of store can be told.
+    """The declaration of a store: its name, its types, and the options of all kinds of store.
 
     Args:
         name: Unique within the function; 1 to 249 of `A-Z a-z 0-9 . _ -`.
-        key_type: Of the store's keys; a type with an order.
-        value_type: Of its values.
-        caching: Whether of several changes of an entry within a micro-batch only the last
-            one is logged.
-        changelog: Whether changes are sent to `changelog_tag`.  The store is durable
-            either way.
+        key_type: The type of the store's keys, which must have an order.
+        value_type: The type of the values.
+        caching: True to log only the last of several changes of an entry within a micro-batch.
+        changelog: True to send changes to `changelog_tag`.  The store is durable either way.
         changelog_config: Settings of the topic that the changelog is meant for, over Kafka
-            Streams' defaults; read again from `store.changelog_config`.
-        scope: "key": each current key has a store of its own.  "partition": all keys of
-            a key group share one.
+            Streams' defaults; `store.changelog_config` has both.
+        scope: "key" gives each current key a store of its own; with "partition" all keys of a key
+            group share one.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: An argument does not do.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
 
     name: str = attrs.field(validator=checked_name)
@@ -163,16 +144,16 @@ class StoreDescriptor(Generic[K, V]):
         )
 
     def new_store(self) -> Any:
-        """The store, not yet opened; each kind of store says which."""
+        """Make the store, not yet opened; each kind of store has its own."""
         raise NotImplementedError
 
     def topic_config(self) -> dict[str, str]:
-        """Kafka Streams' settings of the changelog topic, and over them those declared."""
+        """Return the settings of the changelog topic: those declared, over Kafka Streams'."""
         declared = {key: str(value) for key, value in (self.changelog_config or {}).items()}
         return {**self._topic_defaults(), **declared}
 
     def spec(self) -> TableSpec:
-        """What the backend and the changelog of the key group need to know."""
+        """Return the spec of the table, for the backend and the log of the key group."""
         return TableSpec(
             self.name,
             Shape.MAP,
@@ -190,7 +171,7 @@ class StoreDescriptor(Generic[K, V]):
     noun: ClassVar[str]
 
     def _kind(self) -> str:
-        """What must stay as it was, from run to run, besides the type of the values."""
+        """Return what a restart may not change, besides the type of the values."""
         return f"{self.noun} store by {self.key_type.signature}, scope {self.scope}"
 
     def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
@@ -201,13 +182,13 @@ class StoreDescriptor(Generic[K, V]):
 
 
 def default_stream_time(descriptor: Any) -> None:
-    """Let time pass as far as the scope reaches, where the descriptor does not say."""
+    """Set the stream time to that of the scope, if the descriptor has none."""
     if descriptor.stream_time is None:
         object.__setattr__(descriptor, "stream_time", descriptor.scope)
 
 
 def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
-    """An int of at least 2."""
+    """Refuse what is no int of at least 2."""
     if not is_int(given):
         msg = (
             f"store {descriptor.name!r}: segments must be an int, got {shown(given)}; for example 2"
@@ -219,12 +200,12 @@ def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
 
 
 def to_retention(length: DurationLike) -> int:
-    """The length of a `retention` in ms."""
+    """Convert a `retention` to ms."""
     return to_milliseconds(length, "retention")
 
 
 def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
-    """None or a mode that goes with the scope."""
+    """Refuse what is neither None nor a mode that goes with the scope."""
     if given is None:
         return
     checked_choice(descriptor, "stream_time", given, _STREAM_TIMES)
@@ -237,7 +218,7 @@ def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
 
 
 def checked_retention(descriptor: Any, _: Any, given: int) -> None:
-    """At least 1 ms."""
+    """Refuse less than 1 ms."""
     if given < 1:
         msg = f"store {descriptor.name!r}: retention must be at least 1 ms, got {given} ms"
         raise DeclarationValueError(f"{msg}; nothing would be kept")
@@ -248,7 +229,7 @@ _STREAM_TIMES = ("key", "partition", "watermark")
 
 @attrs.frozen
 class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
-    """What window and session stores can be told besides."""
+    """The options of window and session stores."""
 
     retention: int = attrs.field(
         kw_only=True, default=DAY, converter=to_retention, validator=checked_retention
@@ -262,7 +243,7 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
 
     @property
     def segment_width(self) -> int:
-        """Length of a segment in ms."""
+        """The length of a time segment in ms."""
         return max(self.retention // (self.segments - 1), _SHORTEST_SEGMENT)
 
     def _topic_defaults(self) -> dict[str, str]:
@@ -270,7 +251,7 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
 
 
 def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
-    """An int of at least 1."""
+    """Refuse what is no int of at least 1."""
     if not is_int(given):
         msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
         raise DeclarationTypeError(msg)
@@ -280,17 +261,17 @@ def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
 
 
 def to_window_size(length: DurationLike) -> int:
-    """The length of a `window_size` in ms."""
+    """Convert a `window_size` to ms."""
     return to_milliseconds(length, "window_size")
 
 
 def to_history(length: DurationLike) -> int:
-    """The length of a `history_retention` in ms."""
+    """Convert a `history_retention` to ms."""
     return to_milliseconds(length, "history_retention")
 
 
 def checked_window_size(descriptor: Any, _: Any, given: int) -> None:
-    """At least 1 ms, and no more than the retention."""
+    """Refuse less than 1 ms, and more than the retention."""
     if given < 1:
         msg = f"store {descriptor.name!r}: window_size must be at least 1 ms, got {given} ms"
         raise DeclarationValueError(f"{msg}; give the length of a window")
@@ -303,7 +284,7 @@ def checked_window_size(descriptor: Any, _: Any, given: int) -> None:
 
 
 def checked_history(descriptor: Any, _: Any, given: int) -> None:
-    """Not negative."""
+    """Refuse a negative time."""
     if given < 0:
         msg = (
             f"store {descriptor.name!r}: history_retention must not be negative, got {given} ms; "
@@ -314,12 +295,16 @@ def checked_history(descriptor: Any, _: Any, given: int) -> None:
 
 @attrs.frozen
 class ChangelogTag(OutputTag[ChangelogRecord]):
-    """An `OutputTag` that knows what `ChangelogRecord`s are made of.
+    """An `OutputTag` that knows the parts of the store's `ChangelogRecord`s.
+
+    On Spark a side output has columns.  Those of a changelog follow from the store's types and, if
+    the current key is part of the logged key, from the key columns of the stream, which only the
+    host knows.
 
     Args:
-        key_fields: Names and types of what the store's part of a logged key is made of.
-        value_type: Of the values.
-        has_current_key: Whether the logged key begins with the current key.
+        key_fields: Names and types of the store's part of a logged key.
+        value_type: The type of the values.
+        has_current_key: True if the logged key begins with the current key.
     """
 
     key_fields: tuple[tuple[str, TypeInformation], ...] = attrs.field(kw_only=True, eq=False)

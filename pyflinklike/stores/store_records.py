@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stores hand out: named tuples, so that `for key, value in store.range()` reads well.
+"""What stores return: named tuples, so that `for key, value in store.range()` reads well.
 
-Points of time as stores take them: ms since the epoch, or a datetime with a time zone.
+Stores take points of time as ms since the epoch, or as datetimes with a time zone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class WindowedKeyValue(NamedTuple):
 
 
 class SessionKey(NamedTuple):
-    """Which session: its key, and the times of its first and last event in ms."""
+    """The identity of a session: its key, and the times of its first and last event in ms."""
 
     key: Any
     start: int
@@ -90,26 +90,26 @@ class SessionKey(NamedTuple):
 
 
 class AbsorbedSession(SessionKey):
-    """A session that became part of another one: equal to its `SessionKey`.
+    """A session that became part of another one; equal to its `SessionKey`.
 
-    `value` is the aggregate it had, which a consumer that subtracts has to retract.
+    `value` is the aggregate it had, which a consumer that subtracts must retract.
     """
 
     value: Any
 
     @classmethod
     def of(cls, key: Any, start: int, end: int, value: Any) -> AbsorbedSession:
-        """The session with its last aggregate."""
+        """Make the session with its last aggregate."""
         session = cls(key, start, end)
         session.value = value
         return session
 
 
 class SessionUpdate(NamedTuple):
-    """What one event did to the sessions of its key.
+    """The effect of one event on the sessions of its key.
 
-    `removed` are the sessions that were absorbed, `session` and `agg` what there is now.
-    Of an event that came too late, or had no value, `session` and `agg` are None.
+    `removed` are the sessions that were absorbed, `session` and `agg` the session of the event and
+    its aggregate.  Of an event that came too late, or had no value, both are None.
     """
 
     removed: list[AbsorbedSession]
@@ -126,14 +126,14 @@ class ValueAndTimestamp(NamedTuple):
 
     @staticmethod
     def make(value: Any, timestamp: int) -> ValueAndTimestamp | None:
-        """The pair, or None where the value is None, as Kafka's `ValueAndTimestamp.make`."""
+        """Make the pair; None for the value None, as Kafka's `ValueAndTimestamp.make`."""
         return None if value is None else ValueAndTimestamp(value, timestamp)
 
 
 class VersionedRecord(NamedTuple):
     """A version of a key: valid from `timestamp` to before `valid_to`, both in ms.
 
-    `valid_to` is None of the latest version.
+    `valid_to` of the latest version is None.
     """
 
     value: Any
@@ -144,11 +144,11 @@ class VersionedRecord(NamedTuple):
 class ChangelogRecord(NamedTuple):
     """One physical write of a store, after caching.
 
-    `key` is the key, or a tuple where more tells the entry apart: the current key (scope
-    "key") first, then the store's key, then window start (and number among duplicates), or
-    session start and end.  `value` is None, and `op` "delete" instead of "put", where the
-    entry is gone.  `ts` is the time in ms of the element or timer that wrote it, if it has
-    one; of a timestamped or versioned store it is that of the value.
+    `key` is the key, or a tuple if an entry has more than a key: the current key (scope "key")
+    first, then the store's key, then window start (and number among duplicates), or session start
+    and end.  For an entry that is deleted `value` is None and `op` is "delete" instead of "put".
+    `ts` is the time in ms of the element or timer that wrote the entry, if it has one; of a
+    timestamped or versioned store it is that of the value.
     """
 
     store: str
@@ -163,7 +163,7 @@ TimeLike = Union[int, dt.datetime]
 
 
 def to_instant(time: TimeLike, what: str = "a time") -> int:
-    """The time in ms since the epoch.
+    """Convert a point of time to ms since the epoch.
 
     Raises:
         StateValueError: It is neither an int nor a datetime (a bool is no int).
@@ -187,19 +187,19 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
 
 
 def saturated(time: int) -> int:
-    """The time, or the largest one."""
+    """Return a time, or the largest one that fits in 64 bits."""
     return min(time, MAX_WATERMARK)
 
 
 def windows_for(timestamp: int, size: int, advance: int | None = None) -> list[int]:
-    """The starts of the windows that an event falls into, as Kafka's `TimeWindows.windowsFor`.
+    """Return the starts of the windows that hold an event, as Kafka's `TimeWindows.windowsFor`.
 
     Windows begin at multiples of `advance` (before the epoch, too) and last `size`.
 
     Args:
-        timestamp: Of the event, in ms.
-        size: Of a window, in ms.
-        advance: From one window's start to the next one's; `size` where not given.
+        timestamp: The time of the event in ms.
+        size: The length of a window in ms.
+        advance: The time in ms from one window's start to the next one's; None for `size`.
 
     Raises:
         StoreValueError: `advance` is not in 1..size.

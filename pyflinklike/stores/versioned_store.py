@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versioned store: what a key's value was at a time."""
+"""The versioned store: the values of a key by the time from which they are valid."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _Version = tuple[int, Entry]
 
 @attrs.frozen
 class VersionedStoreDescriptor(StoreDescriptor[K, V]):
-    """Declares a `VersionedStore`; caching makes no difference to it.
+    """The declaration of a `VersionedStore`, to which `caching` makes no difference.
 
     Args:
-        history_retention: How far back the past can be asked for and changed, in stream
-            time: a timedelta, or an int of ms.
-        stream_time: As of a `WindowStoreDescriptor`.
+        history_retention: The stream time for which the past can be read and changed: a `Time`,
+            `Duration`, `timedelta` or an int of ms.
+        stream_time: The progress by which versions are forgotten: "key", "partition" (the key
+            group) or "watermark"; None for that of the scope.
     """
 
     noun = "versioned"
@@ -54,16 +55,18 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
         return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag)}
 
     def new_store(self) -> VersionedStore[K, V]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return VersionedStore(self)
 
 
 class VersionedStore(StateStore, Generic[K, V]):
-    """Values with the time they are valid from, as Kafka Streams' VersionedKeyValueStore.
+    """A store of values by the time from which they are valid.
 
-    A version is valid until the next one of its key begins.  What was valid before
-    `stream time - history_retention` is forgotten, but never the latest version.  Each
-    write is logged: a cache would lose versions.
+    It is Kafka Streams' VersionedKeyValueStore.
+
+    A version is valid until the next one of its key begins.  What was valid before `stream time -
+    history_retention` is forgotten, but never the latest version.  Each write is logged: a cache
+    would lose versions.
     """
 
     def __init__(self, descriptor: VersionedStoreDescriptor) -> None:
@@ -92,8 +95,8 @@ class VersionedStore(StateStore, Generic[K, V]):
         """Store a version; None says that there is no value from then on.
 
         Returns:
-            Until when it is valid, in ms: None if it is the latest version, and `NOT_PUT`
-            if it is older than the history and was not stored.
+            The time in ms until which the version is valid: None if it is the latest one, and
+            `NOT_PUT` if it is older than the history and was not stored.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -117,7 +120,9 @@ class VersionedStore(StateStore, Generic[K, V]):
         return self._valid_to(encoded, at)
 
     def get(self, key: K, as_of: TimeLike | None = None) -> VersionedRecord | None:
-        """The version that is valid, now or at a time; None where none is or it is forgotten.
+        """Return the version that is valid, now or at a time.
+
+        It is None if no version is valid, or the version is forgotten.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -136,7 +141,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         return None if version is None else self._record(version, self._valid_to(encoded, at))
 
     def delete(self, key: K, timestamp: TimeLike) -> VersionedRecord | None:
-        """Say that there is no value from a time on; the version that was valid at that time."""
+        """Say that there is no value from a time on, and return the version valid at that time."""
         former = self.get(key, timestamp)
         return None if self.put(key, None, timestamp) == NOT_PUT else former
 
@@ -147,11 +152,11 @@ class VersionedStore(StateStore, Generic[K, V]):
         time_to: TimeLike | None = None,
         order: str = "desc",
     ) -> Cursor[VersionedRecord]:
-        """The versions that were valid at some time from one to another, both included.
+        """Return the versions that were valid at some time from one to another, both included.
 
         Args:
-            key: Whose.
-            time_from: None for as far back as is known.
+            key: The key of the versions.
+            time_from: None for as far back as the history goes.
             time_to: None for no end.
             order: "desc" for the latest first, or "asc".
 
@@ -200,7 +205,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def _versions(
         self, key: bytes, at: int | None = None, limit: int | None = None
     ) -> list[_Version]:
-        """The versions of a key that begin by `at`, the latest first; tombstones are None."""
+        """Return the versions of a key that begin by `at`, latest first; tombstones are None."""
         end = key + (LAST if at is None else encode_int(at + 1))
         return [
             (read_int(user_key, -INT_SIZE), entry)
@@ -211,13 +216,13 @@ class VersionedStore(StateStore, Generic[K, V]):
         return next(iter(self._versions(key, at, limit=1)), None)
 
     def _valid_to(self, key: bytes, at: int) -> int | None:
-        """When the first version after `at` begins."""
+        """Return the time at which the first version after `at` begins."""
         for user_key, _ in self._table.range(key + encode_int(at + 1), key + LAST, limit=1):
             return read_int(user_key, -INT_SIZE)
         return None
 
     def _forget(self, key: bytes, oldest: int) -> None:
-        """Delete what cannot be asked for: all but the last version that begins by `oldest`.
+        """Delete what cannot be read: all but the last version that begins by `oldest`.
 
         The last one is deleted, too, if it says that there is no value.
         """

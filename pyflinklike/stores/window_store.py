@@ -30,16 +30,16 @@ D = TypeVar("D")
 
 @attrs.frozen
 class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
-    """Declares a `WindowStore`.
+    """The declaration of a `WindowStore`.
 
     Args:
-        window_size: Length of a window: a timedelta, or an int of ms.
-        retention: How long windows are kept after their start, in stream time.
-        segments: Windows that are still kept lie in about so many stretches of time,
-            which are dropped as a whole; one lasts `retention / (segments - 1)`, at least a minute.
-        retain_duplicates: Whether a key may have several values in one window.
-        stream_time: By whose progress windows expire: "key", "partition" (the key group)
-            or "watermark"; that of the scope where not given.
+        window_size: The length of a window: a `Time`, `Duration`, `timedelta` or an int of ms.
+        retention: The stream time for which windows are kept after their start, likewise.
+        segments: The number of time segments that live windows lie in.  A segment is dropped as a
+            whole; it lasts `retention / (segments - 1)`, at least a minute.
+        retain_duplicates: True if a key may have several values in one window.
+        stream_time: The progress by which windows expire: "key", "partition" (the key group)
+            or "watermark"; None for that of the scope.
     """
 
     noun = "window"
@@ -58,17 +58,17 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
         return (("key", self.key_type), ("window_start", Types.LONG()), *number)
 
     def new_store(self) -> WindowStore[K, V]:
-        """The store, not yet opened."""
+        """Make the store, not yet opened."""
         return WindowStore(self)
 
 
 class WindowStore(SegmentedStore, Generic[K, V]):
-    """Values of windows of one length, as Kafka Streams' WindowStore.
+    """A store of values under a key and the start of a window, as Kafka Streams' WindowStore.
 
-    Bounds of time are those of a window's *start*, both included; None is an open one
-    (Kafka's `timeTo` is the wall clock's now there, which hides windows of the future).
-    A window whose start is `<= stream time - retention` is expired.  The results of one key
-    come by time; those of several keys by segment, then by key, then by time.
+    Bounds of time are those of a window's *start*, both included; None is an open one (Kafka's
+    `timeTo` is then the wall clock's now, which hides windows of the future).  A window whose start
+    is `<= stream time - retention` is expired.  The results of one key come by time; those of
+    several keys by segment, then by key, then by time.
     """
 
     _expires_by = "window start"
@@ -89,10 +89,10 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """Store the value of a window; None deletes it, or does nothing with duplicates.
 
         Args:
-            key: Of the value.
-            value: Of the window.
-            window_start: Its start, which need not be a multiple of the size; where not
-                given, that of the window that the current element falls into.
+            key: The key of the value.
+            value: The value of the window.
+            window_start: The start of the window, which need not be a multiple of the size; None
+                for the window that holds the current element.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -129,7 +129,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
     @overload
     def get(self, key: K, window_start: TimeLike, default: D) -> V | D: ...
     def get(self, key: K, window_start: TimeLike, default: Any = None) -> Any:
-        """The value of the window that begins then, or the default.
+        """Return the value of the window with this start, or the default.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type; or the
@@ -158,7 +158,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[tuple[int, V]]:
-        """The windows of a key that begin from `time_from` to `time_to`: (start in ms, value).
+        """Return the windows of a key that begin from one time to another: (start in ms, value).
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -178,7 +178,9 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The same for all keys from one to another, both included; None is an open end.
+        """Return the windows of all keys from one to another that begin from one time to another.
+
+        All bounds are included; None is an open end.
 
         Raises:
             StateValueError: Something does not fit its type.
@@ -190,7 +192,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         return self._cursor(found, self._windowed)
 
     def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """All windows of all keys."""
+        """Return all windows of all keys."""
         return self.fetch_range(reverse=reverse)
 
     def fetch_all(
@@ -200,7 +202,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """The windows of all keys that begin from `time_from` to `time_to`."""
+        """Return the windows of all keys that begin from one time to another."""
         return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
 
     # Entries
@@ -216,7 +218,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         return begin, end
 
     def _next(self, key: bytes, start: int) -> bytes:
-        """Where the next duplicate goes: behind the others of its window."""
+        """Return the user key of the next duplicate: behind the others of its window."""
         window = self._at(key, start)
         for user_key, _ in self._table.range(window, window + LAST, backwards=True, limit=1):
             return window + encode_int(read_int(user_key, -INT_SIZE) + 1)

@@ -22,8 +22,6 @@ The rules, most of them Materialize's:
 The state is one `ValueState` with the record and its order key and, if there are order keys, one
 with tombstones.
 
-Reads elements: a value or its deletion, its place in the order, or an error.
-
 An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a field,
 two more fields are read, which the events of `decode_debezium` have:
 
@@ -59,7 +57,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.upsert.index.value_codec import decode_value, encode_value, error_of, text_of
 
-__all__ = ["ON_ERROR", "ElementReader", "Upsert", "UpsertFunction"]
+__all__ = ["Upsert", "UpsertFunction"]
 
 
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
@@ -303,6 +301,9 @@ def _text(element: Any) -> str:
         return repr(element)
     except Exception:  # the element's own __repr__
         return shown(element)
+
+
+# Elements
 
 
 Selector = str | Callable[[Any], Any]

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a DataFrame that a view reads: its rows, and the stream that they belong to.
 
-`BatchFrame` says what a view needs of a DataFrame, so that nothing here imports PySpark.
-
-The stream of a micro-batch over Spark Connect.
-
-There the function of `foreachBatch` runs in a Python process that the server starts for each run of
-a stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches of
-each stream count from 0.  If only one stream runs in the session that started it, it is that
-stream.
+Nothing here imports PySpark: a Protocol says what a view needs of a DataFrame.
 """
 
 from __future__ import annotations
@@ -166,6 +159,14 @@ def _as_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             writer.write_batch(batch)
         stream = pa.array([sink.getvalue().to_pybytes()], pa.binary())
         yield pa.RecordBatch.from_arrays([stream], names=["stream"])
+
+
+# The stream of a micro-batch over Spark Connect
+#
+# There the function of `foreachBatch` runs in a Python process that the server starts for each run
+# of a stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches
+# of each stream count from 0.  If only one stream runs in the session that started it, it is that
+# stream.
 
 
 _STARTED_BY_A_SERVER = "SPARK_CONNECT_LOCAL_URL"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rows of a batch: the effect of each of them on the view.
+"""The rows of a batch as a view takes them: their keys, and their effect on the row of the key.
 
 Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say which of four forms
 they have:
@@ -13,8 +13,6 @@ they have:
 
 The key is taken from the declared columns if the row has them; else, for a change, from its field
 `key`; else from the fields of the value.
-
-The effect of incoming rows, one after the other, on the view's row of their key.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from pyflinklike.engine.types.row import (
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "Layout", "column_of", "final_row", "layout_of"]
+__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of"]
 
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
@@ -62,7 +60,7 @@ def column_of(row: Any, name: str) -> Any:
     return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """The positions of the parts of rows with certain names."""
 
     names: tuple[str, ...]
@@ -73,11 +71,11 @@ class Layout(NamedTuple):
     op: int | None
     diff: int | None
     error: int | None
-    kept: tuple[int, ...]
+    content: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
-def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
+def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> RowLayout:
     """Find the parts of rows that have these field names.
 
     Raises:
@@ -92,7 +90,7 @@ def layout_of(names: tuple[str, ...], key_columns: tuple[str, ...]) -> Layout:
     is_flat = is_change and "value" not in at
     marks = {"op", "diff", "error"} if is_flat else set()
     has_key = all(name in at for name in key_columns)
-    return Layout(
+    return RowLayout(
         names,
         tuple(at[name] for name in key_columns) if has_key else None,
         at.get("key") if is_change else None,
@@ -168,7 +166,7 @@ class BatchReader:
             return _CHANGE[: len(row)]
         return None
 
-    def _plain(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
+    def _plain(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
         if layout.key is None:
             wanted = f"the key columns {list(self.key_columns)}"
             raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
@@ -183,17 +181,17 @@ class BatchReader:
                 raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
-    def _change(self, row: Any, values: Sequence[Any], layout: Layout) -> Arrival:
+    def _change(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
         op = self._op(row, values, layout)
         error = None if layout.error is None else values[layout.error]
         content: Any
         if layout.value is not None:
             content = values[layout.value]
         elif isinstance(row, Mapping):
-            content = {layout.names[at]: values[at] for at in layout.kept}
+            content = {layout.names[at]: values[at] for at in layout.content}
         else:
-            cls = row_class(tuple(layout.names[at] for at in layout.kept))
-            content = cls._make(values[at] for at in layout.kept)
+            cls = row_class(tuple(layout.names[at] for at in layout.content))
+            content = cls._make(values[at] for at in layout.content)
         key = self._key_of_change(row, values, layout, content, is_error=error is not None)
         if error is not None:
             return Arrival(key, op, encode_row(Failure(error)), None, None)
@@ -202,7 +200,7 @@ class BatchReader:
             key, op, None if untold else encode_row(content), None, self._event_time(content)
         )
 
-    def _op(self, row: Any, values: Sequence[Any], layout: Layout) -> str:
+    def _op(self, row: Any, values: Sequence[Any], layout: RowLayout) -> str:
         op = None if layout.op is None else values[layout.op]
         diff = None if layout.diff is None else values[layout.diff]
         if op is None and diff in (1, -1):
@@ -214,7 +212,7 @@ class BatchReader:
         return str(op)
 
     def _key_of_change(
-        self, row: Any, values: Sequence[Any], layout: Layout, content: Any, *, is_error: bool
+        self, row: Any, values: Sequence[Any], layout: RowLayout, content: Any, *, is_error: bool
     ) -> bytes:
         if layout.key is not None:
             parts = [values[at] for at in layout.key]

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: the rows of a view, now or as of a batch.
+"""Pull queries: the rows of a view, now or as of a batch in its history.
 
 A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
 allowed.  A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
 
-A view as it was after a batch, read from the view's history.
-
-Rows by key, where 1, 1.0 and True are three keys as in a view; a dict takes them for one.
+1, 1.0 and True are three keys of a view; a dict would take them for one.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ from pyflinklike.views.arguments import checked_limit
 from pyflinklike.views.condition import Condition, Where
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
 from pyflinklike.views.subscription import failed
-from pyflinklike.views.view_storage import AppliedBatch, Snapshot, Storage
+from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "Reader", "ViewAt", "item", "kept_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "stored_batch"]
 
 
 _NONE = object()
 
 
-class Reader:
+class PullQuery:
     """Answers the pull queries of a view.
 
     Args:
@@ -44,7 +42,7 @@ class Reader:
     """
 
     def __init__(
-        self, storage: Storage, view: str, key_columns: tuple[str, ...], seq: int | None = None
+        self, storage: ViewStorage, view: str, key_columns: tuple[str, ...], seq: int | None = None
     ) -> None:
         self._storage = storage
         self._view = view
@@ -161,7 +159,7 @@ class Reader:
         return value
 
 
-def item(reader: Reader, key: Any) -> Any:
+def item(reader: PullQuery, key: Any) -> Any:
     """Return the row of a key.
 
     Raises:
@@ -180,7 +178,7 @@ class ViewAt(Mapping[Any, Any]):
     the batch is older than the view's history.
     """
 
-    def __init__(self, reader: Reader, batch_id: int) -> None:
+    def __init__(self, reader: PullQuery, batch_id: int) -> None:
         self._reader = reader
         self.batch_id = batch_id
         """The id of the batch."""
@@ -231,7 +229,7 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def kept_batch(storage: Storage, view: str, batch_id: int, history: int) -> AppliedBatch:
+def stored_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """Return the last batch of an id.
 
     Args:
@@ -248,12 +246,12 @@ def kept_batch(storage: Storage, view: str, batch_id: int, history: int) -> Appl
         oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
     if batch is not None:
         return batch
-    kept = (
+    stored = (
         "none"
         if oldest is None or latest is None
         else f"batches {oldest.batch_id} to {latest.batch_id}"
     )
-    msg = f"view {view!r}: a batch must be kept to be asked for, got {batch_id} of {kept}"
+    msg = f"view {view!r}: a batch must be kept to be asked for, got {batch_id} of {stored}"
     raise UnknownBatchError(f"{msg}; raise history above {history} to keep more")
 
 

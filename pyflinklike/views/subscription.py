@@ -6,13 +6,10 @@ A subscriber has a queue of bounded length, which the writer fills after each co
 * Changes are published after their batch is committed, batch by batch, one change for each key that
   the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
   Materialize's SUBSCRIBE.
+* A subscriber's condition is checked for the row before and for the row after.  A row that begins
+  to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can
+  maintain the filtered view.
 * A subscriber that is garbage collected is closed, so it cannot block the writer.
-
-A change of a view, and the changes that a subscriber wants to see.
-
-The subscriber's condition is checked for the row before and for the row after.  A row that begins
-to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can maintain
-the filtered view.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "Changes", "Filter", "Replay", "Source", "Timeout", "failed", "seconds"]
+__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]
@@ -106,7 +103,7 @@ class Replay:
         self.connection.close()
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """Where a subscriber gets new changes."""
 
     @property
@@ -157,7 +154,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
     def __init__(
         self,
-        queue: Source,
+        queue: ChangeSource,
         replay: Replay | None,
         limit: int | None,
         wait: float | None,
@@ -232,7 +229,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         self.close()
 
 
-def _abandon(queue: Source, replay: Replay | None) -> None:
+def _abandon(queue: ChangeSource, replay: Replay | None) -> None:
     """Close a garbage-collected subscription; it runs in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:

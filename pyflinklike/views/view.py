@@ -3,14 +3,6 @@
 
 Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
 `PostgresView`.
-
-Views in another process: pickled as their arguments, and opened again where they are unpickled.
-
-Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server, and
-a view that it holds must get there.  An open table cannot be pickled, but the arguments that open
-it can.
-
-The position of a view: how far batches and event time have come.
 """
 
 from __future__ import annotations
@@ -26,20 +18,23 @@ from pyflinklike.errors import ScanDisabledError
 from pyflinklike.views.arguments import checked_id
 from pyflinklike.views.batch_frame import SERVED, BatchFrame
 from pyflinklike.views.condition import Where
-from pyflinklike.views.pull_query import Reader, ViewAt, item, kept_batch
+from pyflinklike.views.pull_query import PullQuery, ViewAt, item, stored_batch
 from pyflinklike.views.subscription import Changes, Timeout
-from pyflinklike.views.view_storage import AppliedBatch, Storage
+from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
-__all__ = ["Freshness", "Reopened", "View", "freshness_of"]
+__all__ = ["Freshness", "View"]
 
 
 _Self = TypeVar("_Self", bound="View")
 
 
 class Reopened:
-    """An object that is pickled as the arguments of its constructor.
+    """An object that is pickled as the arguments of its constructor, and opened again from them.
 
-    A `path` among them becomes absolute: the other process may be in another directory.
+    Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server,
+    and a view that it holds must get there.  An open table cannot be pickled, but the arguments
+    that open it can.  A `path` among them becomes absolute: the other process may be in another
+    directory.
     """
 
     _made_with: partial[Any]
@@ -59,7 +54,7 @@ class Reopened:
 class View(Reopened, ABC):
     """A durable table by key that batches keep up to date and any thread can query.
 
-    It pickles as the arguments of its constructor, and is opened again where it is unpickled.
+    It can be pickled to another process, which opens it again.
 
     Args:
         name: The name of the view.
@@ -75,14 +70,14 @@ class View(Reopened, ABC):
         key_columns: tuple[str, ...],
         history: int,
         clock: Callable[[], int],
-        storage: Storage,
+        storage: ViewStorage,
     ) -> None:
         self.name = name
         self.key_columns = key_columns
         self.history = history
         self._clock = clock
         self._storage = storage
-        self._now = Reader(storage, name, key_columns)
+        self._now = PullQuery(storage, name, key_columns)
 
     # Applying batches
 
@@ -144,8 +139,8 @@ class View(Reopened, ABC):
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
         """
         number = checked_id(self.name, batch_id)
-        batch = kept_batch(self._storage, self.name, number, self.history)
-        return ViewAt(Reader(self._storage, self.name, self.key_columns, batch.seq), number)
+        batch = stored_batch(self._storage, self.name, number, self.history)
+        return ViewAt(PullQuery(self._storage, self.name, self.key_columns, batch.seq), number)
 
     @property
     def freshness(self) -> Freshness:

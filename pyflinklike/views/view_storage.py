@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of a view's storage: an SQLite file, or tables of PostgreSQL.
 
-Keys and rows are bytes here, so every storage returns them as they were put in.
-
-The connections that read a view: one for each thread that reads at the same time, reused.
+Keys and rows are bytes here, so every storage returns them as they were put in.  Each thread that
+reads at the same time has a connection, which is reused.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-__all__ = ["AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "Storage"]
+__all__ = ["AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "ViewStorage"]
 
 
 class RowChange(NamedTuple):
@@ -76,7 +75,7 @@ class Snapshot(Protocol):
         """Return the batch with that number, if the history has it."""
 
 
-class Storage(Protocol):
+class ViewStorage(Protocol):
     """The storage of a view."""
 
     fault: type[Exception]
@@ -117,7 +116,7 @@ class ReaderPool(Generic[_C]):
         """True once the pool lends no more connections."""
 
     @contextmanager
-    def taken(self) -> Iterator[_C]:
+    def lent(self) -> Iterator[_C]:
         """Lend a connection that no other thread uses; `close` waits for its return."""
         connection = self._take()
         try:

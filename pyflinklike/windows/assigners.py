@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What says in which windows an element is.
+"""Window assigners: in which windows an element is.
 
-Tumbling and sliding windows of time.
-
-A window begins at a multiple of its length (or slide) since 1970 in UTC, moved by the offset:
-days in UTC+8 are `TumblingEventTimeWindows.of(Time.days(1), Time.hours(-8))`.
-
-Assigners hand out one object for one window again and again: neighbouring elements are mostly in
-the same windows, and a window is never changed.
-
-Session windows: elements of a key that are not further apart than a gap.
-
-An element's own window is from its time to that and the gap; windows that intersect become one.
-Two that touch do as well: [0, 5) and [5, 10) are one session.
-
-Windows by the number of elements, and the one window of all of them.
-
-Count windows are PyFlink's, not Java's: each is a window of its own of exactly `n` elements, so a
-sliding one gives nothing before `n` have come, and what is left at the end never fires.  Unlike
-PyFlink's they drop their contents when they have fired, which nobody sees but the disk.
+* Tumbling and sliding windows begin at a multiple of their length (or slide) since 1970 in UTC,
+  moved by the offset: days in UTC+8 are
+  `TumblingEventTimeWindows.of(Time.days(1), Time.hours(-8))`.
+* In session windows each element has a window from its time to that plus the gap, and windows that
+  intersect become one.  Windows that touch do as well: [0, 5) and [5, 10) are one session.
+* Count windows are PyFlink's, not Java's: each is a window of its own of exactly `n` elements, so a
+  sliding one yields nothing before `n` have come, and what is left at the end never fires.  Unlike
+  PyFlink's they drop their contents when they have fired, which only the disk notices.
 """
 
 from __future__ import annotations
@@ -80,58 +70,59 @@ __all__ = [
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Assigns each element to no, one or several windows."""
+    """The rule that assigns each element to no, one or several windows."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask."""
+        """The time and the runtime of the operator, for an assigner."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time in ms."""
+            """Return the processing time in ms."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """Where the operator runs; its states belong to the key of the element."""
+            """Return the operator's context, whose states belong to the key of the element."""
 
     @abstractmethod
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[W]:
-        """The windows of an element.
+        """Return the windows of an element.
 
         Args:
             element: The element.
             timestamp: Its event time in ms; None if it has none.
-            context: For an assigner that needs more.
+            context: The processing time and the states of the element's key.
         """
 
     @abstractmethod
     def get_default_trigger(self, env: Any = None) -> Trigger[T, W]:
-        """The trigger where none is given.
+        """Return the trigger of windows for which the user gives none.
 
         Args:
-            env: The environment of a job, None elsewhere; ours do not use it.  An assigner that
-                takes none, or takes it without a default as in PyFlink, is asked accordingly.
+            env: The environment of a job, None elsewhere; the assigners here do not use it.
+                An assigner that takes no argument, or takes it without a default as in PyFlink, is
+                called accordingly.
         """
 
     @abstractmethod
     def get_window_serializer(self) -> WindowSerializer[W]:
-        """How its windows are namespaces of state."""
+        """Return the serializer that makes windows namespaces of state."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows follow event time, so that an element can be late for one."""
+        """Return whether windows follow event time, so that an element can be late."""
 
     def fixed(self) -> str | None:
-        """What a restart may not change of its windows, in words: "count windows of 5".
+        """Return in words what a restart may not change, such as "count windows of 5".
 
-        None where others can go on with what it leaves, as with windows of time of another size:
-        each ends when it was to end.
+        None means that other windows can go on with the stored state, as windows of time of another
+        size do: each window ends at the end that it had.
         """
         return None
 
     def descriptors(self) -> Sequence[ValueStateDescriptor[Any]]:
-        """Of the states that it keeps of a key, whose names are no others' then."""
+        """Return the states that the assigner keeps of a key; their names are reserved."""
         return ()
 
 
@@ -139,23 +130,23 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows can become one, such as sessions."""
 
     class MergeCallback(MergeCallback[V]):
-        """What `merge_windows` tells its findings to, by PyFlink's name."""
+        """The receiver of what `merge_windows` finds, by PyFlink's name."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergeCallback[W]) -> None:
-        """Tell which windows are to be merged.
+        """Find the windows that are to be merged.
 
         Args:
-            windows: All of a key; at most one of them is new.
-            callback: Is called for each group that becomes one window.
+            windows: All windows of a key; at most one of them is new.
+            callback: Is called once for each group that becomes one window.
         """
 
 
 def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
-    """A timestamp that is there.
+    """Return a timestamp, and refuse an element without one.
 
     Raises:
-        DeclarationValueError: The element has none.
+        DeclarationValueError: The timestamp is None.
     """
     if timestamp is None:
         msg = (
@@ -169,22 +160,26 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
 
 
 def fixed_windows(words: str) -> Setting:
-    """What a restart may not change of windows, as a setting of the states that depend on it.
+    """Make a setting of what a restart may not change of windows.
 
     Args:
-        words: What `fixed` of their assigner says.
+        words: The result of the assigner's `fixed`.
     """
     remedy = "keep the former, or begin a new checkpoint"
     return Setting("the windows", words, remedy=remedy)
 
 
 def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
-    """What windows are called where their contents are kept: those of one kind end in one way."""
+    """Name the kind of windows where contents are stored: windows of one kind end in one way."""
     time = "event time" if assigner.is_event_time() else "processing time"
     kind = "merging windows" if isinstance(assigner, MergingWindowAssigner) else "windows"
     return f"{kind} of {time}"
 
 
+# Windows of one length
+
+# Neighbouring elements are mostly in the same windows, and a window never changes: so one object
+# for each window is handed out again and again.
 _REMEMBERED = 4096
 
 
@@ -193,8 +188,8 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
 
     Args:
         size: The length in ms.
-        slide: The time in ms from the beginning of one to that of the next.
-        offset: Moves the beginnings, in ms.
+        slide: The time in ms from the beginning of one window to that of the next.
+        offset: The time in ms by which the beginnings are moved.
     """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -204,7 +199,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         self._remembered: dict[int, Sequence[TimeWindow]] = {}
 
     def _at(self, time: int) -> Sequence[TimeWindow]:
-        """The windows that hold a time, newest first."""
+        """Return the windows that hold a time, newest first."""
         last = time - (time - self._offset) % self._slide
         windows = self._remembered.get(last) if self._fit else None
         if windows is None:
@@ -219,7 +214,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         return windows
 
     def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
-        """That of time windows."""
+        """Return the serializer of time windows."""
         return TimeWindowSerializer()
 
     def _settings(self) -> tuple[int, ...]:
@@ -260,7 +255,7 @@ class _TumblingWindows(_AlignedWindows[T]):
 
 
 class _SlidingWindows(_AlignedWindows[T]):
-    """Windows that overlap, or, where the slide is longer than the size, have gaps between them."""
+    """Windows that overlap, or, where the slide is longer than the size, leave gaps."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         name = type(self).__name__
@@ -280,7 +275,7 @@ class _OfEventTime(_AlignedWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The windows that hold the timestamp, newest first; where there are gaps, maybe none.
+        """Return the windows that hold the timestamp, newest first; in a gap, none.
 
         Raises:
             DeclarationValueError: The element has no timestamp.
@@ -288,11 +283,11 @@ class _OfEventTime(_AlignedWindows[T]):
         return self._at(timed(timestamp, self) if timestamp is None else timestamp)
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """An `EventTimeTrigger`."""
+        """Return an `EventTimeTrigger`."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
@@ -302,15 +297,15 @@ class _OfProcessingTime(_AlignedWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The windows that hold the processing time, newest first; where there are gaps, maybe none."""
+        """Return the windows that hold the processing time, newest first; in a gap, none."""
         return self._at(context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """A `ProcessingTimeTrigger`."""
+        """Return a `ProcessingTimeTrigger`."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
 
@@ -319,26 +314,39 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
 
     Args:
         size: The length in ms.
-        offset: Moves the beginnings, in ms.
+        offset: The time in ms by which the beginnings are moved.
 
     Raises:
-        DeclarationValueError: The size is not positive, or the offset not smaller.
+        DeclarationValueError: The size is not positive, or the offset is not smaller than it.
     """
 
     @staticmethod
     def of(size: DurationLike, offset: DurationLike | None = None) -> TumblingEventTimeWindows[Any]:
-        """Windows of a size, moved by an offset: `Time`, `Duration`, `timedelta` or ints of ms."""
+        """Make windows of a size, moved by an offset.
+
+        Args:
+            size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
+            offset: The time by which the beginnings are moved, likewise; None for 0.
+        """
         return noting_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
 
 class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
-    """Windows of processing time, one after another; as `TumblingEventTimeWindows`."""
+    """Windows of processing time, one after another, of one length.
+
+    The arguments are those of `TumblingEventTimeWindows`.
+    """
 
     @staticmethod
     def of(
         size: DurationLike, offset: DurationLike | None = None
     ) -> TumblingProcessingTimeWindows[Any]:
-        """Windows of a size, moved by an offset: `Time`, `Duration`, `timedelta` or ints of ms."""
+        """Make windows of a size, moved by an offset.
+
+        Args:
+            size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
+            offset: The time by which the beginnings are moved, likewise; None for 0.
+        """
         return noting_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
@@ -347,8 +355,8 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
 
     Args:
         size: The length in ms.
-        slide: From the beginning of one to that of the next, in ms.
-        offset: Moves the beginnings, in ms.
+        slide: The time in ms from the beginning of one window to that of the next.
+        offset: The time in ms by which the beginnings are moved.
 
     Raises:
         DeclarationValueError: Size or slide are not positive, or the offset is not smaller
@@ -359,41 +367,59 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
     def of(
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingEventTimeWindows[Any]:
-        """Windows of a size at every slide: `Time`, `Duration`, `timedelta` or ints of ms."""
+        """Make windows of a size, one of which begins at every slide.
+
+        Args:
+            size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
+            slide: The time from the beginning of one window to that of the next, likewise.
+            offset: The time by which the beginnings are moved, likewise; None for 0.
+        """
         return noting_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
-    """Windows of processing time at every slide; as `SlidingEventTimeWindows`."""
+    """Windows of processing time, one of which begins at every slide.
+
+    The arguments are those of `SlidingEventTimeWindows`.
+    """
 
     @staticmethod
     def of(
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingProcessingTimeWindows[Any]:
-        """Windows of a size at every slide: `Time`, `Duration`, `timedelta` or ints of ms."""
+        """Make windows of a size, one of which begins at every slide.
+
+        Args:
+            size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
+            slide: The time from the beginning of one window to that of the next, likewise.
+            offset: The time by which the beginnings are moved, likewise; None for 0.
+        """
         return noting_plain(
             SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide
         )
 
 
 def _lengths(*lengths: DurationLike | None) -> list[int]:
-    """In ms; what is not given is 0."""
+    """Convert lengths to ms; None is 0."""
     return [0 if each is None else to_milliseconds(each, "a window's length") for each in lengths]
 
 
+# Sessions
+
+
 class SessionWindowTimeGapExtractor(ABC, Generic[T]):
-    """Tells the gap of sessions by the element."""
+    """A function that determines the gap of a session by its elements."""
 
     @abstractmethod
     def extract(self, element: T) -> int:
-        """How long after this element a session goes on, in ms; positive."""
+        """Return how long the session goes on after this element, in ms; positive."""
 
 
 class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
-    """Sessions.
+    """Windows of elements of a key that are not further apart than a gap.
 
     Args:
-        gap: In ms; or what tells it by the element.
+        gap: The gap in ms, or the extractor that determines it for each element.
     """
 
     def __init__(self, gap: int | SessionWindowTimeGapExtractor[T]) -> None:
@@ -421,11 +447,11 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         windows: Iterable[TimeWindow],
         callback: MergeCallback[TimeWindow],
     ) -> None:
-        """Those that intersect."""
+        """Merge the windows that intersect."""
         TimeWindow.merge_windows(windows, callback)
 
     def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
-        """That of time windows."""
+        """Return the serializer of time windows."""
         return TimeWindowSerializer()
 
     def __eq__(self, other: object) -> bool:
@@ -456,7 +482,7 @@ class _SessionsOfEventTime(SessionWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """From the timestamp to that and the gap.
+        """Return the window from the timestamp to that plus the gap.
 
         Raises:
             DeclarationValueError: The element has no timestamp, or a gap is not positive.
@@ -464,11 +490,11 @@ class _SessionsOfEventTime(SessionWindows[T]):
         return self._windows(element, timed(timestamp, self))
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """An `EventTimeTrigger`."""
+        """Return an `EventTimeTrigger`."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
@@ -478,7 +504,7 @@ class _SessionsOfProcessingTime(SessionWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """From the processing time to that and the gap.
+        """Return the window from the processing time to that plus the gap.
 
         Raises:
             DeclarationValueError: A gap is not positive.
@@ -486,33 +512,33 @@ class _SessionsOfProcessingTime(SessionWindows[T]):
         return self._windows(element, context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """A `ProcessingTimeTrigger`."""
+        """Return a `ProcessingTimeTrigger`."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
 
 class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
-    """Sessions of event time whose gap each element tells."""
+    """Sessions of event time whose gap depends on the element."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor[Any],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions with the gap that the extractor gives."""
+        """Make sessions with the gaps that an extractor returns."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class DynamicProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
-    """Sessions of processing time whose gap each element tells."""
+    """Sessions of processing time whose gap depends on the element."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor[Any],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions with the gap that the extractor gives."""
+        """Make sessions with the gaps that an extractor returns."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
@@ -520,10 +546,10 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
     """Sessions of event time.
 
     Args:
-        session_gap: In ms.
+        session_gap: The gap in ms.
 
     Raises:
-        DeclarationValueError: It is not positive.
+        DeclarationValueError: The gap is not positive.
     """
 
     def __init__(self, session_gap: int) -> None:
@@ -531,7 +557,7 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
 
     @staticmethod
     def with_gap(size: DurationLike) -> EventTimeSessionWindows[Any]:
-        """Sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
+        """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
         return noting_plain(
             EventTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
@@ -540,19 +566,26 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor[Any],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions with the gap that the extractor gives."""
+        """Make sessions with the gaps that an extractor returns."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class ProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
-    """Sessions of processing time; as `EventTimeSessionWindows`."""
+    """Sessions of processing time.
+
+    Args:
+        session_gap: The gap in ms.
+
+    Raises:
+        DeclarationValueError: The gap is not positive.
+    """
 
     def __init__(self, session_gap: int) -> None:
         super().__init__(to_milliseconds(session_gap, "ProcessingTimeSessionWindows: the gap"))
 
     @staticmethod
     def with_gap(size: DurationLike) -> ProcessingTimeSessionWindows[Any]:
-        """Sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
+        """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
         return noting_plain(
             ProcessingTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
@@ -561,16 +594,19 @@ class ProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor[Any],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions with the gap that the extractor gives."""
+        """Make sessions with the gaps that an extractor returns."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
+# Windows by the number of elements, and the one window of all elements
+
+
 class _CountDescriptor(ValueStateDescriptor[int]):
-    """The number of elements of a key, which says in which windows the next one is.
+    """The number of elements of a key so far, which determines the next one's windows.
 
     Args:
-        name: Of the state.
-        windows: Size and slide.
+        name: The name of the state.
+        windows: Size and slide, which a restart may not change.
     """
 
     def __init__(self, name: str, windows: Setting) -> None:
@@ -578,7 +614,7 @@ class _CountDescriptor(ValueStateDescriptor[int]):
         self._windows = windows
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return the spec of the table, with the windows among its settings."""
         return attrs.evolve(super().spec(), settings=(self._windows,))
 
 
@@ -586,9 +622,9 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     """Windows of a number of elements of a key.
 
     Args:
-        name: Of the state that numbers the elements.
-        size: How many elements a window has.
-        slide: How many lie between the first of one window and that of the next.
+        name: The name of the state that numbers the elements.
+        size: The number of elements in a window.
+        slide: The number of elements from the first of one window to the first of the next.
     """
 
     def __init__(self, name: str, size: int, slide: int) -> None:
@@ -598,7 +634,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[CountWindow]:
-        """The windows of the number that the element has under its key, from 0; newest first."""
+        """Number the element under its key, from 0, and return its windows, newest first."""
         state = context.get_runtime_context().get_state(self._count)
         number = state.value() or 0
         state.update(number + 1)
@@ -607,35 +643,35 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         return [CountWindow(each) for each in range(newest, oldest - 1, -1)]
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, CountWindow]:
-        """Fires when the window is full, and drops what is in it."""
+        """Return a trigger that fires when the window is full, and drops its contents."""
         return PurgingTrigger(CountTrigger(self._size))
 
     def get_window_serializer(self) -> WindowSerializer[CountWindow]:
-        """That of count windows."""
+        """Return the serializer of count windows."""
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def fixed(self) -> str:
-        """Its size and slide: the number of an element says in which windows it is."""
+        """Return size and slide in words: by them the number of an element says its windows."""
         words = f"count windows of {self._size}"
         return words if self._size == self._slide else f"{words}, one at every {self._slide}"
 
     def descriptors(self) -> Sequence[ValueStateDescriptor[Any]]:
-        """Of the count."""
+        """Return the state that numbers the elements."""
         return (self._count,)
 
 
 class CountTumblingWindowAssigner(_CountWindows[T]):
-    """Windows of so many elements of a key, one after another.
+    """Windows of a number of elements of a key, one after another.
 
     Args:
-        window_size: How many.
+        window_size: The number of elements in a window.
 
     Raises:
-        DeclarationValueError: It is less than 1.
+        DeclarationValueError: The number is less than 1.
     """
 
     def __init__(self, window_size: int) -> None:
@@ -644,7 +680,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
-        """Windows of so many elements."""
+        """Make windows of a number of elements."""
         return CountTumblingWindowAssigner(window_size)
 
     def __repr__(self) -> str:
@@ -652,11 +688,11 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """Windows of so many elements of a key, one of which begins at every so-many-th element.
+    """Windows of a number of elements of a key that may overlap.
 
     Args:
-        window_size: How many elements one has.
-        window_slide: At every which element one begins.
+        window_size: The number of elements in a window.
+        window_slide: The number of elements from the first of one window to the first of the next.
 
     Raises:
         DeclarationValueError: One of them is less than 1.
@@ -669,7 +705,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Windows of so many elements at every so-many-th."""
+        """Make windows of a number of elements, one of which begins at every slide."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:
@@ -681,29 +717,29 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
-        """The assigner."""
+        """Make the assigner."""
         return GlobalWindows()
 
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[GlobalWindow]:
-        """The one window."""
+        """Return the one window."""
         return (_THE_WINDOW,)
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, GlobalWindow]:
-        """A `NeverTrigger`."""
+        """Return a `NeverTrigger`."""
         return NeverTrigger()
 
     def get_window_serializer(self) -> WindowSerializer[GlobalWindow]:
-        """That of the global window."""
+        """Return the serializer of the global window."""
         return GlobalWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def fixed(self) -> str:
-        """That there is one."""
+        """Return that there is one window, in words."""
         return "the global window"
 
     def __repr__(self) -> str:

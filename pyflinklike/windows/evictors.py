@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictors: what removes elements from a window when it fires, before its function or after it.
+"""Evictors: which elements are removed from a window when it fires, before its function or after it.
 
-PyFlink has none; these are those of Flink in Java.  With one, a window keeps every element with
-its timestamp, also where they are reduced or aggregated, which then happens when it fires.
+PyFlink has no evictors; these are Flink's in Java.  With an evictor a window stores every element
+with its timestamp.  `reduce` and `aggregate` then fold the elements when the window fires.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ class TimestampedValue(Generic[T]):
 
     Args:
         value: The element.
-        timestamp: In ms, or None if it has none.
+        timestamp: The event time in ms, or None if the element has none.
     """
 
     value: T
     timestamp: int | None = None
 
     def get_value(self) -> T:
-        """The element."""
+        """Return the element."""
         return self.value
 
     def get_timestamp(self) -> int | None:
-        """Its event time in ms, or None."""
+        """Return the event time in ms, or None."""
         return self.timestamp
 
     def has_timestamp(self) -> bool:
-        """Whether it has one."""
+        """Return whether the element has an event time."""
         return self.timestamp is not None
 
 
 class Evictor(ABC, Generic[T, W]):
-    """Removes elements from a window that fires; what it removes is gone."""
+    """The rule by which elements are removed from a window that fires; they do not come back."""
 
     class EvictorContext(ABC):
-        """What an evictor may ask."""
+        """The time and the metrics of the operator, for an evictor."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time in ms."""
+            """Return the processing time in ms."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the operator registers its metrics."""
+            """Return the group in which the operator registers metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The watermark in ms."""
+            """Return the watermark in ms."""
 
     @abstractmethod
     def evict_before(
@@ -77,10 +77,10 @@ class Evictor(ABC, Generic[T, W]):
         """Remove elements from the list before the function is applied to the rest.
 
         Args:
-            elements: In order of arrival; remove from it in place.
-            size: How many there are.
-            window: Which window.
-            evictor_context: The time.
+            elements: The elements in order of arrival; remove from this list in place.
+            size: The number of elements.
+            window: The window that fires.
+            evictor_context: The time and the metrics of the operator.
         """
 
     @abstractmethod
@@ -91,14 +91,14 @@ class Evictor(ABC, Generic[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Remove elements after the function was applied; as `evict_before`."""
+        """Remove elements after the function was applied; otherwise as `evict_before`."""
 
 
 class _OneSidedEvictor(Evictor[T, W]):
-    """Evicts before the function or after it.
+    """An evictor that evicts either before the function or after it.
 
     Args:
-        do_evict_after: Whether after it.
+        do_evict_after: True to evict after the function.
     """
 
     def __init__(self, do_evict_after: bool) -> None:
@@ -114,7 +114,7 @@ class _OneSidedEvictor(Evictor[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Evicts, unless that is to be done afterwards."""
+        """Evict, unless that is to be done after the function."""
         if not self._do_evict_after:
             self._evict(elements)
 
@@ -125,20 +125,20 @@ class _OneSidedEvictor(Evictor[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Evicts, if that is to be done afterwards."""
+        """Evict, if that is to be done after the function."""
         if self._do_evict_after:
             self._evict(elements)
 
 
 class CountEvictor(_OneSidedEvictor[T, W]):
-    """Keeps the last elements.
+    """An evictor that keeps the last elements.
 
     Args:
-        max_count: How many.
-        do_evict_after: Whether it evicts after the function.
+        max_count: The number of elements that stay.
+        do_evict_after: True to evict after the function.
 
     Raises:
-        DeclarationValueError: It is less than 1.
+        DeclarationValueError: The number is less than 1.
     """
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
@@ -147,7 +147,7 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
-        """One that keeps so many elements."""
+        """Make an evictor that keeps so many of the last elements."""
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -155,13 +155,13 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
 
 class TimeEvictor(_OneSidedEvictor[T, W]):
-    """Keeps the elements that are younger than the newest one by less than a time.
+    """An evictor that keeps elements younger than the newest one by less than a time.
 
-    It keeps all where the first one has no timestamp.
+    It keeps all elements if the first one has no timestamp.
 
     Args:
         window_size: The time in ms.
-        do_evict_after: Whether it evicts after the function.
+        do_evict_after: True to evict after the function.
 
     Raises:
         DeclarationValueError: The time is not positive.
@@ -173,7 +173,7 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(window_size: DurationLike, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
-        """One that keeps what is so young: `Time`, `Duration`, `timedelta` or an int of ms."""
+        """Make one from a time: `Time`, `Duration`, `timedelta` or an int of ms."""
         return TimeEvictor(to_milliseconds(window_size, "TimeEvictor: the time"), do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -187,15 +187,16 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
 
 
 class DeltaEvictor(_OneSidedEvictor[T, W]):
-    """Keeps the elements that differ from the last one by less than a threshold.
+    """An evictor that keeps elements that differ from the last one by less than a threshold.
 
     Args:
-        threshold: How much is too much.
-        delta_function: Tells of an element and the last one by how much they differ.
-        do_evict_after: Whether it evicts after the function.
+        threshold: The least difference of an element that is removed.
+        delta_function: Returns the difference between an element and the last one.
+        do_evict_after: True to evict after the function.
 
     Raises:
-        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationTypeError: `delta_function` is not callable.
+        DeclarationValueError: The threshold is not a number.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
         delta_function: Callable[[Any, Any], float],
         do_evict_after: bool = False,
     ) -> DeltaEvictor[Any, Any]:
-        """One with a threshold for what a function tells."""
+        """Make an evictor from a threshold and a function that returns differences."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The windows that a key has now, where windows merge.
+"""The set of windows that a key has now, where windows merge, as Flink's `MergingWindowSet`.
 
 When windows merge, their contents move into the state of one of them, the *state window*, and
 stay there however the merged window grows.  So an element of a session costs the same however
-much is in it.  As Flink's `MergingWindowSet`; where that picks any state window, this is the one
-of the earliest window.
+many elements the session has.  Flink picks any state window; here it is the one of the earliest
+window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OnMerge = Callable[[Any, "list[Any]", Any, "list[Any]"], None]
 
 @attrs.define
 class _Found(MergingWindowAssigner.MergeCallback[Any]):
-    """What an assigner finds to be merged."""
+    """The groups of windows that an assigner found to be merged."""
 
     groups: list[tuple[Collection[Any], Any]] = attrs.field(factory=list)
 
@@ -44,9 +44,10 @@ class MergingWindowSet:
     """The windows of the current key.
 
     Args:
-        assigner: Tells which ones merge.
-        state: Of the key: state windows, and the window whose contents each has, as namespaces.
-        serializer: Of the windows.
+        assigner: Finds the windows that merge.
+        state: A map of the key from each state window to the window whose contents it has, both as
+            namespaces.
+        serializer: The serializer of the windows.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class MergingWindowSet:
     def of(
         cls, assigner: WindowAssigner[Any, Any], context: NamespacedRuntimeContext
     ) -> MergingWindowSet | None:
-        """Those of an operator, or None where windows do not merge.
+        """Return the set of an operator; None if its windows do not merge.
 
         Args:
-            assigner: Of the operator.
-            context: Of the operator, which is opened.
+            assigner: The assigner of the operator.
+            context: The context of the operator, which is open.
         """
         if not isinstance(assigner, MergingWindowAssigner):
             return None
@@ -81,7 +82,7 @@ class MergingWindowSet:
         return cls(assigner, state, serializer)
 
     def state_window(self, window: Window) -> Any:
-        """The namespace of a window's contents; None if the key has no such window."""
+        """Return the namespace of a window's contents; None if the key lacks the window."""
         namespace = self._serializer.to_namespace(window)
         for state_window, actual in self._state.items():
             if actual == namespace:
@@ -89,7 +90,7 @@ class MergingWindowSet:
         return None
 
     def holding(self, window: Window) -> Window | None:
-        """What a window of time has become part of; None if it ended."""
+        """Return the window that a window of time has become part of; None if that has ended."""
         if isinstance(window, TimeWindow):
             for start, end in self._state.values():
                 if start <= window.start and window.end <= end:
@@ -97,7 +98,7 @@ class MergingWindowSet:
         return None
 
     def retire(self, state_window: Any) -> None:
-        """A window is no more.
+        """Remove a window that has ended.
 
         Args:
             state_window: The namespace of its contents.
@@ -105,21 +106,22 @@ class MergingWindowSet:
         self._state.remove(state_window)
 
     def add(self, new: Window, on_merge: OnMerge, is_over: IsOver) -> tuple[Window, Any] | None:
-        """Add a window; it, or what it became part of, and the namespace of the contents.
+        """Add a window.
 
         Args:
             new: A window of an element.
-            on_merge: Is called where windows merge, or one grows, before that is noted.
-            is_over: Whether a window takes no elements any more.  One of the set can be over: with
-                a greater lateness, before a restart, it was not.
+            on_merge: Is called before windows merge, or one grows, in the state.
+            is_over: Returns whether a window takes no more elements.  A window of the set can be
+                over: with a greater lateness, before a restart, it was not.
 
         Returns:
-            None where what it would become part of is over, so that the element is late.
+            The window, or the one that it became part of, and the namespace of its contents; None
+            if that window is over, so that the element is late.
         """
         if self.by_intersection:
             return self._add_session(new, on_merge, is_over)
         to_window = self._serializer.to_window
-        known = {to_window(actual): kept for kept, actual in self._state.items()}
+        known = {to_window(actual): state_window for state_window, actual in self._state.items()}
         if new in known:
             return None if is_over(new) else (new, known[new])
         result = None
@@ -141,9 +143,9 @@ class MergingWindowSet:
     def _add_session(
         self, new: Any, on_merge: OnMerge, is_over: IsOver
     ) -> tuple[Window, Any] | None:
-        """As `add`, where those that are known do not meet: only the new one joins any.
+        """Add a window where the known ones do not meet: only the new one joins any.
 
-        Most elements come here, so it works on what the state keeps, without a window for each.
+        Most elements come here, so it works on what the state stores, without an object per window.
         """
         start, end = new.namespace
         met = [item for item in self._state.items() if item[1][0] <= end and start <= item[1][1]]
@@ -163,19 +165,19 @@ class MergingWindowSet:
         return merged, self._join(merged, olds, on_merge)
 
     def _groups(self, known: Collection[Any], new: Any) -> list[tuple[Collection[Any], Any]]:
-        """The groups of windows that become one, and that one."""
+        """Return the groups of windows that become one, each with that one."""
         found = _Found()
         if known:
             self._merge_windows([*known, new], found)
         return found.groups
 
     def _join(self, merged: Window, olds: dict[Any, Any], on_merge: OnMerge) -> Any:
-        """Have one state window keep the contents of all; its namespace.
+        """Make one state window hold the contents of all, and return its namespace.
 
         Args:
-            merged: What they become.
-            olds: Windows, each with the namespace of its contents.
-            on_merge: Is called before that is noted.
+            merged: The window that they become.
+            olds: The windows, each with the namespace of its contents.
+            on_merge: Is called before the state changes.
         """
         target, *others = [olds[each] for each in sorted(olds)]
         on_merge(merged, list(olds), target, others)

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What says when a window fires, and when its contents are dropped.
+"""Triggers: when a window fires, and when its contents are dropped, by Flink's rules.
 
-The triggers that come along, by Flink's rules.
-
-The triggers that fire again and again while a window is open, by Flink's rules.
-
-Timers that they register while the watermark passes fire in order of time, also those of the last
-watermark (PyFlink delivers these in waves, and so leaves some out: its quirk Q14).
+Timers that a trigger registers while the watermark passes fire in order of time, also those of the
+last watermark (PyFlink delivers these in waves, and so leaves some out: its quirk Q14).
 """
 
 from __future__ import annotations
@@ -30,7 +26,6 @@ from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.windows.window_kinds import TimeWindow
 
 __all__ = [
-    "CalmTrigger",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountTrigger",
@@ -47,10 +42,10 @@ S = TypeVar("S")
 
 
 class TriggerResult(Enum):
-    """What happens to a window."""
+    """The decision of a trigger about its window."""
 
     CONTINUE = (False, False)
-    """Nothing."""
+    """The window stays as it is."""
     FIRE_AND_PURGE = (True, True)
     """The function is applied to the contents, and they are dropped."""
     FIRE = (True, False)
@@ -59,62 +54,62 @@ class TriggerResult(Enum):
     """The contents are dropped; the trigger's state and the window stay."""
 
     def is_fire(self) -> bool:
-        """Whether the function is applied; to nothing it never is."""
+        """Return whether the function is applied; it is never applied to nothing."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether the contents are dropped."""
+        """Return whether the contents are dropped."""
         return self.value[1]
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides for each key and window when it fires, as `pyflink.datastream.Trigger`.
+    """The rule by which windows fire, as `pyflink.datastream.Trigger`.
 
-    One object serves all windows of all keys: what it has to remember of one goes into
+    One object serves all windows of all keys.  What it must remember of a window it keeps in
     `ctx.get_partitioned_state`.
     """
 
     class TriggerContext(ABC):
-        """What a trigger may ask and do, for the window that it is called with."""
+        """The time, timers and state of the window that a trigger is called with."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time in ms."""
+            """Return the processing time in ms."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the operator registers its metrics."""
+            """Return the group in which the operator registers metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """The watermark in ms."""
+            """Return the watermark in ms."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Have `on_processing_time` called for this window when the clock reaches it, in ms."""
+            """Have `on_processing_time` called for this window at a time in ms."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Have `on_event_time` called for this window when the watermark reaches it, in ms."""
+            """Have `on_event_time` called for this window at a watermark in ms."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Forget a timer of this window; nothing happens where there is none."""
+            """Delete a timer of this window; do nothing where there is none."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Forget a timer of this window; nothing happens where there is none."""
+            """Delete a timer of this window; do nothing where there is none."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
-            """The trigger's state of this key and window.
+            """Return the trigger's state of this key and window.
 
             Raises:
                 DeclarationError: The name is declared otherwise already.
             """
 
     class OnMergeContext(TriggerContext):
-        """What `on_merge` may do besides."""
+        """A context that can also merge the trigger's state, for `on_merge`."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
@@ -128,48 +123,56 @@ class Trigger(ABC, Generic[T, W]):
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """An element came into the window.
+        """Decide what happens to a window that an element was added to.
 
         Args:
             element: The element.
             timestamp: Its event time in ms; None if it has none.
-            window: Which window.
-            ctx: Its state and timers.
+            window: The window.
+            ctx: The state and timers of the window.
         """
 
     @abstractmethod
     def on_processing_time(
         self, time: int, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """A processing-time timer of the window fires; also the one that ends the window."""
+        """Decide what happens when a processing-time timer of the window fires.
+
+        Windows of processing time have such a timer at their end, too.
+        """
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """An event-time timer of the window fires; also the one that ends the window."""
+        """Decide what happens when an event-time timer of the window fires.
+
+        Windows of event time have such a timer at their end, too.
+        """
 
     def can_merge(self) -> bool:
-        """Whether `on_merge` is there, as windows that merge need it."""
+        """Return whether the trigger has `on_merge`, which merging windows need."""
         return False
 
     # The names of what is not used are those that a subclass overrides.
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Windows have become one; afterwards `clear` is called for each of them.
+        """Merge the trigger's state and timers of windows that became one.
+
+        Afterwards `clear` is called for each of the old windows.
 
         Args:
             window: The new window.
-            ctx: Its state and timers.
+            ctx: The state and timers of the new window.
         """
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
-        """Of states of a window that are compared with a checkpoint when the operator opens.
+        """Return the states that are compared with a checkpoint when the operator opens.
 
-        What a trigger asks for besides is compared when it asks.
+        Other states of a trigger are compared when it first asks for them.
         """
         return ()
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """The window ends: delete the timers and clear the state that the trigger has of it."""
+        """Delete the trigger's timers and state of a window that ends."""
 
 
 CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
@@ -177,26 +180,26 @@ FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 
 
 class CalmTrigger(Trigger[T, W]):
-    """A trigger that does nothing but what is overridden."""
+    """A base for triggers that override only some methods."""
 
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Nothing."""
+        """Leave the window as it is."""
         return CONTINUE
 
     def on_processing_time(
         self, time: int, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Nothing."""
+        """Leave the window as it is."""
         return CONTINUE
 
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
+        """Leave the window as it is."""
         return CONTINUE
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Nothing."""
+        """Clear nothing: this trigger has no timers and no state."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -209,12 +212,15 @@ class CalmTrigger(Trigger[T, W]):
 
 
 class EventTimeTrigger(CalmTrigger[T, TimeWindow]):
-    """Fires when the watermark passes the end of the window, and at every late element."""
+    """A trigger that fires at the end of the window by event time.
+
+    It fires when the watermark passes the end, and after that at every late element.
+    """
 
     def on_element(
         self, element: T, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires where the watermark has passed the end already."""
+        """Fire if the watermark has passed the end already, else wait for it."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return FIRE
@@ -224,77 +230,77 @@ class EventTimeTrigger(CalmTrigger[T, TimeWindow]):
     def on_event_time(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires at the end, not at the end of the lateness."""
+        """Fire at the end of the window, not at the end of the lateness."""
         return FIRE if time == window.max_timestamp() else CONTINUE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The end of the new window counts, unless it has passed."""
+        """Wait for the end of the new window, unless it has passed."""
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Its timer."""
+        """Delete the timer at the end of the window."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
     @staticmethod
     def create() -> EventTimeTrigger:
-        """One."""
+        """Make such a trigger."""
         return EventTimeTrigger()
 
 
 class ProcessingTimeTrigger(CalmTrigger[T, TimeWindow]):
-    """Fires when the clock passes the end of the window."""
+    """A trigger that fires when the clock passes the end of the window."""
 
     def on_element(
         self, element: T, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Its end counts."""
+        """Wait for the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return CONTINUE
 
     def on_processing_time(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires."""
+        """Fire."""
         return FIRE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The end of the new window counts, unless it has passed."""
+        """Wait for the end of the new window, unless it has passed."""
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Its timer."""
+        """Delete the timer at the end of the window."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
     @staticmethod
     def create() -> ProcessingTimeTrigger:
-        """One."""
+        """Make such a trigger."""
         return ProcessingTimeTrigger()
 
 
 class NeverTrigger(CalmTrigger[T, W]):
-    """Never fires: the default of global windows."""
+    """A trigger that never fires: the default of global windows."""
 
 
 class CountTrigger(CalmTrigger[T, W]):
-    """Fires at every so-many-th element of the window; the contents stay.
+    """A trigger that fires at every n-th element of the window; the contents stay.
 
     Args:
-        window_size: How many.
+        window_size: The number of elements between two firings.
 
     Raises:
-        DeclarationValueError: It is less than 1.
+        DeclarationValueError: The number is less than 1.
     """
 
     _COUNT = ReducingStateDescriptor("count", int.__add__, Types.LONG())
@@ -304,13 +310,13 @@ class CountTrigger(CalmTrigger[T, W]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
-        """One that fires at every so-many-th element."""
+        """Make a trigger that fires at every n-th element of the window."""
         return CountTrigger(window_size)
 
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires and begins to count anew, or counts."""
+        """Count the element; fire and count from 0 again if it is the n-th."""
         count = ctx.get_partitioned_state(self._COUNT)
         count.add(1)
         if (count.get() or 0) < self._window_size:
@@ -319,26 +325,26 @@ class CountTrigger(CalmTrigger[T, W]):
         return FIRE
 
     def can_merge(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """The counts are added."""
+        """Add the counts of the old windows."""
         ctx.merge_partitioned_state(self._COUNT)
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """The count."""
+        """Clear the count."""
         ctx.get_partitioned_state(self._COUNT).clear()
 
 
 class PurgingTrigger(Trigger[T, W]):
-    """Does what another trigger does, and drops the contents whenever that fires.
+    """A trigger that fires as another one does, and then drops the contents.
 
     Args:
-        nested_trigger: The other one.
+        nested_trigger: The trigger that decides when to fire.
 
     Raises:
-        DeclarationTypeError: It is no trigger.
+        DeclarationTypeError: The argument is no trigger.
     """
 
     def __init__(self, nested_trigger: Trigger[T, W]) -> None:
@@ -351,39 +357,39 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
-        """One that does what another does."""
+        """Make a trigger that fires as another one does, and then drops the contents."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """As the other one."""
+        """Decide as the nested trigger; a firing also purges."""
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the other one."""
+        """Decide as the nested trigger; a firing also purges."""
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def on_processing_time(
         self, time: int, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """As the other one."""
+        """Decide as the nested trigger; a firing also purges."""
         return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def can_merge(self) -> bool:
-        """As the other one."""
+        """Return whether the nested trigger can merge."""
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """As the other one."""
+        """Have the nested trigger merge its state and timers."""
         self.nested_trigger.on_merge(window, ctx)
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
-        """As the other one."""
+        """Return the states of the nested trigger."""
         return self.nested_trigger.descriptors()
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """As the other one."""
+        """Have the nested trigger clear its timers and state."""
         self.nested_trigger.clear(window, ctx)
 
     def __eq__(self, other: object) -> bool:
@@ -400,11 +406,16 @@ def _purging(result: TriggerResult) -> TriggerResult:
     return FIRE_AND_PURGE if result.is_fire() else result
 
 
+# Triggers that fire again and again while a window is open
+
+
 class _FireTime(ReducingStateDescriptor[int]):
-    """When a trigger fires next, which says nothing by another clock.
+    """The next time at which a trigger fires, in ms of one clock.
+
+    The setting stops a restart from reading it as a time of the other clock.
 
     Args:
-        clock: Whose time it is.
+        clock: The name of the clock, for messages.
     """
 
     def __init__(self, clock: str) -> None:
@@ -415,19 +426,19 @@ class _FireTime(ReducingStateDescriptor[int]):
         self._clock = Setting("the clock of a continuous trigger", clock, remedy=remedy)
 
     def spec(self) -> TableSpec:
-        """What the backend and the log need to know."""
+        """Return the spec of the table, with the clock among its settings."""
         own = super().spec()
         return attrs.evolve(own, settings=(*own.settings, self._clock))
 
 
 class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
-    """Fires at every multiple of an interval in one of the time domains.
+    """A trigger that fires at every multiple of an interval by one of the clocks.
 
     Args:
-        interval: In ms.
+        interval: The interval in ms.
 
     Raises:
-        DeclarationValueError: It is not positive.
+        DeclarationValueError: The interval is not positive.
     """
 
     _FIRE_TIME: ClassVar[_FireTime]
@@ -442,7 +453,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         raise NotImplementedError
 
     def _begin(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Have the first multiple after a time fire, where none is pending."""
+        """Register the first multiple after a time, if no timer is pending."""
         if ctx.get_partitioned_state(self._FIRE_TIME).get() is None:
             self._next(time - time % self.interval, window, ctx)
 
@@ -452,7 +463,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         self._register(following, ctx)
 
     def _on_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire where it is this trigger's time, and wait for the next one."""
+        """Fire if the time is this trigger's, and register the next one."""
         pending = ctx.get_partitioned_state(self._FIRE_TIME)
         known = pending.get()
         if known is None and time == window.max_timestamp():
@@ -464,22 +475,22 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         return FIRE
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
-        """Of the next time."""
+        """Return the state that holds the next time."""
         return (self._FIRE_TIME,)
 
     def can_merge(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The earliest of the pending times counts."""
+        """Wait for the earliest of the pending times."""
         ctx.merge_partitioned_state(self._FIRE_TIME)
         pending = ctx.get_partitioned_state(self._FIRE_TIME).get()
         if pending is not None:
             self._register(pending, ctx)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Its timer and what it remembers."""
+        """Delete the pending timer and forget its time."""
         pending = ctx.get_partitioned_state(self._FIRE_TIME)
         time = pending.get()
         if time is not None:
@@ -488,20 +499,23 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
-    """Fires when the watermark passes a multiple of an interval, and at the end of the window."""
+    """A trigger that fires at multiples of an interval of event time.
+
+    It fires when the watermark passes a multiple, and when it passes the end of the window.
+    """
 
     _FIRE_TIME = _FireTime("event time")
 
     @staticmethod
     def of(interval: DurationLike) -> ContinuousEventTimeTrigger:
-        """One that fires so often: `Time`, `Duration`, `timedelta` or an int of ms."""
+        """Make one from an interval: `Time`, `Duration`, `timedelta` or an int of ms."""
         what = "ContinuousEventTimeTrigger: the interval"
         return ContinuousEventTimeTrigger(to_milliseconds(interval, what))
 
     def on_element(
         self, element: T, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires where the watermark has passed the end already."""
+        """Fire if the watermark has passed the end already, else register timers."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return FIRE
@@ -512,7 +526,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
     def on_event_time(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires at the end and at its times."""
+        """Fire at the end of the window and at multiples of the interval."""
         return FIRE if time == window.max_timestamp() else self._on_time(time, window, ctx)
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
@@ -523,27 +537,27 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """Fires when the clock passes a multiple of an interval."""
+    """A trigger that fires when the clock passes a multiple of an interval."""
 
     _FIRE_TIME = _FireTime("processing time")
 
     @staticmethod
     def of(interval: DurationLike) -> ContinuousProcessingTimeTrigger:
-        """One that fires so often: `Time`, `Duration`, `timedelta` or an int of ms."""
+        """Make one from an interval: `Time`, `Duration`, `timedelta` or an int of ms."""
         what = "ContinuousProcessingTimeTrigger: the interval"
         return ContinuousProcessingTimeTrigger(to_milliseconds(interval, what))
 
     def on_element(
         self, element: T, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Its next time counts."""
+        """Register the next multiple, if no timer is pending."""
         self._begin(ctx.get_current_processing_time(), window, ctx)
         return CONTINUE
 
     def on_processing_time(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fires at its times."""
+        """Fire at multiples of the interval."""
         return self._on_time(time, window, ctx)
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of windows: what is kept of the elements of a key and window until it fires.
+"""The contents of windows: what is stored of the elements of a key and window until it fires.
 
-Either every element, in a list that is appended to without being read, or what they are folded
-into.  With an evictor it is always every element, with its timestamp.
-
-What a user says of windows, before there is an operator.
+That is either every element, in a list that is appended to without being read, or the result of
+folding them.  With an evictor it is always every element, with its timestamp.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ __all__ = [
     "Collect",
     "Contents",
     "Gathered",
-    "Kept",
     "Reduced",
+    "StoredContents",
     "WindowDeclaration",
 ]
 
@@ -59,19 +57,19 @@ Fire = Callable[[Any, Sequence[Any]], Any]
 
 
 class Contents(ABC):
-    """What is kept of the elements: the declaration."""
+    """The declaration of what is stored of elements."""
 
     @abstractmethod
     def descriptor(self) -> StateDescriptor:
-        """Of the state that keeps it."""
+        """Return the descriptor of the state that stores it."""
 
     @abstractmethod
     def element_type(self) -> TypeInformation:
-        """Of the elements, to keep them with their timestamps."""
+        """Return the type of the elements, which an evictor needs stored with timestamps."""
 
     @abstractmethod
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """What a function gets of these elements."""
+        """Return what a function is given for these elements."""
 
 
 @attrs.frozen
@@ -79,21 +77,21 @@ class Gathered(Contents):
     """Every element, in order of arrival.
 
     Args:
-        type_info: Of the elements.
+        type_info: The type of the elements.
     """
 
     type_info: TypeInformation
 
     def descriptor(self) -> StateDescriptor:
-        """A list."""
+        """Return the descriptor of a list."""
         return ListStateDescriptor(CONTENTS, self.type_info)
 
     def element_type(self) -> TypeInformation:
-        """Of the elements."""
+        """Return the type of the elements."""
         return self.type_info
 
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """The elements."""
+        """Return the elements."""
         return elements
 
 
@@ -102,32 +100,32 @@ class Reduced(Contents):
     """Elements reduced to one of their kind.
 
     Args:
-        function: Reduces two to one.
-        type_info: Of the elements.
+        function: Reduces two elements to one.
+        type_info: The type of the elements.
     """
 
     function: ReduceFunction
     type_info: TypeInformation
 
     def descriptor(self) -> StateDescriptor:
-        """A reducing state."""
+        """Return the descriptor of a reducing state."""
         return ReducingStateDescriptor(CONTENTS, _Reducing(self.function), self.type_info)
 
     def element_type(self) -> TypeInformation:
-        """Of the elements."""
+        """Return the type of the elements."""
         return self.type_info
 
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """One element, or none of none."""
+        """Return the one element that these are reduced to; nothing if there are none."""
         return [reduce(_Reducing(self.function).reduce, elements)] if elements else []
 
 
 @attrs.frozen
 class _Reducing(ReduceFunction[Any]):
-    """A function that must not forget what it made: None would empty the window in silence.
+    """A reduce function that refuses the result None, which would empty the window silently.
 
     Args:
-        function: The user's.
+        function: The user's function.
     """
 
     _function: ReduceFunction[Any]
@@ -138,10 +136,10 @@ class _Reducing(ReduceFunction[Any]):
 
 @attrs.frozen
 class _Aggregating(AggregateFunction[Any, Any, Any]):
-    """As `_Reducing`, of an accumulator.
+    """An aggregate function that refuses the accumulator None, as `_Reducing` does.
 
     Args:
-        function: The user's.
+        function: The user's function.
     """
 
     _function: AggregateFunction[Any, Any, Any]
@@ -160,10 +158,10 @@ class _Aggregating(AggregateFunction[Any, Any, Any]):
 
 
 def _there(made: Any, function: object, method: str) -> Any:
-    """What a function made of a window's elements.
+    """Return what a function made of a window's elements, and refuse None.
 
     Raises:
-        StateValueError: It is None.
+        StateValueError: The result is None.
     """
     if made is None:
         given = getattr(function, "_func", None)
@@ -181,9 +179,9 @@ class Aggregated(Contents):
     """Elements folded into an accumulator.
 
     Args:
-        function: Folds them.
-        accumulator_type: Of the accumulator.
-        type_info: Of the elements, for an evictor.
+        function: Folds the elements.
+        accumulator_type: The type of the accumulator.
+        type_info: The type of the elements, for an evictor.
     """
 
     function: AggregateFunction
@@ -191,16 +189,16 @@ class Aggregated(Contents):
     type_info: TypeInformation
 
     def descriptor(self) -> StateDescriptor:
-        """An aggregating state."""
+        """Return the descriptor of an aggregating state."""
         function = _Aggregating(self.function)
         return AggregatingStateDescriptor(CONTENTS, function, self.accumulator_type)
 
     def element_type(self) -> TypeInformation:
-        """Of the elements."""
+        """Return the type of the elements."""
         return self.type_info
 
     def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """The one result; of no element, too, as Flink's."""
+        """Return the one result, which there is for no elements as well, as in Flink."""
         function = _Aggregating(self.function)
         accumulator = function.create_accumulator()
         for element in elements:
@@ -208,7 +206,7 @@ class Aggregated(Contents):
         return [function.get_result(accumulator)]
 
 
-class Kept(ABC):
+class StoredContents(ABC):
     """The contents of the current key and window, once the operator is open."""
 
     state: Any
@@ -222,27 +220,27 @@ class Kept(ABC):
         evictor_context: Evictor.EvictorContext,
         windows: str,
         settings: Sequence[Setting],
-    ) -> Kept:
-        """Declare the state.
+    ) -> StoredContents:
+        """Declare the state, and return the contents that use it.
 
         Args:
             contents: The declaration.
-            context: Where state is obtained.
-            evictor: What removes elements when a window fires, or None.
-            evictor_context: What it may ask.
-            windows: What kind of windows these are: those of another kind would never end.
-            settings: What else a restart may not change of them.
+            context: The context that provides the state.
+            evictor: Removes elements when a window fires; None for none.
+            evictor_context: The context of the evictor.
+            windows: The kind of the windows: windows of another kind would never end.
+            settings: What else a restart may not change of the windows.
         """
         declared = (context, windows, settings)
         if evictor is not None:
             return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
-            return _KeptElements(contents.descriptor(), *declared)
+            return _StoredElements(contents.descriptor(), *declared)
         if isinstance(contents, Reduced):
             fold = contents.function.fixed() or _OF_THE_USER
             field = field_of_fold(contents.function, contents.type_info)
             settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW), *field)
-        return _KeptFold(contents.descriptor(), context, windows, settings)
+        return _StoredFold(contents.descriptor(), context, windows, settings)
 
     def __init__(
         self,
@@ -259,18 +257,18 @@ class Kept(ABC):
 
     @abstractmethod
     def add(self, value: Any, timestamp: int | None) -> None:
-        """Take in an element with its event time in ms."""
+        """Add an element with its event time in ms."""
 
     @abstractmethod
     def fire(self, window: Any, apply: Fire) -> None:
-        """Apply a function to them, unless there are none."""
+        """Apply a function to the contents, unless there are none."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there are none."""
+        """Return whether there are no contents."""
 
 
-class _KeptElements(Kept):
+class _StoredElements(StoredContents):
     def __init__(
         self,
         descriptor: StateDescriptor,
@@ -293,7 +291,7 @@ class _KeptElements(Kept):
         return not any(True for _ in self.state.get())
 
 
-class _KeptFold(_KeptElements):
+class _StoredFold(_StoredElements):
     def fire(self, window: Any, apply: Fire) -> None:
         folded = self.state.get()
         if folded is not None:
@@ -303,7 +301,7 @@ class _KeptFold(_KeptElements):
         return self.state.get() is None
 
 
-class _Evicted(_KeptElements):
+class _Evicted(_StoredElements):
     """Every element with its timestamp, some of which an evictor removes when the window fires."""
 
     def __init__(
@@ -341,19 +339,18 @@ Collect = Callable[[Any, Window, Any], Any]
 
 @attrs.frozen
 class WindowDeclaration:
-    """What the user said of windows.
+    """The windows as the user declared them, before there is an operator.
 
     Args:
-        assigner: Says in which windows an element is.
-        trigger: Says when one fires.
-        contents: What is kept of elements.
-        function: Makes outputs of that.
-        allowed_lateness: How long a window of event time is open beyond its end, in ms.
-        late_data_tag: Side output of elements that are late for all their windows, or None.
-        late_output: Makes of such an element what goes out, where it is not that side output's; None
-            where the element is counted.
-        evictor: Removes elements when a window fires, or None.
-        collect: Makes of key, window and result what goes out; None where that is the result.
+        assigner: Assigns elements to windows.
+        trigger: Decides when a window fires.
+        contents: What is stored of elements.
+        function: Makes outputs of the contents.
+        allowed_lateness: The time in ms for which windows of event time stay open beyond their end.
+        late_data_tag: The side output of elements that are late for all their windows, or None.
+        late_output: Makes an output of such an element instead; None counts the element.
+        evictor: Removes elements when a window fires; None for none.
+        collect: Makes an output of key, window and result; None if the result is the output.
     """
 
     assigner: WindowAssigner[Any, Any]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users subclass to make something of the contents of a window, with PyFlink's names.
+"""Window functions: what users subclass to make outputs of the contents of a window.
 
-The function of windows that a user gave, of whatever kind, called in one way.
+The names are PyFlink's.  The operator calls all kinds of functions in one way.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ __all__ = [
 
 
 class WindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
-    """Makes outputs of the contents of a window."""
+    """A function that makes outputs of the contents of a window."""
 
     @abstractmethod
     def apply(self, key: K, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
-        """The outputs of a window; a pair that begins with an `OutputTag` goes to that side output.
+        """Return the outputs of a window.
+
+        An output that is a pair beginning with an `OutputTag` goes to that side output.
 
         Args:
-            key: Of the elements.
-            window: Which window.
-            inputs: Its elements, as a list in order of arrival; behind `reduce` or `aggregate`
-                the one result.
+            key: The key of the elements.
+            window: The window.
+            inputs: The elements, a list in order of arrival; after `reduce` or `aggregate` the one
+                result.
         """
 
 
@@ -47,19 +49,19 @@ class AllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
-        """The outputs of a window, as of `WindowFunction`."""
+        """Return the outputs of a window, as `WindowFunction.apply` without a key."""
 
 
 class _Context(ABC, Generic[T]):
-    """What a function of windows may ask; valid during the call it is handed to."""
+    """The window and the state that a window function may use during one call."""
 
     @abstractmethod
     def window(self) -> T:
-        """The window."""
+        """Return the window."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window.  What you put there you clear in `clear`.
+        """Return the states of this key and window; clear them in `clear`.
 
         Raises:
             StateAccessError: A state is asked for where windows merge.
@@ -67,53 +69,55 @@ class _Context(ABC, Generic[T]):
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of this key, which all its windows share; no window's end clears it."""
+        """Return the states of this key, which its windows share; no window's end clears them."""
 
 
 class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
-    """Makes outputs of the contents of a window, with a context that has time and state."""
+    """A function that makes outputs of a window, with a context for time and state."""
 
     class Context(_Context[T]):
-        """What `process` and `clear` may ask; valid during that call only."""
+        """The window, the time and the state; valid during one call only."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The processing time in ms."""
+            """Return the processing time in ms."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The watermark in ms."""
+            """Return the watermark in ms."""
 
     @abstractmethod
     def process(
         self, key: K, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]
     ) -> Iterable[OUT] | None:
-        """The outputs of a window; a pair that begins with an `OutputTag` goes to that side output.
+        """Return the outputs of a window.
+
+        An output that is a pair beginning with an `OutputTag` goes to that side output.
 
         Args:
-            key: Of the elements.
-            context: The window, the time, and state.
-            elements: As a list in order of arrival; behind `reduce` or `aggregate` the one result.
+            key: The key of the elements.
+            context: The window, the time and the state.
+            elements: A list in order of arrival; after `reduce` or `aggregate` the one result.
         """
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
-        """The window ends: clear what you put into `context.window_state()`."""
+        """Clear the states of `context.window_state()`: the window ends."""
 
 
 class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
     """A `ProcessWindowFunction` of a stream without keys."""
 
     class Context(_Context[T]):
-        """What `process` and `clear` may ask; valid during that call only."""
+        """The window and the state; valid during one call only."""
 
     @abstractmethod
     def process(
         self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]
     ) -> Iterable[OUT] | None:
-        """The outputs of a window, as of `ProcessWindowFunction`."""
+        """Return the outputs of a window, as `ProcessWindowFunction.process` without a key."""
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
-        """The window ends: clear what you put into `context.window_state()`."""
+        """Clear the states of `context.window_state()`: the window ends."""
 
 
 KeyOf = Callable[[], Any]
@@ -121,24 +125,24 @@ KeyOf = Callable[[], Any]
 
 @attrs.frozen
 class AppliedFunction:
-    """Makes outputs of the contents of a window.
+    """The user's window function, of whatever kind, called in one way.
 
     Args:
-        function: The user's; without one the contents are the outputs.
+        function: The function; None if the contents are the outputs.
     """
 
     function: Function | None = None
 
     @classmethod
     def of(cls, function: Any, kinds: tuple[type, ...]) -> AppliedFunction:
-        """One that calls a function.
+        """Wrap a function of one of the expected kinds.
 
         Args:
-            function: The user's, or None.
-            kinds: What it may be.
+            function: The user's function, or None.
+            kinds: The classes that the windows accept.
 
         Raises:
-            DeclarationTypeError: It is none of these.
+            DeclarationTypeError: The function is of none of these classes.
         """
         if function is not None and not isinstance(function, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
@@ -148,7 +152,7 @@ class AppliedFunction:
         return cls(function)  # type: ignore[arg-type]  # it is one of the kinds
 
     def call(self) -> str:
-        """What messages call the method that makes the outputs."""
+        """Name the method that makes the outputs, for messages."""
         process = (ProcessWindowFunction, ProcessAllWindowFunction)
         method = "process" if isinstance(self.function, process) else "apply"
         return f"{type(self.function).__qualname__}.{method}"
@@ -164,12 +168,12 @@ class AppliedFunction:
             self.function.close()
 
     def process(self, key: KeyOf, context: Any, contents: Sequence[Any]) -> Iterable[Any] | None:
-        """What the function gives.
+        """Return what the function returns for a window.
 
         Args:
-            key: Tells the key.
-            context: With the window.
-            contents: Of the window.
+            key: Returns the key, which costs something to thaw.
+            context: The context, with its window set.
+            contents: The contents of the window.
         """
         function = self.function
         if function is None:
@@ -184,6 +188,6 @@ class AppliedFunction:
         return function.apply(context.window(), contents)
 
     def clear(self, context: Any) -> None:
-        """The window ends."""
+        """Have the function clear its state of a window that ends."""
         if isinstance(self.function, (ProcessWindowFunction, ProcessAllWindowFunction)):
             self.function.clear(context)

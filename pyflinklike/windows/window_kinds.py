@@ -37,28 +37,28 @@ class Window(ABC):
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The largest timestamp in ms that still belongs to the window."""
+        """Return the largest timestamp in ms that still belongs to the window."""
 
 
 class MergeCallback(ABC, Generic[V]):
-    """What `merge_windows` tells its findings to."""
+    """The receiver of what `merge_windows` finds."""
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[V], merge_result: V) -> None:
-        """Some windows become one.
+        """Take note that some windows become one.
 
         Args:
-            to_be_merged: Two or more.
-            merge_result: The one.
+            to_be_merged: Two or more windows.
+            merge_result: The window that they become.
         """
 
 
 class TimeWindow(Window):
-    """The times from `start` (included) to `end` (excluded).
+    """A window of the times from `start` (included) to `end` (excluded).
 
     Args:
-        start: In ms since the epoch.
-        end: In ms since the epoch.
+        start: The first time, in ms since the epoch.
+        end: The time after the last one, in ms since the epoch.
     """
 
     __slots__ = ("end", "namespace", "start")
@@ -70,28 +70,28 @@ class TimeWindow(Window):
         """What tables keep of it."""
 
     def max_timestamp(self) -> int:
-        """`end - 1`."""
+        """Return `end - 1`."""
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether both have a time in common, or the one begins where the other ends."""
+        """Return whether both share a time, or one begins where the other ends."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that holds both."""
+        """Return the smallest window that holds both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of that size in which a timestamp lies, all in ms."""
+        """Return the start of the window of a size that holds a timestamp, all in ms."""
         return timestamp - (timestamp - offset + window_size) % window_size
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
-        """Tell which of the windows intersect, one after another: they become one.
+        """Merge the windows that intersect, one after another.
 
         Args:
-            windows: In any order.
+            windows: The windows, in any order.
             callback: Is called once for each group of two or more.
         """
         groups: list[tuple[TimeWindow, set[TimeWindow]]] = []
@@ -122,10 +122,10 @@ class TimeWindow(Window):
 
 
 class CountWindow(Window):
-    """A window by the number of its elements.
+    """A window of a number of elements.
 
     Args:
-        id: Which one of the key's, from 0.
+        id: The number of the window among those of its key, from 0.
     """
 
     __slots__ = ("id",)
@@ -134,7 +134,7 @@ class CountWindow(Window):
         self.id = id
 
     def max_timestamp(self) -> int:
-        """The end of time: it ends by its elements."""
+        """Return the end of time: the window ends by its elements."""
         return MAX_WATERMARK
 
     def __eq__(self, other: object) -> bool:
@@ -154,11 +154,11 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
-        """It."""
+        """Return the one window."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the end of time."""
         return MAX_WATERMARK
 
     def __eq__(self, other: object) -> bool:
@@ -172,18 +172,18 @@ class GlobalWindow(Window):
 
 
 class WindowSerializer(ABC, Generic[W]):
-    """How windows of one class are namespaces of state."""
+    """The form in which windows of one class are namespaces of state."""
 
     type_info: TypeInformation
     """In which they are written."""
 
     @abstractmethod
     def to_namespace(self, window: W) -> Hashable:
-        """What tables keep of a window."""
+        """Return the form of a window that tables store."""
 
     @abstractmethod
     def to_window(self, namespace: Any) -> W:
-        """The window of which this was kept."""
+        """Return the window of a stored form."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -193,10 +193,10 @@ class WindowSerializer(ABC, Generic[W]):
 
 
 class _Bounds(TupleTypeInfo[tuple[int, int]]):
-    """A tuple of a start and an end, which are always there; what is stored is any tuple's."""
+    """Pairs of a start and an end, which are never null; they are stored as any tuple."""
 
     def from_arrow(self, column: Any) -> list[Any]:
-        """The pairs.
+        """Return the pairs of a column.
 
         Raises:
             ValueError: A start or an end is null.
@@ -209,42 +209,42 @@ class _Bounds(TupleTypeInfo[tuple[int, int]]):
 
 
 class TimeWindowSerializer(WindowSerializer[TimeWindow]):
-    """Time windows as pairs of start and end."""
+    """The serializer of time windows, as pairs of start and end."""
 
     type_info = _Bounds([Types.LONG(), Types.LONG()])
 
     def to_namespace(self, window: TimeWindow) -> Hashable:
-        """Start and end."""
+        """Return start and end."""
         return window.namespace
 
     def to_window(self, namespace: tuple[int, int]) -> TimeWindow:
-        """The window from start to end."""
+        """Return the window from start to end."""
         return TimeWindow(*namespace)
 
 
 class CountWindowSerializer(WindowSerializer[CountWindow]):
-    """Count windows as their numbers."""
+    """The serializer of count windows, as their numbers."""
 
     type_info = Types.LONG()
 
     def to_namespace(self, window: CountWindow) -> Hashable:
-        """Its number."""
+        """Return the number of the window."""
         return window.id
 
     def to_window(self, namespace: int) -> CountWindow:
-        """The window of that number."""
+        """Return the window of that number."""
         return CountWindow(namespace)
 
 
 class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
-    """The one global window."""
+    """The serializer of the one global window."""
 
     type_info = Types.LONG()
 
     def to_namespace(self, window: GlobalWindow) -> Hashable:
-        """Nothing tells it from others."""
+        """Return 0: there is nothing to distinguish."""
         return 0
 
     def to_window(self, namespace: int) -> GlobalWindow:
-        """It."""
+        """Return the one window."""
         return GlobalWindow()

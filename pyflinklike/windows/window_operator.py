@@ -1,17 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows as a function of a keyed stream, which any host runs.
+"""The window operator, step by step as Flink's `WindowOperator`: a function that any host runs.
 
-The window operator at work, step by step as Flink's `WindowOperator`.
-
-State and timers of a window are those of the pair of key and window.  Contents of windows that
-merge are those of a pair with their state window; the trigger's state is always that of the
+State and timers of a window are those of the pair of key and window.  Where windows merge, their
+contents are those of the pair of key and state window; the trigger's state is always that of the
 window itself.
-
-What triggers, assigners, evictors and functions of windows are handed.
-
-One object of each serves all calls.  The task says before a call which window it is about.
-
-When windows end for good, and the timers that tell.
 """
 
 from __future__ import annotations
@@ -57,19 +49,11 @@ from pyflinklike.windows.triggers import (
     Trigger,
     TriggerResult,
 )
-from pyflinklike.windows.window_contents import CONTENTS, Collect, Kept, WindowDeclaration
+from pyflinklike.windows.window_contents import CONTENTS, Collect, StoredContents, WindowDeclaration
 from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
-__all__ = [
-    "LATE_RECORDS",
-    "AssignerContext",
-    "FunctionContext",
-    "TaskTriggerContext",
-    "WindowEnds",
-    "WindowOperator",
-    "WindowTask",
-]
+__all__ = ["WindowOperator"]
 
 
 _OURS: Final = f"{__name__.partition('.')[0]}."
@@ -77,13 +61,13 @@ _BY_CLOCK = (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)
 
 
 class WindowOperator(NamespacedFunction):
-    """Windows over the elements of each key, as a `KeyedProcessFunction`.
+    """The windows over the elements of each key, as a `KeyedProcessFunction`.
 
     `pyflinklike.windows.window(...)` makes it.  It runs wherever such a function runs: in a
     `KeyedProcessHarness`, and on a Spark stream or batch through `key_by(df, ...).process(...)`.
 
     Args:
-        declared: What the user said.
+        declared: Assigner, trigger, contents and functions, as the user declared them.
     """
 
     def __init__(self, declared: WindowDeclaration) -> None:
@@ -95,43 +79,44 @@ class WindowOperator(NamespacedFunction):
 
     @property
     def namespace_type(self) -> TypeInformation:  # type: ignore[override]
-        """Of the windows."""
+        """The type of a window as a namespace of state."""
         return self.declared.assigner.get_window_serializer().type_info
 
     @property
     def functions(self) -> tuple[object, ...]:
-        """The user's: that which folds the elements, and that which makes outputs of a window."""
+        """The user's functions: the one that folds elements, the one that makes outputs."""
         found = getattr(self.declared.contents, "function", None), self.declared.function.function
         return tuple(each for each in found if each is not None)
 
     def collecting(self, collect: Collect) -> WindowOperator:
-        """The same with other outputs: what `collect` makes of key, window and each result.
+        """Return this operator with outputs that a function makes of the results.
 
         Args:
-            collect: It must be picklable where the host is a cluster.
+            collect: Makes an output of key, window and result; picklable if the host is a cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, collect=collect))
 
     def timed(self) -> WindowOperator:
-        """The same, whose results have the window's `max_timestamp()` as their time, as in Flink.
+        """Return this operator for a host that keeps the times of outputs.
 
-        For a host that keeps the times of outputs: each result is a `TimedResult`.
+        Each result is a `TimedResult` with the window's `max_timestamp()`, as in Flink.
         """
         return self.collecting(_at_its_end)
 
     def giving_late(self, late_output: Callable[[Any], Any]) -> WindowOperator:
-        """The same with other late data: what `late_output` makes of an element, None to count it.
+        """Return this operator with another treatment of late elements.
 
         Args:
-            late_output: It must be picklable where the host is a cluster.
+            late_output: Makes an output of a late element; None counts the element.  Picklable if
+                the host is a cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, late_output=late_output))
 
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
-        """Whether its windows end by the clock, or its trigger may register such timers.
+        """Return whether windows end by the clock, or the trigger may register such timers.
 
         Args:
-            registers: Tells it of a user's trigger by the code of its class.
+            registers: Returns whether the code of a trigger's class registers such timers.
         """
         assigner = self.declared.assigner
         serializer = assigner.get_window_serializer()
@@ -156,14 +141,14 @@ class WindowOperator(NamespacedFunction):
     def process_element(
         self, value: Any, ctx: KeyedProcessFunction.Context
     ) -> Iterable[Any] | None:
-        """Put an element into its windows; the outputs of those that fire."""
+        """Put an element into its windows; return the outputs of those that fire."""
         assert self._task is not None
         return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
 
     def on_timer(
         self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
     ) -> Iterable[Any] | None:
-        """A window fires, or ends; the outputs."""
+        """Fire or end a window; return the outputs."""
         assert self._task is not None
         is_event = ctx.time_domain() is TimeDomain.EVENT_TIME
         return self._task.on_timer(timestamp, is_event=is_event, key=ctx.get_current_key)
@@ -171,11 +156,11 @@ class WindowOperator(NamespacedFunction):
     # Messages
 
     def called(self) -> str:
-        """By the user's function of windows, else that which folds, else the assigner."""
+        """Name the user's window function, else the one that folds, else the assigner."""
         return _name_of(next(reversed(self.functions), self.declared.assigner))
 
     def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
-        """The user's method that raised, and the window and the uid, as the traceback has them."""
+        """Name the user's method that raised, the window and the uid, from the traceback."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         tasks = [each for each in frames if isinstance(each.f_locals.get("self"), WindowTask)]
         windows = [each.f_locals.get("window") for each in tasks]
@@ -184,7 +169,7 @@ class WindowOperator(NamespacedFunction):
         return _call_in(frames) or self._own_call(tasks, method), f"{place}uid {self._uid!r}"
 
     def _own_call(self, tasks: Iterable[FrameType], method: str) -> str:
-        """The call whose result we refused."""
+        """Name the call whose result was refused."""
         applies = any(each.f_code is WindowTask._apply.__code__ for each in tasks)
         fold = getattr(self.declared.contents, "function", None)
         if applies and self.declared.function.function is not None:
@@ -205,7 +190,7 @@ def _at_its_end(_: Any, window: Window, result: Any) -> TimedResult:
 
 
 def _name_of(function: object) -> str:
-    """The user's class, or function, that one of ours may wrap."""
+    """Name the user's class or function, which one of ours may wrap."""
     while type(function).__module__.startswith(_OURS):
         inner = vars(function).get("_function") if hasattr(function, "__dict__") else None
         inner = inner if inner is not None else getattr(function, "_func", None)
@@ -216,7 +201,7 @@ def _name_of(function: object) -> str:
 
 
 def _call_in(frames: Iterable[FrameType]) -> str:
-    """The first call of code that is not ours, by class and method; "" if there is none."""
+    """Name the first call of code that is not ours, by class and method; "" if there is none."""
     for frame in frames:
         code = frame.f_code
         if str(frame.f_globals.get("__name__", "")).startswith(_OURS):
@@ -229,9 +214,12 @@ def _call_in(frames: Iterable[FrameType]) -> str:
 
 
 def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:
-    """A trigger, and those that are within it."""
+    """Return a trigger and all triggers within it."""
     nested = [each for each in vars(trigger).values() if isinstance(each, Trigger)]
     return [trigger, *(inner for each in nested for inner in _with_nested(each))]
+
+
+# The operator while it is open
 
 
 LATE_RECORDS = "numLateRecordsDropped"
@@ -241,11 +229,11 @@ CONTINUE = TriggerResult.CONTINUE
 
 
 class WindowTask:
-    """Windows of the keys of an operator that is open.
+    """The windows of all keys of an open operator.
 
     Args:
-        declared: What the user said.
-        context: Of the operator.
+        declared: Assigner, trigger, contents and functions, as the user declared them.
+        context: The context of the operator.
     """
 
     def __init__(self, declared: WindowDeclaration, context: NamespacedRuntimeContext) -> None:
@@ -259,7 +247,7 @@ class WindowTask:
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
         self._trigger_context = TaskTriggerContext(context)
-        self._kept = Kept.of(
+        self._contents = StoredContents.of(
             declared.contents,
             context,
             declared.evictor,
@@ -298,12 +286,12 @@ class WindowTask:
     def process_element(
         self, value: Any, timestamp: int | None, key: Callable[[], Any]
     ) -> list[Any] | None:
-        """Put an element into its windows; the outputs of those that fire.
+        """Put an element into its windows; return the outputs of those that fire.
 
         Args:
             value: The element.
             timestamp: Its event time in ms, or None.
-            key: Tells its key.
+            key: Returns its key, which costs something to thaw.
         """
         self._key, self._outputs = key, []
         watermark, is_skipped = self._timers.current_watermark(), True
@@ -312,7 +300,7 @@ class WindowTask:
         if self._is_simple:
             if self._add_simply(value, windows, watermark) and self._is_late(timestamp, watermark):
                 self._dismiss(value)
-            return self._taken()
+            return self._emitted()
         for window in windows:
             if merging is not None:
                 is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
@@ -322,11 +310,11 @@ class WindowTask:
                 self._add(value, timestamp, window, namespace, namespace)
         if is_skipped and self._is_late(timestamp, watermark):
             self._dismiss(value)
-        return self._taken()
+        return self._emitted()
 
     def _add_simply(self, value: Any, windows: Collection[Window], watermark: int) -> bool:
-        """Put an element into those of its windows that are open; whether none is."""
-        current, to_namespace, add = self._current, self._to_namespace, self._kept.state.add
+        """Put an element into its open windows; return whether none is open."""
+        current, to_namespace, add = self._current, self._to_namespace, self._contents.state.add
         register_end, is_skipped = self._register_end, True
         for window in windows:
             end = window.max_timestamp()
@@ -348,7 +336,7 @@ class WindowTask:
         """Put an element into a window that is open."""
         current = self._current
         current.namespace = state_window
-        self._kept.add(value, timestamp)
+        self._contents.add(value, timestamp)
         current.namespace = namespace
         if self._is_plain:
             if not self._timers_lag or namespace == state_window:
@@ -368,7 +356,7 @@ class WindowTask:
         merging: MergingWindowSet,
         watermark: int,
     ) -> bool:
-        """Put an element into the window that its own becomes; whether that is late."""
+        """Put an element into what its window becomes part of; return whether that is late."""
         found = merging.add(window, self._merged, lambda each: self._ends.is_late(each, watermark))
         if found is None:
             return True
@@ -395,7 +383,7 @@ class WindowTask:
     def _merged(
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
-        """Windows became one, or one has grown: so do the trigger's state and the contents."""
+        """Merge trigger's state and contents of windows that became one, or of one that grew."""
         if not self._timers_lag:
             self._pass_on(window, olds)
         elif all(self._ends.is_late(old, self._timers.current_watermark()) for old in olds):
@@ -407,7 +395,7 @@ class WindowTask:
             self._merge_contents(CONTENTS, state_window, others)
 
     def _pass_on(self, window: Any, olds: Sequence[Any]) -> None:
-        """Have the trigger and the timers follow."""
+        """Have the trigger and the timers follow a merge."""
         self._ends.refuse_passed(window)
         trigger, context, current = self._trigger, self._trigger_context, self._current
         context.merged = [self._to_namespace(old) for old in olds]
@@ -420,7 +408,7 @@ class WindowTask:
         context.merged = ()
 
     def _catch_up(self, window: Window, merging: MergingWindowSet) -> None:
-        """A timer fires of a window that has grown since, or is over: that of now gets its own."""
+        """Register the end of a window that has grown since the timer that fires was registered."""
         grown = merging.holding(window)
         if grown is not None:
             self._current.namespace = self._to_namespace(grown)
@@ -433,12 +421,12 @@ class WindowTask:
     def on_timer(
         self, timestamp: int, *, is_event: bool, key: Callable[[], Any]
     ) -> list[Any] | None:
-        """A timer of the current namespace fires; the outputs.
+        """Handle a timer of the current namespace; return the outputs.
 
         Args:
-            timestamp: Its time in ms.
-            is_event: Whether it is one of event time.
-            key: Tells its key.
+            timestamp: The time of the timer in ms.
+            is_event: True for a timer of event time.
+            key: Returns the key of the timer.
         """
         self._key, self._outputs = key, []
         namespace: Hashable = self._current.namespace
@@ -457,28 +445,28 @@ class WindowTask:
             self._act(result, window, state_window)
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
-        return self._taken()
+        return self._emitted()
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
     ) -> None:
-        """End a window whose time is over, also where the lateness was another before a restart."""
+        """End a window whose time is over, also if the lateness was another before a restart."""
         end = self._cleanup_time(window)
         if timestamp == end:
             self._end(window, namespace, state_window)
         elif timestamp > end:
             # A merged window is in its set until it has ended, whatever a trigger has purged.
             self._current.namespace = state_window
-            if self._merging is not None or not self._kept.is_empty():
+            if self._merging is not None or not self._contents.is_empty():
                 self._end(window, namespace, state_window)
         elif timestamp >= window.max_timestamp():
             self._current.namespace = namespace
             self._ends.register(window)
 
     def _end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
-        """Free all that there is of a window."""
+        """Release the contents, the trigger's state and the function's state of a window."""
         self._current.namespace = state_window
-        self._kept.clear()
+        self._contents.clear()
         self._current.namespace = namespace
         self._trigger.clear(window, self._trigger_context)
         self._function_context.current_window = window
@@ -489,15 +477,15 @@ class WindowTask:
     # Outputs
 
     def _act(self, result: TriggerResult, window: Window, state_window: Hashable) -> None:
-        """Do what the trigger says."""
+        """Fire and purge as the trigger says."""
         self._current.namespace = state_window
         if result.is_fire():
-            self._kept.fire(window, self._apply)
+            self._contents.fire(window, self._apply)
         if result.is_purge():
-            self._kept.clear()
+            self._contents.clear()
 
     def _apply(self, window: Window, contents: Sequence[Any]) -> None:
-        """Apply the function, and take all that it gives while its window is current."""
+        """Apply the function, and collect all that it returns while its window is current."""
         state_window = self._current.namespace
         self._current.namespace = self._to_namespace(window)
         self._function_context.current_window = window
@@ -508,7 +496,7 @@ class WindowTask:
         self._current.namespace = state_window  # an evictor goes on with the contents
 
     def _emit(self, window: Window, results: Iterable[Any]) -> None:
-        """Gather what the function gives; a generator runs here."""
+        """Collect the results of the function; a generator runs here."""
         for result in results:
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
                 given = (result[0], *map(as_given, result[1:]))
@@ -518,9 +506,12 @@ class WindowTask:
                 given = self._collect(self._key(), window, as_given(result))
             self._outputs.append(given)
 
-    def _taken(self) -> list[Any] | None:
-        """The outputs of a call."""
+    def _emitted(self) -> list[Any] | None:
+        """Return the outputs of the call, or None."""
         return self._outputs or None
+
+
+# Settings: what a restart may not change
 
 
 _BY_END, _BY_TIMES_OF_THE_CLOCK = "its end", "times of the clock"
@@ -529,7 +520,7 @@ _UNFIRED = "windows that are open would end without firing: keep the former trig
 
 
 def _settings_of(declared: WindowDeclaration) -> list[Setting]:
-    """What a restart may not change of windows, beside the kind of their contents."""
+    """Return what a restart may not change of windows, beside the kind of their contents."""
     settings = [_fired_by(declared)]
     fixed = declared.assigner.fixed()
     if fixed is not None:
@@ -538,7 +529,10 @@ def _settings_of(declared: WindowDeclaration) -> list[Setting]:
 
 
 def _fired_by(declared: WindowDeclaration) -> Setting:
-    """What fires windows: a trigger that waits for a timer needs one that has registered it."""
+    """Return what fires windows, as a setting.
+
+    A trigger that waits for a timer needs a trigger before it that has registered the timer.
+    """
     trigger = declared.trigger
     while isinstance(trigger, PurgingTrigger):
         trigger = trigger.nested_trigger
@@ -555,33 +549,38 @@ def _fired_by(declared: WindowDeclaration) -> Setting:
     return Setting("what fires a window", by, accepts, remedy)
 
 
+# Contexts of triggers, assigners, evictors and functions
+#
+# One object of each serves all calls.  Before a call the task says which window it is about.
+
+
 S = TypeVar("S")
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """For an assigner.
+    """The context of an assigner.
 
     Args:
-        context: Of the operator.
+        context: The context of the operator.
     """
 
     def __init__(self, context: NamespacedRuntimeContext) -> None:
         self._context = context
 
     def get_current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._context.timers.current_processing_time()
 
     def get_runtime_context(self) -> RuntimeContext:
-        """Where the operator runs."""
+        """Return the context of the operator."""
         return self._context
 
 
 class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
-    """For a trigger or an evictor; the current namespace is the trigger's window.
+    """The context of a trigger or an evictor; the current namespace is the trigger's window.
 
     Args:
-        context: Of the operator.
+        context: The context of the operator.
     """
 
     def __init__(self, context: NamespacedRuntimeContext) -> None:
@@ -592,35 +591,35 @@ class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         """The namespaces of the windows that became one, in `on_merge`."""
 
     def get_current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._timers.current_processing_time()
 
     def get_current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._timers.current_watermark()
 
     def get_metric_group(self) -> MetricGroup:
-        """The operator's."""
+        """Return the operator's metric group."""
         return self._context.get_metrics_group()
 
     def register_processing_time_timer(self, time: int) -> None:
-        """A timer of the window."""
+        """Register a timer of the window."""
         self._timers.register_processing_time_timer(time)
 
     def register_event_time_timer(self, time: int) -> None:
-        """A timer of the window."""
+        """Register a timer of the window."""
         self._timers.register_event_time_timer(time)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """A timer of the window."""
+        """Delete a timer of the window."""
         self._timers.delete_processing_time_timer(time)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """A timer of the window."""
+        """Delete a timer of the window."""
         self._timers.delete_event_time_timer(time)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
-        """The trigger's state of the window."""
+        """Return the trigger's state of the window."""
         known = self._states.get(state_descriptor.name)
         if known is not None and known[0] is state_descriptor:
             state: S = known[1]
@@ -632,23 +631,23 @@ class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         return state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """The state of the merged windows becomes that of the new one."""
+        """Merge the state of the old windows into that of the new one."""
         self.get_partitioned_state(state_descriptor)
         target = self._context.current.namespace
         self._context.merge_namespaces(_state_name_of(state_descriptor), target, self.merged)
 
 
 def _state_name_of(state_descriptor: StateDescriptor) -> str:
-    """The name of a trigger's state, which is no other state's."""
+    """Name a trigger's state apart from all other states."""
     return f"trigger:{state_descriptor.name}"
 
 
 class FunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Context):
-    """For a function of windows; the current namespace is its window.
+    """The context of a window function; the current namespace is its window.
 
     Args:
-        context: Of the operator.
-        merging: Whether windows merge.
+        context: The context of the operator.
+        merging: True if windows merge.
     """
 
     def __init__(self, context: NamespacedRuntimeContext, *, merging: bool) -> None:
@@ -658,28 +657,28 @@ class FunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Co
         """The window that the call is about."""
 
     def window(self) -> Any:
-        """The window."""
+        """Return the window."""
         return self.current_window
 
     def current_processing_time(self) -> int:
-        """The processing time in ms."""
+        """Return the processing time in ms."""
         return self._context.timers.current_processing_time()
 
     def current_watermark(self) -> int:
-        """The watermark in ms."""
+        """Return the watermark in ms."""
         return self._context.timers.current_watermark()
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window."""
+        """Return the states of this key and window."""
         return self._window_state
 
     def global_state(self) -> KeyedStateStore:
-        """State of this key."""
+        """Return the states of this key."""
         return self._context
 
 
 class _WindowState(KeyedStateStore):
-    """State of the current key and window; all getters are one."""
+    """The states of the current key and window; one getter serves all kinds."""
 
     def __init__(self, context: NamespacedRuntimeContext, *, merging: bool) -> None:
         self._context = context
@@ -705,12 +704,14 @@ class _WindowState(KeyedStateStore):
 
 
 class WindowEnds:
-    """The ends of windows, by event time with a lateness, or by the clock.
+    """The ends of windows and the timers that wait for them.
+
+    Windows end by event time, with a lateness, or by the clock.
 
     Args:
-        assigner: Of the windows.
-        allowed_lateness: How long windows of event time are open beyond their end, in ms.
-        timers: Of the current key and namespace.
+        assigner: The assigner of the windows.
+        allowed_lateness: The time in ms for which windows of event time stay open beyond their end.
+        timers: The timers of the current key and namespace.
     """
 
     def __init__(
@@ -733,34 +734,34 @@ class WindowEnds:
             self._delete = timers.delete_event_time_timer
 
     def time(self, window: Window) -> int:
-        """When a window ends, in ms: its contents are freed then."""
+        """Return the time in ms at which a window ends and its contents are freed."""
         if not self.lateness:
             return window.max_timestamp()
         return min(window.max_timestamp() + self.lateness, MAX_WATERMARK)
 
     def is_late(self, window: Window, watermark: int) -> bool:
-        """Whether a window is over for elements to come; by the clock it never is."""
+        """Return whether a window takes no more elements; by the clock it always does."""
         return self.by_event_time and self.time(window) <= watermark
 
     def register(self, window: Window) -> None:
-        """Have a timer tell when a window, the current one, ends; none tells of the end of time."""
+        """Register a timer for the end of the current window, unless that is the end of time."""
         time = self.time(window)
         if time < MAX_WATERMARK:
             self._register(time)
 
     def is_registered(self, window: Window) -> bool:
-        """Whether a timer of event time tells when a window, the current one, ends."""
+        """Return whether a timer of event time waits for the end of the current window."""
         return self._timers.has_event_time_timer(self.time(window))
 
     def delete(self, window: Window) -> None:
-        """Forget that timer."""
+        """Delete the timer that waits for the end of a window."""
         self._delete(self.time(window))
 
     def refuse_passed(self, window: Window) -> None:
-        """Refuse what no assigner of ours does: a merged window that is over.
+        """Refuse a merged window that is over, as only an assigner of a user's makes.
 
         Raises:
-            DeclarationError: It is.
+            DeclarationError: The window is over.
         """
         now = self._now()
         if self.time(window) <= now:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a user says what windows do, one call after another, as PyFlink's `WindowedStream`.
+"""The declaration of windows, one call after another, as PyFlink's `WindowedStream`.
 
-What that comes to is a `WindowOperator`.  A host with streams of its own has these calls, too, and
-makes a stream of the operator.
+It results in a `WindowOperator`.  Hosts with streams of their own have the same calls, and make a
+stream of the operator.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
@@ -20,6 +20,7 @@ from pyflinklike.engine.functions import (
     as_reduce_function,
 )
 from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import Self
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.windows.assigners import (
@@ -46,9 +47,14 @@ from pyflinklike.windows.window_functions import (
 )
 from pyflinklike.windows.window_operator import WindowOperator
 
-__all__ = ["Windowed", "count_window", "window", "window_all"]
-
-F = TypeVar("F")
+__all__ = [
+    "LateDataOption",
+    "WindowOptions",
+    "Windowed",
+    "count_window",
+    "window",
+    "window_all",
+]
 
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 _KEYED = (WindowFunction, ProcessWindowFunction)
@@ -58,15 +64,15 @@ _ALL = (AllWindowFunction, ProcessAllWindowFunction)
 def window(
     assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows over the elements of each key, as `KeyedStream.window` of PyFlink.
+    """Declare windows over the elements of each key, as `KeyedStream.window` of PyFlink.
 
         counts = window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(Count())
         with KeyedProcessHarness(counts, key_selector=lambda click: click.user) as harness:
             ...
 
     Args:
-        assigner: Says in which windows an element is.
-        element_type: Of the elements, for windows that keep them; pickled where it is not given.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements, for windows that store them; pickled if None.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -77,11 +83,13 @@ def window(
 def window_all(
     assigner: WindowAssigner[Any, Any], element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows over all elements, as `DataStream.window_all` of PyFlink; give them all one key.
+    """Declare windows over all elements, as `DataStream.window_all` of PyFlink.
+
+    Give all elements one key.
 
     Args:
-        assigner: As of `window`.
-        element_type: Likewise.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements, for windows that store them; pickled if None.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -92,12 +100,13 @@ def window_all(
 def count_window(
     size: int, slide: int = 0, element_type: TypeInformation | None = None
 ) -> Windowed:
-    """Windows of so many elements of a key, as `KeyedStream.count_window` of PyFlink.
+    """Declare windows of a number of elements of a key, as `KeyedStream.count_window` of PyFlink.
 
     Args:
-        size: How many elements a window has.
-        slide: At every which element a window begins; 0 is one after another.
-        element_type: As of `window`.
+        size: The number of elements in a window.
+        slide: The number of elements from the first of one window to the first of the next; 0 for
+            windows one after another.
+        element_type: The type of the elements; pickled if None.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: A number is no positive int.
@@ -108,14 +117,14 @@ def count_window(
 
 
 class Windowed:
-    """Windows of which it is yet to be said what they do.
+    """Windows whose function is still to be declared.
 
     Args:
-        assigner: Says in which windows an element is.
-        element_type: Of the elements; pickled if None.
-        keyed: Whether functions get the key.
-        env: What the assigner is given when it is asked for its default trigger: the environment of
-            a job, None elsewhere.
+        assigner: Assigns elements to windows.
+        element_type: The type of the elements; pickled if None.
+        keyed: True if functions get the key.
+        env: The environment of a job, which the assigner is given when it is asked for its default
+            trigger; None elsewhere.
     """
 
     def __init__(
@@ -139,7 +148,7 @@ class Windowed:
 
     @property
     def assigner(self) -> WindowAssigner[Any, Any]:
-        """What says in which windows an element is."""
+        """The assigner, which assigns elements to windows."""
         return self._assigner
 
     # When they fire, and on what
@@ -147,8 +156,11 @@ class Windowed:
     def trigger(self, trigger: Trigger[Any, Any]) -> Windowed:
         """Say when a window fires, instead of the assigner's default.
 
+        Args:
+            trigger: Must be able to merge, if windows do.
+
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
         """
         _check(trigger, Trigger, "trigger", "for example CountTrigger.of(10)")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -161,7 +173,10 @@ class Windowed:
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Windowed:
-        """Remove elements when a window fires; every element is kept then.
+        """Remove elements when a window fires; each element is stored until then.
+
+        Args:
+            evictor: Is given the elements with their event times.
 
         Raises:
             DeclarationTypeError: It is no evictor.
@@ -171,7 +186,7 @@ class Windowed:
         return self
 
     def allowed_lateness(self, time_ms: DurationLike) -> Windowed:
-        """Keep windows of event time open for so long behind their end; 0 if it is not said.
+        """Keep windows of event time open for a time beyond their end; 0 by default.
 
         Args:
             time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
@@ -191,6 +206,9 @@ class Windowed:
 
         Without this they are dropped, and the counter `numLateRecordsDropped` counts them.
 
+        Args:
+            output_tag: The side output.
+
         Raises:
             DeclarationTypeError: It is no output tag.
         """
@@ -208,8 +226,8 @@ class Windowed:
         """Reduce the elements of a window to one of their kind, as they come.
 
         Args:
-            reduce_function: Reduces two to one.
-            window_function: Makes outputs of the one; without it that is the output.
+            reduce_function: Reduces two elements to one.
+            window_function: Makes outputs of the result; None if the result is the output.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -227,9 +245,9 @@ class Windowed:
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator; pickled if None, a row of a list of types.
+            aggregate_function: Folds the elements.
+            window_function: Makes outputs of the result; None if the result is the output.
+            accumulator_type: The type of the accumulator; pickled if None, a row for a list.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -247,16 +265,22 @@ class Windowed:
     def apply(self, window_function: Any) -> WindowOperator:
         """Make outputs of all elements of a window, with a `WindowFunction`.
 
+        Args:
+            window_function: Without keys an `AllWindowFunction`.
+
         Raises:
-            DeclarationTypeError: It is none.
+            DeclarationTypeError: It is not such a function.
         """
         return self._whole(window_function, self._functions[:1])
 
     def process(self, process_window_function: Any) -> WindowOperator:
         """Make outputs of all elements of a window, with a `ProcessWindowFunction`.
 
+        Args:
+            process_window_function: Without keys a `ProcessAllWindowFunction`.
+
         Raises:
-            DeclarationTypeError: It is none.
+            DeclarationTypeError: It is not such a function.
         """
         return self._whole(process_window_function, self._functions[1:])
 
@@ -278,11 +302,76 @@ class Windowed:
         )
 
 
+class WindowOptions:
+    """The options of windows that Spark's streams and PyFlink's share.
+
+    Each method changes the stream and returns it.
+    """
+
+    _windowed: Windowed
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """Say when a window fires, instead of the assigner's default.
+
+        Args:
+            trigger: Must be able to merge, if windows do.
+
+        Raises:
+            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
+        """
+        self._windowed.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """Remove elements when a window fires; each element is stored until then.
+
+        PyFlink has no evictors; Flink in Java has.
+
+        Args:
+            evictor: Is given the elements with their event times.
+
+        Raises:
+            DeclarationTypeError: It is no evictor.
+        """
+        self._windowed.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
+        """Keep windows of event time open for a time beyond their end; 0 by default.
+
+        Args:
+            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+        """
+        self._windowed.allowed_lateness(time_ms)
+        return self
+
+
+class LateDataOption(WindowOptions):
+    """The options of windows over one stream, whose late elements go to one side output."""
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send elements that come too late for all their windows to a side output, unchanged.
+
+        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
+
+        Args:
+            output_tag: Over DataFrames its type is not used: it is that of the records.
+
+        Raises:
+            DeclarationTypeError: It is no output tag.
+        """
+        self._windowed.side_output_late_data(output_tag)
+        return self
+
+
 def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[Any, Any]:
-    """Ask an assigner for its default trigger, with the environment if it takes one, as PyFlink's do.
+    """Ask an assigner for its default trigger, with the environment if it takes one.
 
     Raises:
-        DeclarationTypeError: It gives none.
+        DeclarationTypeError: It returns no trigger.
     """
     ask: Callable[..., Any] = assigner.get_default_trigger
     try:
@@ -300,10 +389,10 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
 
 
 def _check_plain(function: Any, kind: str) -> None:
-    """Refuse a function that wants to be opened; Flink's windows take no rich ones.
+    """Refuse a function that has `open` or `close`; Flink's windows take no rich ones.
 
     Raises:
-        DeclarationTypeError: It has `open` or `close`.
+        DeclarationTypeError: It has one of them.
     """
     own = [each for each in ("open", "close") if _has_own(function, each)]
     if own:
@@ -321,7 +410,7 @@ def _has_own(function: Any, method: str) -> bool:
 
 
 def _check(given: Any, kind: type, what: str, example: str) -> None:
-    """Refuse what is not of a kind."""
+    """Refuse an argument that is not of a kind."""
     if not isinstance(given, kind):
         msg = f"{what} takes a {kind.__name__}, got {shown(given)}; {instance_of(kind, given, example)}"
         raise DeclarationTypeError(msg)

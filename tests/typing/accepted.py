@@ -32,6 +32,7 @@ from pyflinklike import (
     ValueState,
     ValueStateDescriptor,
 )
+from pyflinklike.datastream import DataStream, WindowedStream
 from pyflinklike.stores import (
     ChangelogRecord,
     Cursor,
@@ -51,6 +52,7 @@ from pyflinklike.stores import (
     open_in_memory,
 )
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.windows import CountTrigger
 
 LATE = OutputTag("late", Types.STRING())
 
@@ -215,6 +217,13 @@ def declarations() -> list[str]:
         MapStateDescriptor("m", Types.STRING(), Types.LONG()),
     ]
     return names([*every], Types.LONG())
+
+
+def windowed(stream: WindowedStream[DataStream]) -> None:
+    """Options of windows return the stream that they were called on, of its own class."""
+    open_longer = stream.trigger(CountTrigger.of(2)).allowed_lateness(dt.timedelta(seconds=1))
+    assert_type(open_longer, WindowedStream[DataStream])
+    assert_type(open_longer.side_output_late_data(LATE), WindowedStream[DataStream])
 
 
 def tags() -> None:

@@ -34,7 +34,7 @@ class InMemoryUpsertBackend:
 
     def __init__(self) -> None:
         self._states: dict[bytes, bytes] | None = {}
-        self._held = 0
+        self._bytes = 0
 
     @property
     def supports_merge(self) -> bool:
@@ -44,7 +44,7 @@ class InMemoryUpsertBackend:
     @property
     def held_bytes(self) -> int:
         """Bytes of all keys and states, without those of the dict itself."""
-        return self._held
+        return self._bytes
 
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
         """Return the state of each key."""
@@ -74,7 +74,7 @@ class InMemoryUpsertBackend:
     def close(self) -> None:
         """Drop all states."""
         self._states = None
-        self._held = 0
+        self._bytes = 0
 
     # For the backend that moves out of memory
 
@@ -82,14 +82,15 @@ class InMemoryUpsertBackend:
         """Return by how many bytes `held_bytes` would grow."""
         states = self._open()
         return sum(
-            _held(key, data) - _held(key, states.get(key)) for key, data in dict(writes).items()
+            _size_of(key, data) - _size_of(key, states.get(key))
+            for key, data in dict(writes).items()
         )
 
     def apply(self, writes: Iterable[Write]) -> None:
         """Write encoded states."""
         states = self._open()
         for key, data in writes:
-            self._held += _held(key, data) - _held(key, states.get(key))
+            self._bytes += _size_of(key, data) - _size_of(key, states.get(key))
             if data is None:
                 states.pop(key, None)
             else:
@@ -106,5 +107,5 @@ class InMemoryUpsertBackend:
         return "InMemoryUpsertBackend()"
 
 
-def _held(key: bytes, data: bytes | None) -> int:
+def _size_of(key: bytes, data: bytes | None) -> int:
     return 0 if data is None else len(key) + len(data)

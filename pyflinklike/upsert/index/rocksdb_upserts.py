@@ -15,12 +15,6 @@ fold is cut into write batches: after a crash an operand is either pending or fo
 A put or merge is one write batch, all of it or nothing, so the numbers of `UpsertState` stay right
 when the disk is full.  Writes go through RocksDB's log, so the writes of a killed process are there
 when the directory is opened again.
-
-A file beside a RocksDB that records the number of its last change.
-
-RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
-from before the first record that it cannot read.  The number of its last change, recorded after the
-change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 """
 
 from __future__ import annotations
@@ -62,7 +56,7 @@ from pyflinklike.upsert.index.upsert_values import (
 )
 from pyflinklike.upsert.index.value_codec import encode_upsert_key
 
-__all__ = ["RocksDBUpsertBackend", "WrittenMark"]
+__all__ = ["RocksDBUpsertBackend"]
 
 
 _CHUNK: Final = 1024
@@ -204,8 +198,8 @@ class RocksDBUpsertBackend:
     def _fold_slice(self, slice_: list[tuple[bytes, list[bytes]]]) -> None:
         keys = [prefix[len(_OPERAND) :] for prefix, _ in slice_]
         writes: list[Write] = []
-        for key, held, (_, operands) in zip(keys, self._get_many(keys), slice_):
-            states = [] if held is None else [held]
+        for key, stored, (_, operands) in zip(keys, self._get_many(keys), slice_):
+            states = [] if stored is None else [stored]
             merged = consolidating_merge_function(key, map(decode_state, states + operands))
             is_gone = isinstance(merged, Consolidating) and merged.is_cancelled
             writes.append((_STATE + key, None if is_gone else encode_state(merged)))
@@ -253,10 +247,10 @@ class RocksDBUpsertBackend:
         return checked_open(self._db, "RocksDBUpsertBackend")
 
     def _unusable(self, error: Exception) -> HostError | CorruptStateError:
-        kept = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
+        rule = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
         if is_corruption(error) or _lacks_a_file(error):
-            return CorruptStateError(f"{kept}; go back to a copy, or read the source again")
-        return HostError(f"{kept}; see that it is writable, has room and is open only once")
+            return CorruptStateError(f"{rule}; go back to a copy, or read the source again")
+        return HostError(f"{rule}; see that it is writable, has room and is open only once")
 
     def __repr__(self) -> str:
         return f"RocksDBUpsertBackend({str(self.path)!r})"
@@ -272,6 +266,13 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while slice_ := list(itertools.islice(iterator, _CHUNK)):
         yield slice_
+
+
+# The number of the last change, in a file beside the database
+#
+# RocksDB cannot distinguish a log that a crash cut short from a damaged log: it silently continues
+# from before the first record that it cannot read.  The number of its last change, recorded after the
+# change is in the log, distinguishes them: a change that a crash cuts off was never recorded.
 
 
 _NAME = "WRITTEN"

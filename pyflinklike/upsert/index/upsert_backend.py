@@ -8,20 +8,10 @@ keys at once, and returns by how much that changed the size.
 * Of several puts of one key in one `multi_put` the last one counts.
 * Keys and states that cannot be encoded are refused before anything is written; a put or merge that
   fails has written nothing.
-
-Encodes the states of keys, and computes the size that they are charged for.
-
-    F  value                       a FinalizedValue without an order key
-    f  order, value                one with
-    T                              a Tombstone without an order key
-    t  order                       one with
-    P  (finalized, provisional)    a ProvisionalValue
-    C  len, checksum, diff, xor    a Consolidating
-
-A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it will
-become: (length + 1) times its diff.  So sizes are added up without reading the state before, are
-the same in every backend, and stay the same when a collection is complete and its sketches become
-values.
+* A state is charged for its bytes.  Only a sketch (`Consolidating`) is charged for the value it
+  will become: (length + 1) times its diff.  So sizes are added up without reading the state before,
+  are the same in every backend, and stay the same when a collection is complete and its sketches
+  become values.
 """
 
 from __future__ import annotations
@@ -53,14 +43,12 @@ from pyflinklike.upsert.index.value_codec import (
 )
 
 __all__ = [
-    "RECORD_OVERHEAD",
     "UpsertBackend",
     "checked_open",
     "decode_state",
     "distinct_keys",
     "encode_state",
     "found",
-    "metadata_of",
     "prepare_puts",
     "size_of",
     "total_of",
@@ -186,6 +174,16 @@ def total_of(states: Iterable[bytes]) -> PutStats:
 
 RECORD_OVERHEAD: Final = 1
 """Bytes that a record without an order key is charged for, besides those of its value."""
+
+# States as bytes: a letter, and the parts of the state
+#
+#     F  value                       a FinalizedValue without an order key
+#     f  order, value                one with
+#     T                              a Tombstone without an order key
+#     t  order                       one with
+#     P  (finalized, provisional)    a ProvisionalValue
+#     C  len, checksum, diff, xor    a Consolidating
+
 
 _SUMS = struct.Struct(">qqq")
 _VALUE, _ORDERED, _GONE, _GONE_ORDERED = b"F", b"f", b"T", b"t"

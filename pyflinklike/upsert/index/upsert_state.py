@@ -11,12 +11,6 @@ put.  A put state may have an order key or be a tombstone, whose bytes are freed
 sketch, and only a read knows how many they are.  So after a put, a state is read before a
 difference is added, and the numbers are exact: for a complete collection they are those of the
 states that `multi_get` finds.
-
-A chunk of differences, one sketch per key.
-
-`consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
-time with the same result; a property test compares the two.  Small chunks, and installations
-without NumPy, take the first way.
 """
 
 from __future__ import annotations
@@ -198,9 +192,9 @@ class UpsertState:
         return merged.size_diff
 
     def _read_and_put(self, sketches: list[tuple[Any, Consolidating]]) -> int:
-        held = self._backend.multi_get([key for key, _ in sketches])
+        stored = self._backend.multi_get([key for key, _ in sketches])
         puts = []
-        for (key, sketch), before in zip(sketches, held):
+        for (key, sketch), before in zip(sketches, stored):
             if before.value is not None:
                 sketch.merge_state(before.value)
             state = None if sketch.is_cancelled else sketch
@@ -232,22 +226,29 @@ def _difference(update: Any) -> Difference:
     return Difference(encode_upsert_key(key), encode_value(value), checked_diff(diff))
 
 
-def _decoded(held: UpsertValueAndSize) -> UpsertValueAndSize:
-    state = held.value
+def _decoded(stored: UpsertValueAndSize) -> UpsertValueAndSize:
+    state = stored.value
     if not isinstance(state, Consolidating):
-        return held
+        return stored
     try:
         decoded = state.ensure_decoded()
     except UpsertStateError:
-        return held
+        return stored
     if decoded.is_tombstone:
         return UpsertValueAndSize(None, None)
-    assert held.metadata is not None
-    return UpsertValueAndSize(decoded, ValueMetadata(held.metadata.size, is_tombstone=False))
+    assert stored.metadata is not None
+    return UpsertValueAndSize(decoded, ValueMetadata(stored.metadata.size, is_tombstone=False))
 
 
 _FEW: Final = 128
 """With fewer differences the arrays cost more than they save."""
+
+
+# A chunk of differences, one sketch per key
+#
+# `consolidate_scalar` goes difference by difference, `consolidate_vectorized` does a whole chunk at a
+# time with the same result; a property test compares the two.  Small chunks, and installations
+# without NumPy, take the first way.
 
 
 def consolidate(chunk: Sequence[Difference]) -> dict[bytes, Consolidating]:

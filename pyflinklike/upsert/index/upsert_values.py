@@ -12,13 +12,6 @@ has a value:
   more.  A provisional part of another timestamp is ignored.
 
 The order key None is below all others.
-
-The work of the methods of upsert state, in numbers that add up exactly.
-
-The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the number
-of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None of them is
-negative for a complete collection.  They are Materialize's statistics; two of the same kind add
-with `+=`.
 """
 
 from __future__ import annotations
@@ -218,6 +211,14 @@ class MergeValue(NamedTuple):
 
     value: StateValue
     diff: int
+
+
+# The work of the methods of upsert state, in numbers that add up exactly
+#
+# The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the number
+# of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None of them is
+# negative for a complete collection.  They are Materialize's statistics; two of the same kind add
+# with `+=`.
 
 
 S = TypeVar("S", bound="_Statistics")

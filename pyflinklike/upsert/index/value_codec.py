@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encodes the keys, values and order keys of upserts, and decodes them.
+"""The keys, values, order keys and errors of upserts as bytes or text, and back.
 
 Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type have
 the same bytes in every process.  Hence dicts are written in the order of their keys' bytes, -0.0 as
@@ -8,9 +8,8 @@ the same bytes in every process.  Hence dicts are written in the order of their 
 
 Scalars and tuples are written by the key codec, which needs no schema and, unlike a pickle, runs no
 code.  Other types become a tuple that begins with a number for their kind.  The bytes of a value
-show where they end, so values can be written one after another.
-
-The errors of upserts as text and back, by the name of their class.
+show where they end, so values can be written one after another.  An error is written as text, by
+the name of its class.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ __all__ = [
     "decode_value",
     "encode_upsert_key",
     "encode_value",
-    "error_named",
     "error_of",
     "name_of",
     "text_of",

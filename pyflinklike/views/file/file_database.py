@@ -11,17 +11,6 @@ would survive a killed process, but not a loss of power; and a stream never send
 
 An existing file is checked before any connection opens it for writing: where its log is damaged,
 SQLite would take the damage for the end of the log, and drop the rest.
-
-The mark beside a view's file: how many batches were acknowledged.
-
-After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
-reads it up to the damage and drops the rest without an error, although the streams were told that
-these batches are applied.  The mark shows that they are missing.
-
-The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
-ahead of it: after a loss of power, too, it reports only batches that were committed.
-
-Translates the errors of SQLite into ours.
 """
 
 from __future__ import annotations
@@ -55,14 +44,14 @@ from pyflinklike.views.file.file_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Database", "Mark", "MarkError", "translated"]
+__all__ = ["FileDatabase", "translated"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
 _MAKING = threading.Lock()  # closing a file drops the locks that SQLite holds on it
 
 
-class Database:
+class FileDatabase:
     """An open view file.
 
     Args:
@@ -86,7 +75,7 @@ class Database:
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
         self._readers = ReaderPool(self._connect_reader, self._closed_error)
-        self._mark = Mark(file)
+        self._mark = CommitMark(file)
         self._identity: int | None = None
         with self._translating(writing=False):
             _make(file)
@@ -208,7 +197,7 @@ class Database:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        with self._readers.taken() as connection, self._translating(writing=False):
+        with self._readers.lent() as connection, self._translating(writing=False):
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -247,7 +236,7 @@ class Database:
     def _acknowledged(self) -> int:
         try:
             return self._mark.read(self._identity)
-        except MarkError:
+        except CommitMarkError:
             msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
             raise CorruptStateError(
                 f"{msg}; remove it if all batches that were applied are there"
@@ -297,15 +286,25 @@ def _make(file: Path) -> None:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
+# The mark beside a view's file: how many batches were acknowledged
+#
+# After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
+# reads it up to the damage and drops the rest without an error, although the streams were told that
+# these batches are applied.  The mark shows that they are missing.
+#
+# The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
+# ahead of it: after a loss of power, too, it reports only batches that were committed.
+
+
 _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
 _MAGIC = b"pflvmrk1"
 
 
-class MarkError(Exception):
+class CommitMarkError(Exception):
     """The mark is damaged."""
 
 
-class Mark:
+class CommitMark:
     """The mark of one view's file.
 
     Args:
@@ -327,7 +326,7 @@ class Mark:
             The seq of the batch; 0 if there is no mark, or it belongs to another file.
 
         Raises:
-            MarkError: The mark is damaged.
+            CommitMarkError: The mark is damaged.
         """
         try:
             data = self.file.read_bytes()
@@ -336,7 +335,7 @@ class Mark:
         if not any(data):
             return 0  # the power was lost after the file was created
         if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
-            raise MarkError
+            raise CommitMarkError
         _, marked, seq, _ = _FORMAT.unpack(data)
         return int(seq) if identity in (marked, None) else 0
 
@@ -362,6 +361,8 @@ class Mark:
 def _summed(data: bytes) -> bytes:
     return data + struct.pack("<L", crc32(data))
 
+
+# Errors of SQLite as ours
 
 # SQLite's code, the beginning of its text (Python 3.10 does not give the code), and the remedy.
 _FAULTS = [

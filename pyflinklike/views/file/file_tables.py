@@ -1,24 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the tables of a view, in the caller's transaction.
-
-A batch has a number besides its id: `seq`, which counts the applied batches.  Ids start again with
-another stream, and may come in any order.  `batches` holds as many batches as the view's history is
-long.  The changes of a batch are deleted when it becomes the oldest one: they lead back to the
-batch before it, which the history no longer has.
-
-Each line is compared with its checksum, and each read of a whole table with the number of lines and
-the sum that the last batch stores.  A difference is a `Damage`.
-
-Checksums of the lines of a view's file.
-
-SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
-just another row.  So each line of each table has a checksum of its columns, its table and the
-identity of the file; a line of another table or file does not pass for it.
-
-Checksums of lines cannot show that a line is missing.  So each batch stores how many lines there
-are after it, and the sum of their checksums.
-
-The format of a view's file: its tables, and a check that a file has these and no others.
+"""The tables of a view's file: their format, the transactions that read them, and their checks.
 
 | table     | a line is                                                                      |
 |-----------|--------------------------------------------------------------------------------|
@@ -28,18 +9,16 @@ The format of a view's file: its tables, and a check that a file has these and n
 | `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
 | `seen`    | a run of batch ids that were applied, of one source                            |
 
-A row as of a batch is the row before its first later change or, if there is none, the row as
-it is now.  So the history costs one old row for each change.
+A batch has a number besides its id: ids start again with another stream, and may come in any order.
+`batches` holds as many batches as the view's history is long.  A row as of a batch is the row
+before its first later change or, if there is none, the row as it is now.  So the history costs one
+old row for each change.  The changes of a batch are deleted when it becomes the oldest one: they
+lead back to the batch before it, which the history no longer has.
 
 Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
-numbers of lines and sums of their checksums.
-
-The check of a whole view file.
-
-The checksums of lines do not show that lines are missing or outdated: a damaged page of SQLite's
-may lead past them.  So every line is read once, in key order, and the result is compared with what
-the last batch stores.  In tables without row ids this checks the whole tree: a search finds what a
-walk through it finds.  SQLite itself checks the indexes and the free pages.
+numbers of lines and sums of their checksums, since checksums of lines cannot show that a line is
+missing.  Every read of a line compares its checksum, and every read of a whole table the number and
+the sum.  A difference is a `Damage`.
 """
 
 from __future__ import annotations
@@ -60,9 +39,9 @@ from pyflinklike.views.view_storage import RowChange
 
 __all__ = [
     "NO_BATCH",
-    "Batch",
     "Connection",
     "Damage",
+    "FileBatch",
     "Run",
     "Sums",
     "check_schema",
@@ -73,7 +52,7 @@ __all__ = [
 ]
 
 
-class Batch(NamedTuple):
+class FileBatch(NamedTuple):
     """A batch that was applied.
 
     Args:
@@ -105,7 +84,7 @@ class Batch(NamedTuple):
     oldest: int
 
 
-NO_BATCH = Batch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
+NO_BATCH = FileBatch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
 """The fields before the first batch."""
 
 
@@ -155,34 +134,34 @@ class Connection(sqlite3.Connection):
             yield key, row
         _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
 
-    def latest_batch(self) -> Batch | None:
+    def latest_batch(self) -> FileBatch | None:
         """Return the last batch that was applied."""
         return next(self._batches("ORDER BY seq DESC LIMIT 1"), None)
 
     # The past
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[FileBatch]:
         """Return all batches of the history, the oldest first."""
         return self._batches("ORDER BY seq")
 
-    def oldest_batch(self) -> Batch | None:
+    def oldest_batch(self) -> FileBatch | None:
         """Return the oldest batch of the history."""
         return next(self._batches("ORDER BY seq LIMIT 1"), None)
 
-    def batch_of(self, batch_id: int) -> Batch | None:
+    def batch_of(self, batch_id: int) -> FileBatch | None:
         """Return the last batch of that id, if the history has it."""
         of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
         return next(self._batches(of_id, batch_id), None)
 
-    def batch_numbered(self, seq: int) -> Batch | None:
+    def batch_numbered(self, seq: int) -> FileBatch | None:
         """Return the batch with that number, if the history has it."""
         return next(self._batches("WHERE seq = ?", seq), None)
 
-    def _batches(self, which: str, *values: int) -> Iterator[Batch]:
+    def _batches(self, which: str, *values: int) -> Iterator[FileBatch]:
         query = f"SELECT * FROM batches {which}"  # noqa: S608 - one of our constants
         for line in self.execute(query, values):
             self.sums.check_line("batches", *line)
-            yield Batch(*line[:-1])
+            yield FileBatch(*line[:-1])
 
     def row_at(self, key: bytes, seq: int) -> bytes | None:
         """Return the row of a key after a batch of the history."""
@@ -199,7 +178,7 @@ class Connection(sqlite3.Connection):
         found = ((key, self.row_at(key, seq)) for key in keys)
         return {key: row for key, row in found if row is not None}
 
-    def rows_at(self, batch: Batch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    def rows_at(self, batch: FileBatch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and rows after a batch of the history, by key; or those of one key."""
         if key is not None:
             row = self.row_at(key, batch.seq)
@@ -222,7 +201,9 @@ class Connection(sqlite3.Connection):
         batch = self.batch_numbered(seq)
         return iter(()) if batch is None else self.rows_at(batch)
 
-    def replay(self, oldest: Batch, key: bytes | None = None) -> Iterator[tuple[RowChange, int]]:
+    def replay(
+        self, oldest: FileBatch, key: bytes | None = None
+    ) -> Iterator[tuple[RowChange, int]]:
         """Return every stored change and its time, in the order in which they were published.
 
         The rows after the oldest batch come first, as inserts.
@@ -273,10 +254,17 @@ _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
     ORDER BY key"""
 
 
-def _check_whole(table: str, found: Any, told: Any) -> None:
-    if found != told:
+def _check_whole(table: str, found: Any, expected: Any) -> None:
+    if found != expected:
         msg = f"lines of {table!r} that are missing, or not of that batch"
         raise Damage(msg)
+
+
+# Checksums
+#
+# SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
+# just another row.  So each line of each table has a checksum of its columns, its table and the
+# identity of the file; a line of another table or file does not pass for it.
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -340,6 +328,9 @@ class Sums:
 
 def _damage(table: str, first: Any) -> Damage:
     return Damage(f"a line of {table!r} with another checksum than its columns, at {shown(first)}")
+
+
+# The format: a file must have these tables and no others
 
 
 _APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
@@ -454,6 +445,14 @@ def _expected() -> set[tuple[str, str, str, str]]:
         connection.close()
 
 
+# The check of a whole file
+#
+# A damaged page of SQLite's may lead past lines.  So every line is read once, in key order, and the
+# result is compared with what the last batch stores.  In tables without row ids this checks the whole
+# tree: a search finds what a walk through it finds.  SQLite itself checks the indexes and the free
+# pages.
+
+
 def verify(connection: Connection) -> None:
     """Read and check the whole file, in a transaction of the caller's.
 
@@ -513,7 +512,7 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
     return {seq: (count, totals[seq]) for seq, count in counts.items()}
 
 
-def _changes_of(batches: list[Batch]) -> dict[int, tuple[int, int]]:
+def _changes_of(batches: list[FileBatch]) -> dict[int, tuple[int, int]]:
     """Return what the batches store of their changes; the oldest batch's are deleted."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one writer of a view: it commits batches, and publishes them to the subscribers.
+"""The one writer of a view's file: it commits batches, and publishes them to the subscribers.
 
 Two locks, taken in this order:
 
 * `_applying` is held for a whole batch, also while the writer waits for room in a queue.
 * `_subscribing` is held for a commit, so that a new subscriber gets a batch as a whole, in its
   queue or in its replay of the past.  It is never held while waiting.
-
-Writes a batch to the tables of a view, in the writer's transaction.
-
-The bounded queue between the writer of a view and one subscriber.
-
-Either side may wait, the writer for room and the subscriber for a change; both are woken when the
-queue ends.
 """
 
 from __future__ import annotations
@@ -26,17 +19,17 @@ from typing import Any
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError, StateStoreError
 from pyflinklike.views.arguments import to_ms
 from pyflinklike.views.file import file_tables
-from pyflinklike.views.file.file_database import Database
-from pyflinklike.views.file.file_tables import NO_BATCH, Batch, Connection, Damage
+from pyflinklike.views.file.file_database import FileDatabase
+from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage, FileBatch
 from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
 from pyflinklike.views.row_codec import decode_row
 from pyflinklike.views.subscription import Change, Filter, Replay
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["OVERFLOWS", "Queue", "Writer", "write_batch"]
+__all__ = ["OVERFLOWS", "FileWriter", "Queue", "write_batch"]
 
 
-class Writer:
+class FileWriter:
     """Applies the batches of a view.
 
     Args:
@@ -47,7 +40,7 @@ class Writer:
     """
 
     def __init__(
-        self, database: Database, incoming: BatchReader, history: int, clock: Callable[[], int]
+        self, database: FileDatabase, incoming: BatchReader, history: int, clock: Callable[[], int]
     ) -> None:
         self._database = database
         self._incoming = incoming
@@ -87,7 +80,7 @@ class Writer:
             )
             return self._commit_and_tell(arrivals, batch)
 
-    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.Batch) -> bool:
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.FileBatch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
@@ -143,8 +136,8 @@ class Writer:
             self._database.close()
 
     def _write(
-        self, arrivals: list[Arrival], batch: file_tables.Batch
-    ) -> tuple[list[RowChange], file_tables.Batch] | None:
+        self, arrivals: list[Arrival], batch: file_tables.FileBatch
+    ) -> tuple[list[RowChange], file_tables.FileBatch] | None:
         """Commit a batch; return its changes and its line, None if it was applied before."""
         with self._database.writing() as connection:
             # Another process may have applied it in the meantime.
@@ -161,7 +154,7 @@ class Writer:
             write_batch(connection, batch, latest, changes, self._history)
         return changes, batch
 
-    def _is_committed(self, batch: file_tables.Batch) -> bool:
+    def _is_committed(self, batch: file_tables.FileBatch) -> bool:
         """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
             with self._database.reading() as connection:
@@ -227,8 +220,8 @@ def _fail(queues: list[Queue]) -> None:
 
 def write_batch(
     connection: Connection,
-    batch: Batch,
-    latest: Batch | None,
+    batch: FileBatch,
+    latest: FileBatch | None,
     changes: Sequence[RowChange],
     history: int,
 ) -> None:
@@ -269,7 +262,7 @@ def write_batch(
 def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[int, int]:
     """Write rows, and return by how much their number and the sum of their checksums grew."""
     of_row = connection.sums.of_row
-    kept = [
+    put = [
         (each.key, each.after, of_row(each.key, each.after))
         for each in changes
         if each.after is not None
@@ -279,13 +272,13 @@ def _write_rows(connection: Connection, changes: Sequence[RowChange]) -> tuple[i
     connection.executemany(
         """INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key)
         DO UPDATE SET row = excluded.row, checksum = excluded.checksum""",
-        kept,
+        put,
     )
     deleted = connection.executemany("DELETE FROM rows WHERE key = ?", gone).rowcount
     if gone and deleted != len(gone):
         msg = "rows that were read and cannot be deleted"
         raise Damage(msg)
-    return len(kept) - len(replaced), sum(each[2] for each in kept) - sum(replaced)
+    return len(put) - len(replaced), sum(each[2] for each in put) - sum(replaced)
 
 
 def _log(
@@ -319,6 +312,12 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
     checksum = connection.sums.of_line("seen", source, first, last)
     connection.execute("INSERT INTO seen VALUES (?, ?, ?, ?)", (source, first, last, checksum))
     return 1 - len(gone), checksum - sum(run.checksum for run in gone)
+
+
+# The queue of a subscriber
+#
+# Either side may wait, the writer for room and the subscriber for a change; both are woken when the
+# queue ends.
 
 
 OVERFLOWS = ("block", "drop_oldest", "error")

@@ -36,8 +36,8 @@ from pyflinklike.views.arguments import (
 )
 from pyflinklike.views.batch_frame import BatchFrame, Feed
 from pyflinklike.views.condition import Condition, Where
-from pyflinklike.views.file.file_database import Database
-from pyflinklike.views.file.file_writer import OVERFLOWS, Queue, Writer
+from pyflinklike.views.file.file_database import FileDatabase
+from pyflinklike.views.file.file_writer import OVERFLOWS, FileWriter, Queue
 from pyflinklike.views.incoming_rows import BatchReader
 from pyflinklike.views.row_codec import to_key_bytes
 from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
@@ -95,11 +95,11 @@ class MaterializedView(View):
         checked_count(name, "history", history)
         clock = clock or wall_clock
         incoming = BatchReader(name, key_columns, order_columns, event_time)
-        self._database = Database(file_of(name, path), name, key_columns, verified=verified)
+        self._database = FileDatabase(file_of(name, path), name, key_columns, verified=verified)
         super().__init__(name, key_columns, history, clock, self._database)
         self.path = self._database.file
         """The view's file."""
-        self._writer = Writer(self._database, incoming, history, clock)
+        self._writer = FileWriter(self._database, incoming, history, clock)
 
     # Applying batches
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies a staged batch to the tables of a view, in the writer's one transaction.
+"""The merge of a staged batch into the tables of a view, in the writer's one transaction.
 
 The effect of a batch on a key is that of `final_row`, here as SQL over all keys at once:
 
@@ -11,8 +11,6 @@ The effect of a batch on a key is that of `final_row`, here as SQL over all keys
 
 Rows are in the order of `place`: that of Spark's partitions, and within a partition that of
 arrival.
-
-The SQL that applies a staged batch; `Merge` runs it, and fills in the braces.
 """
 
 from __future__ import annotations
@@ -29,25 +27,10 @@ from psycopg import sql
 from pyflinklike.engine.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.errors import StateStoreError, StateValueError
 from pyflinklike.views.incoming_rows import Arrival, final_row
-from pyflinklike.views.postgres.postgres_tables import Batch, Names
+from pyflinklike.views.postgres.postgres_tables import Names, PostgresBatch
 from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt
 
-__all__ = [
-    "BATCH",
-    "COUNTS",
-    "FOLDED",
-    "GROWTH",
-    "KEYS",
-    "LOG",
-    "MIXED",
-    "NEAR",
-    "OF_CHANGES",
-    "OF_PLAIN_ROWS",
-    "OUTCOME",
-    "PUT_ROWS",
-    "STAGED",
-    "Merge",
-]
+__all__ = ["Merge"]
 
 
 _KINDS = {
@@ -91,7 +74,11 @@ class Merge:
             self._fold(order_of)
 
     def write(
-        self, batch: Batch, latest: Batch | None, history: int, columns: Iterable[str]
+        self,
+        batch: PostgresBatch,
+        latest: PostgresBatch | None,
+        history: int,
+        columns: Iterable[str],
     ) -> None:
         """Write the outcome, the rows that it replaces and the batch.
 
@@ -214,6 +201,8 @@ def _lists(columns: Sequence[str]) -> dict[str, sql.Composable]:
         "put": sql.SQL(", ").join(put),
     }
 
+
+# The SQL of a merge; `Merge` runs it, and fills in the braces
 
 # Room for 2**40 rows in a partition; the order of `tokens` is that of the partitions.
 STAGED: Final = """SELECT (t.n << 40) + s._position AS _place, s.* FROM {staging} s

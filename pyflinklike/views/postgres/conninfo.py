@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a PostgreSQL server is, and how to log in; never shown with its password.
+"""Where a PostgreSQL server is, how to log in, and what its errors mean.
 
-Errors of PostgreSQL as ours: whose fault it is, and what to do.
+A password is never shown.  An error of PostgreSQL becomes one of ours, which says whose fault it is
+and what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyflinklike.errors import (
     StateValueError,
 )
 
-__all__ = ["DATA_FAULTS", "Conninfo", "translated"]
+__all__ = ["Conninfo", "translated"]
 
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
@@ -151,20 +152,20 @@ def translated(
         hidden: Takes passwords out of a text.
         writing: True where the caller's rows were being written.
     """
-    told = hidden(_told(error))
+    text = hidden(_text_of(error))
     if writing and isinstance(error, DATA_FAULTS):
-        msg = f"{what} must be given values that its columns and keys can hold, got: {told}"
+        msg = f"{what} must be given values that its columns and keys can hold, got: {text}"
         return StateValueError(f"{msg}; mend the row, or declare another type in columns")
     for kind, remedy in _REMEDIES:
         if isinstance(error, kind):
-            return StateStoreError(f"{what} must be there to be used, got: {told}; {remedy}")
-    msg = f"{what} must have the tables that it made, got: {told}"
+            return StateStoreError(f"{what} must be there to be used, got: {text}; {remedy}")
+    msg = f"{what} must have the tables that it made, got: {text}"
     return CorruptStateError(f"{msg}; restore them, or build the view again")
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Return the server's message in one line."""
     diagnosis = error.diag if isinstance(error, psycopg.Error) else None
     parts = [diagnosis.message_primary, diagnosis.context] if diagnosis else []
-    told = " in ".join(part for part in parts if part)
-    return " ".join((told or str(error)).split()) or type(error).__name__
+    text = " in ".join(part for part in parts if part)
+    return " ".join((text or str(error)).split()) or type(error).__name__

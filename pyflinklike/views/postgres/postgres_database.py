@@ -4,8 +4,6 @@
 A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
 before `apply` returns (`synchronous_commit`, which we turn on where it is off).
 
-Connections to PostgreSQL: for reading, and the one for writing.
-
 The writer's connection holds an advisory lock for as long as the view writes, and all writes go
 over this connection.  So a writer that lost the lock has lost its transaction as well, and no other
 writer can have come between.
@@ -37,10 +35,10 @@ from pyflinklike.views.postgres.postgres_tables import (
 from pyflinklike.views.postgres.staging_table import create_staging
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Database", "ReaderSession", "WriterSession"]
+__all__ = ["PostgresDatabase"]
 
 
-class Database:
+class PostgresDatabase:
     """The tables of an open view; made if they do not exist.
 
     Args:
@@ -103,7 +101,7 @@ class Database:
             StoreClosedError: The view is closed.
         """
         with (
-            self._readers.taken() as session,
+            self._readers.lent() as session,
             self._translating(),
             session.transaction(self._check_identity) as connection,
         ):

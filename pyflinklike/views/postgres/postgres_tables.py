@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a view in PostgreSQL: their names and their contents.
+"""The tables of a view in PostgreSQL: their names, their contents and their checks.
 
 | table             | a line is                                                                   |
 |-------------------|-----------------------------------------------------------------------------|
@@ -12,10 +12,6 @@
 
 A row as of a batch is the row before its first later change or, if there is none, the row as it is
 now.  The changes of the oldest batch are stored, too, for subscribers.
-
-Makes the tables of a view, and checks that existing ones are this view's.
-
-Reads the tables of a view, in the caller's transaction.
 
 Each row is compared with its checksum, and each read of all rows with the number of rows and the
 sum that the last batch stores: so a row that someone changed or deleted by SQL is not served.
@@ -44,10 +40,9 @@ from pyflinklike.errors import (
 from pyflinklike.views.view_storage import RowChange
 
 __all__ = [
-    "RESERVED",
     "About",
-    "Batch",
     "Names",
+    "PostgresBatch",
     "PostgresSnapshot",
     "add_columns",
     "check_column",
@@ -300,7 +295,7 @@ def checksum_of(identity: int, key: bytes, row: bytes) -> int:
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 
 
-class Batch(NamedTuple):
+class PostgresBatch(NamedTuple):
     """A batch that was applied.
 
     Args:
@@ -358,21 +353,21 @@ class PostgresSnapshot:
         latest = self.latest_batch()
         self._check_whole((count, total), latest)
 
-    def latest_batch(self) -> Batch | None:
+    def latest_batch(self) -> PostgresBatch | None:
         """Return the last batch that was applied."""
         return self._batch("ORDER BY seq DESC LIMIT 1")
 
     # The past
 
-    def oldest_batch(self) -> Batch | None:
+    def oldest_batch(self) -> PostgresBatch | None:
         """Return the oldest batch of the history."""
         return self._batch("ORDER BY seq LIMIT 1")
 
-    def batch_of(self, batch_id: int) -> Batch | None:
+    def batch_of(self, batch_id: int) -> PostgresBatch | None:
         """Return the last batch of that id, if the history has it."""
         return self._batch("WHERE batch_id = %s ORDER BY seq DESC LIMIT 1", batch_id)
 
-    def batch_numbered(self, seq: int) -> Batch | None:
+    def batch_numbered(self, seq: int) -> PostgresBatch | None:
         """Return the batch with that number, if the history has it."""
         return self._batch("WHERE seq = %s", seq)
 
@@ -409,11 +404,11 @@ class PostgresSnapshot:
 
     # Reading
 
-    def _batch(self, which: str, *values: int) -> Batch | None:
+    def _batch(self, which: str, *values: int) -> PostgresBatch | None:
         found = self._all("SELECT * FROM {batches} " + which, *values)  # noqa: S608 - of our constants
         if not found:
             return None
-        batch = Batch(*found[0])
+        batch = PostgresBatch(*found[0])
         return batch._replace(rows_sum=int(batch.rows_sum))
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -431,7 +426,7 @@ class PostgresSnapshot:
             raise self._damage(f"a row with another checksum than its columns, at {shown(key)}")
         return row
 
-    def _check_whole(self, found: tuple[int, int], batch: Batch | None) -> None:
+    def _check_whole(self, found: tuple[int, int], batch: PostgresBatch | None) -> None:
         if found != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
             msg = "rows that are missing, or not of that batch"
             raise self._damage(msg)

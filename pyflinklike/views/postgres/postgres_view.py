@@ -7,8 +7,6 @@
 
 The executors copy each batch into the database, and one transaction applies it; any machine reads
 it, as a `View` or by SQL.
-
-The optional package psycopg: checked here, when it is first needed.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from pyflinklike.views.row_codec import to_key_bytes
 from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
 from pyflinklike.views.view import View
 
-__all__ = ["PostgresView", "check_psycopg"]
+__all__ = ["PostgresView"]
 
 
 def _patience(view: str, timeout: Timeout) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of a view in PostgreSQL: stages a batch, and applies it in one transaction.
+"""The writer of a view in PostgreSQL: it stages a batch, and applies it in one transaction.
 
 A batch may be killed between any two of these steps without harm, for only the fourth changes the
 view:
@@ -12,8 +12,6 @@ view:
    lost a race and still copies.
 
 A staging table that is left is dropped when the next batch begins.
-
-Opens the tables of a view and makes its writer: the one import of modules that need psycopg.
 """
 
 from __future__ import annotations
@@ -31,17 +29,22 @@ from pyflinklike.views.batch_frame import Feed
 from pyflinklike.views.incoming_rows import BatchReader
 from pyflinklike.views.postgres.batch_merge import Merge
 from pyflinklike.views.postgres.conninfo import Conninfo
-from pyflinklike.views.postgres.postgres_database import Database
-from pyflinklike.views.postgres.postgres_tables import Batch, Names, PostgresSnapshot, columns_of
+from pyflinklike.views.postgres.postgres_database import PostgresDatabase
+from pyflinklike.views.postgres.postgres_tables import (
+    Names,
+    PostgresBatch,
+    PostgresSnapshot,
+    columns_of,
+)
 from pyflinklike.views.postgres.sql_columns import checked_types, types_of
 from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
 from pyflinklike.views.row_codec import decode_row
 
-__all__ = ["Writer", "opened"]
+__all__ = ["opened"]
 
 
 @attrs.frozen
-class Writer:
+class PostgresWriter:
     """Applies the batches of a view.
 
     Args:
@@ -53,7 +56,7 @@ class Writer:
         clock: Returns the time in ms since the epoch.
     """
 
-    database: Database
+    database: PostgresDatabase
     incoming: BatchReader
     columns: dict[str, str] | None
     history: int
@@ -147,17 +150,17 @@ class Writer:
     @staticmethod
     def _batch(
         source: str, batch_id: int, reached: int | None, receipts: Sequence[Receipt]
-    ) -> Batch:
-        told = [reached, *(receipt.reached for receipt in receipts)]
-        watermark = max((each for each in told if each is not None), default=None)
-        return Batch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
+    ) -> PostgresBatch:
+        times = [reached, *(receipt.reached for receipt in receipts)]
+        watermark = max((each for each in times if each is not None), default=None)
+        return PostgresBatch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
 
     def _merge(
         self,
         connection: psycopg.Connection[Any],
         stager: Stager,
         receipts: Sequence[Receipt],
-        batch: Batch,
+        batch: PostgresBatch,
     ) -> None:
         """Apply the staged rows, in a transaction."""
         for statement in _DURABLE:
@@ -197,7 +200,7 @@ def opened(
     *,
     allow_gaps: bool,
     patience: int,
-) -> tuple[Database, Writer]:
+) -> tuple[PostgresDatabase, PostgresWriter]:
     """Open the tables of a view, and make its writer; the arguments are those of `PostgresView`.
 
     Args:
@@ -212,7 +215,7 @@ def opened(
     """
     types = None if columns is None else checked_types(incoming.view, columns)
     names = Names(schema, incoming.view)
-    database = Database(
+    database = PostgresDatabase(
         conninfo, names, incoming.key_columns, incoming.order_columns, types or {}, patience
     )
-    return database, Writer(database, incoming, types, history, allow_gaps, clock)
+    return database, PostgresWriter(database, incoming, types, history, allow_gaps, clock)

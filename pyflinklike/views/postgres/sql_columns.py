@@ -78,7 +78,7 @@ def types_of(view: str, schema: Mapping[str, Any], key_columns: tuple[str, ...])
         is_struct = isinstance(value, Mapping) and value.get("type") == "struct"
         of_row = _fields(value) if is_struct else {"value": value}
     else:
-        of_row = {layout.names[at]: fields[layout.names[at]] for at in layout.kept}
+        of_row = {layout.names[at]: fields[layout.names[at]] for at in layout.content}
     columns = {**_of_key(fields, of_row, key_columns), **of_row}
     for name in columns:
         check_column(view, name)

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies the rows of a batch, from the executors, into a staging table.
+"""The staging table of a batch, into which the executors copy its rows.
 
 A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
 random token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
 attempts that failed, or that lost a race, are there under tokens that nobody knows.
-
-The order of a row as bytes that compare in PostgreSQL as `is_newer` compares in Python.
-
-The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
-floor and the decimal digits of the rest, which are exact for every float.
 """
 
 from __future__ import annotations
@@ -40,16 +35,7 @@ from pyflinklike.views.postgres.postgres_tables import Names, checksum_of
 from pyflinklike.views.postgres.sql_columns import projected
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
-__all__ = [
-    "RECEIPT",
-    "Receipt",
-    "Stager",
-    "StagingTask",
-    "create_staging",
-    "drain",
-    "kinds_of",
-    "order_bytes",
-]
+__all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain", "order_bytes"]
 
 
 PLAIN, PUT, REMOVE, RETRACT = range(4)
@@ -241,6 +227,12 @@ def _refused(error: Exception) -> Receipt:
 
 def _batch_of(receipt: Receipt) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([receipt._asdict()], schema=_RECEIPT)
+
+
+# The order of a row, as bytes that compare in PostgreSQL as `is_newer` compares in Python
+#
+# The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
+# floor and the decimal digits of the rest, which are exact for every float.
 
 
 _WIDE = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN)
