@@ -10,32 +10,39 @@ The records of an operator with a broadcast input, as one DataFrame: `wire.broad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import OneInput, times_of, united
+from pyflinklike.spark.api.inputs import InputOf, OneInput, times_of, united
 from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.plan.event_time import has_watermark
-from pyflinklike.spark.plan.process_options import SavepointLike, check_columns, check_function
+from pyflinklike.spark.plan.process_options import (
+    KeyedProcessOptions,
+    ProcessOptions,
+    check_columns,
+    check_function,
+    options_shown,
+)
 from pyflinklike.spark.plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.spark.wire.record_readers import BroadcastReader
+
+if TYPE_CHECKING:
+    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "WithBroadcast", "broadcast"]
 
@@ -85,7 +92,7 @@ class BroadcastStream:
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
         """Of the broadcast states."""
-        self.input = unkeyed(df, event_time, arrival_order=True)
+        self.input = unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
 
@@ -95,28 +102,16 @@ class BroadcastConnectedStream:
     Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
     """
 
-    def __init__(self, main: Callable[..., OneInput], broadcast_stream: BroadcastStream) -> None:
-        check_both_stream(main(None).df, broadcast_stream.input.df)
+    def __init__(self, main: InputOf, broadcast_stream: BroadcastStream) -> None:
+        check_both_stream(main(ProcessOptions()).df, broadcast_stream.input.df)
         self._main, self._broadcast = main, broadcast_stream
 
-    def process(
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
         output_type: Any,
-        *,
-        event_time: str | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: str | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[KeyedProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record, and to every record of the broadcast input.
 
@@ -154,52 +149,21 @@ class BroadcastConnectedStream:
                 the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
-        main = self._main(
-            event_time, before_watermark=before_watermark, arrival_order=arrival_order
-        )
-        source = WithBroadcast(main, self._broadcast.input)
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        source = WithBroadcast(self._main(given), self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
-        return applied(
-            function,
-            source,
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-            broadcast_states=self._broadcast.descriptors,
-        )
+        return applied(function, source, output_type, given, self._broadcast.descriptors)
 
 
-def unkeyed(
-    df: DataFrame,
-    event_time: str | None,
-    *,
-    before_watermark: str | None = None,
-    arrival_order: bool = False,
-) -> OneInput:
-    """The records of a DataFrame that have no keys.
-
-    Args:
-        df: Streaming or batch.
-        event_time: Name of its event-time column, or None.
-        before_watermark: Name of the column that says what came before the watermark, or None.
-        arrival_order: Whether an event time leaves the records as they arrived.
+def unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
+    """Return the records of a DataFrame as an input without keys.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The event time cannot be one.
     """
-    zone = time_zone_of(df.sparkSession)
-    options = {"before_watermark": before_watermark, "arrival_order": arrival_order}
-    return OneInput.of(df, (), event_time, Types.LONG(), zone, **options)  # type: ignore[arg-type]
+    return OneInput.of(df, (), Types.LONG(), time_zone_of(df.sparkSession), options)
 
 
 def _check_kind(function: Any, *, has_keys: bool) -> None:

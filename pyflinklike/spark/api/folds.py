@@ -26,7 +26,7 @@ from pyflinklike.spark.wire.element_types import element_type
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
+    from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 
 __all__ = ["Folds", "WindowFolds"]
 
@@ -45,7 +45,7 @@ class Folds:
     _time_zone: str
 
     def process(
-        self, function: KeyedProcessFunction, output_type: Any, **options: Any
+        self, function: KeyedProcessFunction, output_type: Any, **options: Unpack[ElementOptions]
     ) -> DataFrame:
         """`KeyedStream.process`."""
         raise NotImplementedError
@@ -55,7 +55,7 @@ class Folds:
         func: ReduceFunction[Any] | Callable[[Any, Any], Any],
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """Fold the records of each key with a function of two of them.
 
@@ -81,7 +81,7 @@ class Folds:
         position_to_sum: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """Add a field up; the other fields are those of the key's first record.
 
@@ -102,7 +102,7 @@ class Folds:
         position_to_min: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """The least value of a field; the other fields are those of the key's first record.
 
@@ -121,7 +121,7 @@ class Folds:
         position_to_max: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """The greatest value of a field; the other fields are those of the key's first record.
 
@@ -140,7 +140,7 @@ class Folds:
         position_to_min_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """The record with the least value of a field, the earliest of them.
 
@@ -159,7 +159,7 @@ class Folds:
         position_to_max_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """The record with the greatest value of a field, the earliest of them.
 
@@ -173,12 +173,14 @@ class Folds:
         """
         return self._by_field(MaxBy(position_to_max_by), running, options)
 
-    def _by_field(self, fold: FieldFold, running: bool | None, options: KeyedOptions) -> DataFrame:
+    def _by_field(
+        self, fold: FieldFold, running: bool | None, options: ElementOptions
+    ) -> DataFrame:
         check_field(self._df.schema, fold)
         return self._folded(fold, type(fold).__name__, running, options)
 
     def _folded(
-        self, func: Any, name: str, running: bool | None, options: KeyedOptions
+        self, func: Any, name: str, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming
         if running is False and is_streaming and options.get("event_time") is None:
@@ -194,7 +196,7 @@ class Folds:
             element_type(schema, self._time_zone),
             running=is_streaming if running is None else running,
         )
-        named: KeyedOptions = {**options, "uid": options.get("uid") or name}
+        named: ElementOptions = {**options, "uid": options.get("uid") or name}
         return self.process(fold, schema, **named)
 
 

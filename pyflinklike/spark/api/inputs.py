@@ -18,6 +18,7 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.event_time import with_event_time
 from pyflinklike.spark.plan.operator_chain import phased
+from pyflinklike.spark.plan.process_options import ProcessOptions
 from pyflinklike.spark.plan.session import max_parallelism_for
 from pyflinklike.spark.wire.key_hash import group_or_hash
 from pyflinklike.spark.wire.own_columns import (
@@ -30,7 +31,7 @@ from pyflinklike.spark.wire.own_columns import (
 )
 from pyflinklike.spark.wire.record_readers import ConnectedReader, Reader, RecordReader
 
-__all__ = ["Input", "OneInput", "TwoInputs", "times_of", "united"]
+__all__ = ["Input", "InputOf", "OneInput", "TwoInputs", "times_of", "united"]
 
 _TIME = "__time"
 """The event time of a record of several inputs in ms, while a batch is sorted."""
@@ -110,12 +111,9 @@ class OneInput:
         cls,
         df: DataFrame,
         columns: tuple[str, ...],
-        event_time: str | None,
         key_type: TypeInformation,
         time_zone: str,
-        *,
-        before_watermark: str | None = None,
-        arrival_order: bool = False,
+        options: ProcessOptions,
     ) -> OneInput:
         """The input, with a watermark where a stream with an event time has none.
 
@@ -125,10 +123,11 @@ class OneInput:
             DeclarationTypeError, DeclarationValueError: The event time cannot be one, or that
                 column is missing.
         """
-        df, before = phased(df, before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
+        event_time = options.event_time
+        df, before = phased(df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
         if event_time is not None:
             df = with_event_time(df, event_time, before)
-        return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
+        return cls(df, columns, event_time, key_type, time_zone, before, options.arrival_order)
 
     def element_schema(self) -> st.StructType:
         """The columns that a function sees of a record."""
@@ -186,6 +185,10 @@ class OneInput:
     def sorting_columns(self) -> tuple[str, ...]:
         """Columns of a batch that only its order needs."""
         return (ARRIVAL,)
+
+
+InputOf = Callable[[ProcessOptions], OneInput]
+"""Makes the input of a keyed DataFrame, for the options of an operator."""
 
 
 @attrs.frozen

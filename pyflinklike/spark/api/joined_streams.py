@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -32,8 +33,14 @@ from pyflinklike.joins.join_functions import (
     ProcessJoinFunction,
 )
 from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, LateByInput, TaggedTypeInfo
-from pyflinklike.spark.api.keyed_connected_streams import InputOf, KeyedConnectedStreams, connected
+from pyflinklike.spark.api.inputs import InputOf
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connected
 from pyflinklike.spark.api.windowed_stream import WindowResult
+from pyflinklike.spark.plan.process_options import (
+    CommonOptions,
+    EventTimes,
+    ProcessOptions,
+)
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.evictors import Evictor
@@ -42,7 +49,6 @@ from pyflinklike.windows.window_options import Windowed
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import CommonOptions
 
 __all__ = [
     "CoGroupedStreams",
@@ -105,7 +111,7 @@ class _Windowed(JoinedLate):
         self._first, self._second, self._name = first, second, name
         kinds = (
             element_type(each.element_schema(), each.time_zone)
-            for each in (first(None), second(None))
+            for each in (first(ProcessOptions()), second(ProcessOptions()))
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
         warn_of_short(assigner)
@@ -145,16 +151,17 @@ class _Windowed(JoinedLate):
         function: CoGroupFunction,
         output_type: Any,
         event_time: EventTimes | None,
-        options: Any,
+        options: CommonOptions,
     ) -> DataFrame:
-        source = connected(self._first, self._second, event_time)
+        given = attrs.evolve(ProcessOptions.of(options, CommonOptions), event_time=event_time)
+        source = connected(self._first, self._second, given)
         late = LateByInput((self._late[0], self._late[1]))
         operator = self._windowed.process(CoGrouping(function)).giving_late(late)
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
         result = WindowResult.of(source, operator, output_type, name)
         schemas = [each.element_schema() for each in (source.first, source.second)]
         sides = with_late_outputs((), self._late, schemas)
-        return result.over(source, sides, source.df.schema, options)
+        return result.over(source, source.df.schema, attrs.evolve(given, side_outputs=sides))
 
 
 class JoinedStreams:
@@ -265,8 +272,6 @@ class WindowedCoGroup(_Windowed):
         return self._applied(function, output_type, event_time, options)
 
 
-EventTimes = str | tuple[str, str]
-
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
 
 
@@ -279,7 +284,7 @@ class IntervalJoined(JoinedLate):
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
         super().__init__()
         self._connected = KeyedConnectedStreams(first, second)
-        self._inputs = first(None), second(None)
+        self._inputs = first(ProcessOptions()), second(ProcessOptions())
         self._how = kind_of_join(how)
         self._bounds: tuple[int, int] | None = None
         self._excluded = [0, 0]

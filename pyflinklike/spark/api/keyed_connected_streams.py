@@ -9,33 +9,35 @@ Checks of two inputs that one operator shall process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     KeyedCoProcessFunction,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import Function
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.inputs import InputOf, TwoInputs
 from pyflinklike.spark.api.query import applied
-from pyflinklike.spark.plan.process_options import SavepointLike, check_function
+from pyflinklike.spark.plan.process_options import (
+    ProcessOptions,
+    TwoInputOptions,
+    TwoInputProcessOptions,
+    check_function,
+    options_shown,
+)
 from pyflinklike.spark.plan.session import check_watermark_policy
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import OperatorOptions
 
 __all__ = [
-    "EventTimes",
-    "InputOf",
     "KeyedConnectedStreams",
     "check_both_stream",
     "check_keys_alike",
@@ -45,11 +47,6 @@ __all__ = [
 ]
 
 
-EventTimes = str | tuple[str, str]
-InputOf = Callable[..., OneInput]
-"""A keyed DataFrame, given the name of its event-time column and options of `OneInput.of`."""
-
-
 class KeyedConnectedStreams:
     """Two keyed DataFrames that one function shall process.
 
@@ -57,29 +54,17 @@ class KeyedConnectedStreams:
     """
 
     def __init__(self, first: InputOf, second: InputOf) -> None:
-        inputs = first(None), second(None)
+        inputs = first(ProcessOptions()), second(ProcessOptions())
         check_both_stream(*(each.df for each in inputs))
         check_keys_alike(*(each.key_fields() for each in inputs))
         self._first, self._second = first, second
 
-    def process(
+    @options_shown(TwoInputProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedCoProcessFunction,
         output_type: Any,
-        *,
-        event_time: EventTimes | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: EventTimes | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[TwoInputProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record of both inputs, with state and timers per key.
 
@@ -120,31 +105,11 @@ class KeyedConnectedStreams:
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
         check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
-        source = connected(
-            self._first,
-            self._second,
-            event_time,
-            before_watermark=before_watermark,
-            arrival_order=arrival_order,
-        )
-        return applied(
-            function,
-            source,
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-        )
+        given = ProcessOptions.of(options, TwoInputProcessOptions)
+        return applied(function, connected(self._first, self._second, given), output_type, given)
 
     def map(
-        self, function: CoMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+        self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
         """At most one output for each record of both inputs; None is no output.
 
@@ -157,10 +122,10 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
-        return self._mapped(function, output_type, **options)
+        return self._mapped(function, output_type, options)
 
     def flat_map(
-        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
         """Any number of outputs for each record of both inputs.
 
@@ -173,65 +138,35 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
-        return self._mapped(function, output_type, **options)
+        return self._mapped(function, output_type, options)
 
-    def _mapped(
-        self,
-        function: Function,
-        output_type: Any,
-        *,
-        event_time: EventTimes | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        from_savepoint: SavepointLike | None = None,
-        allow_pickle: bool = True,
-    ) -> DataFrame:
-        return applied(
-            function,
-            connected(self._first, self._second, event_time),
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            job_parameters=job_parameters,
-            processing_time_timers=False,
-            from_savepoint=from_savepoint,
-            allow_pickle=allow_pickle,
-        )
+    def _mapped(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
+        given = ProcessOptions.of(options, TwoInputOptions)
+        given = attrs.evolve(given, processing_time_timers=False)
+        return applied(function, connected(self._first, self._second, given), output_type, given)
 
 
-def connected(
-    first: InputOf,
-    second: InputOf,
-    event_time: EventTimes | None,
-    *,
-    before_watermark: EventTimes | None = None,
-    arrival_order: bool = False,
-) -> TwoInputs:
+def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
     """The records of two keyed DataFrames as the input of one operator.
 
     Args:
         first: The first one.
         second: The second one.
-        event_time: A name for both, a pair of names, or None for none.
-        before_watermark: Likewise, where one of a pair may be None.
-        arrival_order: Whether event times leave the records as they arrived.
+        options: Of the operator.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The event times or these columns cannot be so.
         HostError: The session's watermark would be the greater one of both.
     """
-    times = event_times_of(event_time)
-    before = phases_of(before_watermark)
+    times = event_times_of(options.event_time)
+    before = phases_of(options.before_watermark)
     source = TwoInputs(
         *(
-            each(time, before_watermark=phase, arrival_order=arrival_order)
+            each(attrs.evolve(options, event_time=time, before_watermark=phase))
             for each, time, phase in zip((first, second), times, before)
         )
     )
-    if event_time is not None and source.df.isStreaming:
+    if options.event_time is not None and source.df.isStreaming:
         check_watermark_policy(source.df.sparkSession)
     return source
 

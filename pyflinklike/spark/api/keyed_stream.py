@@ -15,9 +15,10 @@ The windows and joins of a keyed DataFrame: `KeyedStream.window`, `.interval_joi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike.engine.api.element_functions import (
@@ -28,9 +29,7 @@ from pyflinklike.engine.api.element_functions import (
     as_flat_map_function,
     as_map_function,
 )
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -40,20 +39,20 @@ from pyflinklike.spark.api.broadcast_streams import (
     unkeyed,
 )
 from pyflinklike.spark.api.folds import Folds
-from pyflinklike.spark.api.inputs import OneInput
+from pyflinklike.spark.api.inputs import InputOf, OneInput
 from pyflinklike.spark.api.joined_streams import CoGroupedStreams, IntervalJoined, JoinedStreams
-from pyflinklike.spark.api.keyed_connected_streams import (
-    InputOf,
-    KeyedConnectedStreams,
-    check_both_stream,
-)
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.api.windowed_stream import WindowedStream
 from pyflinklike.spark.plan.process_options import (
-    SavepointLike,
+    ElementOptions,
+    KeyedProcessOptions,
+    ProcessOptions,
+    SideOutputs,
     check_column,
     check_columns,
     check_function,
+    options_shown,
 )
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.schema import key_type_of
@@ -65,7 +64,6 @@ from pyflinklike.windows.assigners import (
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
 
 __all__ = ["ConnectedStreams", "KeyedStream", "Maps", "WindowsAndJoins", "connect", "key_by"]
 
@@ -92,7 +90,7 @@ class Maps:
     """
 
     _df: DataFrame
-    _input: Callable[..., OneInput]
+    _input: InputOf
 
     def map(
         self,
@@ -100,7 +98,7 @@ class Maps:
         output_type: Any,
         *,
         side_outputs: SideOutputs = (),
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """One row for each record.
 
@@ -121,7 +119,7 @@ class Maps:
         output_type: Any,
         *,
         side_outputs: SideOutputs = (),
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """Any number of rows for each record.
 
@@ -140,7 +138,7 @@ class Maps:
     def filter(
         self,
         func: FilterFunction | Callable[[Any], Any],
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """The records of which a function is true, as they are.
 
@@ -162,28 +160,22 @@ class Maps:
         name: str,
         output_type: Any,
         side_outputs: SideOutputs,
-        options: KeyedOptions,
+        options: ElementOptions,
     ) -> DataFrame:
-        source = self._input(
-            options.pop("event_time", None),
-            before_watermark=options.pop("before_watermark", None),
-            arrival_order=options.pop("arrival_order", False),
-        )
-        named: Any = {**options, "uid": options.get("uid") or name}
-        return applied(
-            function,
-            source,
-            output_type,
+        given = ProcessOptions.of(options, ElementOptions)
+        given = attrs.evolve(
+            given,
+            uid=given.uid or name,
             side_outputs=side_outputs,
             processing_time_timers=False,
-            **named,
         )
+        return applied(function, self._input(given), output_type, given)
 
 
 class WindowsAndJoins:
     """What a `KeyedStream` can do within windows, and together with another one."""
 
-    _input: Callable[..., OneInput]
+    _input: InputOf
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Windows over the records of each key.
@@ -270,25 +262,12 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
         types = [df.schema[column].dataType for column in columns]
         self._key_type = key_type_of(types, self._time_zone)
 
-    # Folds pass its options on, so these are told from others here, and only here.
-    def process(  # type: ignore[override]
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedProcessFunction | KeyedBatchFunction,
         output_type: Any,
-        *,
-        event_time: str | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: str | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[KeyedProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
 
@@ -346,21 +325,8 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
                 do not have the key columns' types.
         """
         check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
-        return applied(
-            function,
-            self._input(event_time, before_watermark=before_watermark, arrival_order=arrival_order),
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-        )
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        return applied(function, self._input(given), output_type, given)
 
     @overload
     def connect(self, other: KeyedStream) -> KeyedConnectedStreams: ...
@@ -390,9 +356,8 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
             raise DeclarationTypeError(msg)
         return KeyedConnectedStreams(self._input, other._input)
 
-    def _input(self, event_time: str | None, **options: Any) -> OneInput:
-        types = self._key_type, self._time_zone
-        return OneInput.of(self._df, self._columns, event_time, *types, **options)
+    def _input(self, options: ProcessOptions) -> OneInput:
+        return OneInput.of(self._df, self._columns, self._key_type, self._time_zone, options)
 
 
 @overload
@@ -421,9 +386,7 @@ def connect(
         return ConnectedStreams(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(
-        lambda event_time, **options: unkeyed(first, event_time, **options), second
-    )
+    return BroadcastConnectedStream(lambda options: unkeyed(first, options), second)
 
 
 class ConnectedStreams:
@@ -463,8 +426,6 @@ def _check_frame(df: object) -> None:
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
-
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
 
 K = TypeVar("K", bound="WindowsAndJoins")
 

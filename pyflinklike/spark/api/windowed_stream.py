@@ -9,7 +9,7 @@ What windows over a DataFrame give, as columns, and how that becomes a query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,10 +24,15 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.folds import WindowFolds
-from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.inputs import InputOf, OneInput, TwoInputs
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.plan.process_options import check_columns
+from pyflinklike.spark.plan.process_options import (
+    KeyedOptions,
+    ProcessOptions,
+    SideOutputs,
+    check_columns,
+)
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.plan.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
@@ -48,12 +53,10 @@ from pyflinklike.windows.window_options import Windowed
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
 
 __all__ = ["WindowResult", "WindowedStream", "window_all"]
 
 
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
 AnyWindowFunction = (
     WindowFunction | ProcessWindowFunction | AllWindowFunction | ProcessAllWindowFunction
 )
@@ -78,8 +81,8 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     check_columns(df)
     zone = time_zone_of(df.sparkSession)
 
-    def source(event_time: str | None, **options: Any) -> OneInput:
-        return OneInput.of(df, (), event_time, key_type_of([], zone), zone, **options)
+    def source(options: ProcessOptions) -> OneInput:
+        return OneInput.of(df, (), key_type_of([], zone), zone, options)
 
     return WindowedStream(source, assigner, keyed=False)
 
@@ -100,13 +103,13 @@ class WindowedStream(WindowFolds):
 
     def __init__(
         self,
-        source: Callable[..., OneInput],
+        source: InputOf,
         assigner: WindowAssigner[Any, Any],
         *,
         keyed: bool = True,
     ) -> None:
         self._source = source
-        untimed = source(None)
+        untimed = source(ProcessOptions())
         self._schema, self._time_zone = untimed.element_schema(), untimed.time_zone
         elements = element_type(self._schema, self._time_zone)
         self._windowed = Windowed(assigner, elements, keyed=keyed)
@@ -210,7 +213,7 @@ class WindowedStream(WindowFolds):
         """
         kind: Any = accumulator_type
         if isinstance(accumulator_type, str):
-            df = self._source(None).df
+            df = self._source(ProcessOptions()).df
             kind = type_of_ddl(df, accumulator_type, "accumulator_type", self._time_zone)
         operator = self._windowed.aggregate(aggregate_function, window_function, kind)
         return self._result(operator, output_type, side_outputs, options)
@@ -274,13 +277,10 @@ class WindowedStream(WindowFolds):
                 'write it as DDL, such as output_type="total long"'
             )
             raise DeclarationTypeError(msg)
-        source = self._source(
-            options.pop("event_time", None),
-            before_watermark=options.pop("before_watermark", None),
-            arrival_order=options.pop("arrival_order", False),
-        )
+        given = ProcessOptions.of(options, KeyedOptions)
+        source = self._source(given)
         result = WindowResult.of(source, operator, output_type, is_record=is_record)
-        return result.over(source, side_outputs, self._schema, options)
+        return result.over(source, self._schema, attrs.evolve(given, side_outputs=side_outputs))
 
 
 @attrs.frozen
@@ -347,17 +347,15 @@ class WindowResult:
     def over(
         self,
         source: OneInput | TwoInputs,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
         late_schema: st.StructType,
-        options: KeyedOptions,
+        options: ProcessOptions,
     ) -> DataFrame:
         """The windows over keyed records.
 
         Args:
             source: The records.
-            side_outputs: The tags whose outputs are wanted.
-            late_schema: Of the records, for those that are late.
-            options: The others of `KeyedStream.process`.
+            late_schema: Of the records, for the side output of late ones.
+            options: Of the operator.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -365,22 +363,16 @@ class WindowResult:
         uses_clock = self.operator.uses_processing_timers(uses_processing_timers)
         passes = HAS_TRANSFORM_WITH_STATE or not source.df.isStreaming
         has_time = self.operator.declared.assigner.is_event_time() and passes and not uses_clock
-        named: Any = {**options, "uid": options.get("uid") or self.name}
-        return applied(
-            self.operator,
-            source,
-            self.schema,
-            side_outputs=self._with_late(side_outputs, late_schema),
+        options = attrs.evolve(
+            options,
+            uid=options.uid or self.name,
+            side_outputs=self._with_late(options.side_outputs, late_schema),
             processing_time_timers=uses_clock,
             output_event_time=WINDOW_TIME if has_time else None,
-            **named,
         )
+        return applied(self.operator, source, self.schema, options)
 
-    def _with_late(
-        self,
-        declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
-        late_schema: st.StructType,
-    ) -> dict[OutputTag, Any]:
+    def _with_late(self, declared: SideOutputs, late_schema: st.StructType) -> dict[OutputTag, Any]:
         tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
         late = self.operator.declared.late_data_tag
         if late is not None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,15 +15,13 @@ from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.event_time import EventTimeMark
 from pyflinklike.spark.plan.operator_chain import without_phases
+from pyflinklike.spark.plan.process_options import SideOutputs
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import OUTPUT_TAG
 from pyflinklike.spark.wire.schema import changelog_schema, output_schema
 from pyflinklike.stores.store_descriptors import ChangelogTag
 
-__all__ = ["DeclaredOutputs", "SideOutputs"]
-
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
-"""The tags whose outputs are wanted, or the type of each."""
+__all__ = ["DeclaredOutputs"]
 
 
 @attrs.frozen
