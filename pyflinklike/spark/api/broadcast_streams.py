@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broadcast state on DataFrames: `key_by(df, "user").connect(broadcast(rules, RULES)).process(...)`.
 
-Both DataFrames are streams, or both are batches.  Each key group keeps a copy of the broadcast
-state, so it is there whichever key group is called, and comes along with a savepoint to any number
-of key groups.
-
-The records of an operator with a broadcast input, as one DataFrame: `wire.broadcast_records`.
+Both DataFrames are streams, or both are batches.  Each key group has a copy of the broadcast state:
+so the state is there whichever key group Spark calls, and comes along with a savepoint to any
+number of key groups.  Without keys there is one key group for each partition.
 """
 
 from __future__ import annotations
@@ -55,12 +53,13 @@ def broadcast(
     """Have every parallel instance of a function see every record of a DataFrame.
 
     Args:
-        df: Streaming or batch, with few records: each is carried to every key group.
-        broadcast_state_descriptors: Of the maps that `process_broadcast_element` may change.
-        event_time: A timestamp column: `ctx.timestamp()` gives it.  On a stream it has a watermark,
-            and the function's is the smaller one of both inputs': without new rules no timer
-            fires, as in Flink.  Without an event time, and without a watermark of its own, the
-            broadcast input does not hold the timers back.
+        df: A stream or a batch, with few records: each is carried to every key group.
+        broadcast_state_descriptors: Descriptors of the maps that `process_broadcast_element` may
+            change.
+        event_time: A timestamp column, which `ctx.timestamp()` returns.  On a stream it has a
+            watermark, and the function's is the smaller one of both inputs': without new rules no
+            timer fires, as in Flink.  Without an event time, and without a watermark of its own,
+            the broadcast input does not hold the timers back.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -70,7 +69,7 @@ def broadcast(
 
 
 class BroadcastStream:
-    """A DataFrame that is broadcast, to be connected with another one; made by `broadcast`."""
+    """A broadcast DataFrame, to be connected with another one; made by `broadcast`."""
 
     def __init__(
         self,
@@ -91,13 +90,13 @@ class BroadcastStream:
             )
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
-        """Of the broadcast states."""
+        """The descriptors of the broadcast states."""
         self.input = unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
 
 class BroadcastConnectedStream:
-    """A DataFrame, keyed or not, and a broadcast one, which one function shall process.
+    """A DataFrame, keyed or not, and a broadcast one, for one function.
 
     Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
     """
@@ -117,27 +116,27 @@ class BroadcastConnectedStream:
 
         In a micro-batch the broadcast input's records come first, in the order in which they
         arrived; in a batch all of them come before all others.  Each is processed once in every
-        partition; one for which `apply_to_keyed_state` is called, once in every key group.
+        partition, or once in every key group if `apply_to_keyed_state` is called for it.
 
         Args:
             function: A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the
                 DataFrame is not keyed.  It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column of the DataFrame that is not broadcast.
-            state_backend: As of `KeyedStream.process`, like all that follow.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
             max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
                 Without keys it is the number of partitions by default.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
-            job_parameters: For `RuntimeContext.get_job_parameter`.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time.
-            before_watermark: A column of the DataFrame that is not broadcast, as of
-                `KeyedStream.process`, like all that follow.
-            output_before_watermark: A column to add to the result.
-            arrival_order: Whether records are processed as they arrived, as broadcast ones always
-                are.
+            before_watermark: A boolean column of the DataFrame that is not broadcast, true for
+                records that come before the watermark.
+            output_before_watermark: The name of such a column to add to the result.
+            arrival_order: Whether records with an event time are processed as they arrived, as
+                broadcast ones always are.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -167,10 +166,10 @@ def unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
 
 
 def _check_kind(function: Any, *, has_keys: bool) -> None:
-    """See that a function has keys if the records have.
+    """Check that a function is for keyed records if the records are keyed.
 
     Raises:
-        DeclarationTypeError: It is of the other kind, or of none.
+        DeclarationTypeError: It is of the other kind, or of neither.
     """
     wanted, other = KeyedBroadcastProcessFunction, BroadcastProcessFunction
     if not has_keys:
@@ -195,7 +194,7 @@ class WithBroadcast:
     """The records of an input, keyed or not, and of a broadcast input.
 
     Args:
-        main: The input that is not broadcast; without key columns where it has no keys.
+        main: The input that is not broadcast; without keys it has no key columns.
         rules: The broadcast input, without key columns.
     """
 
@@ -209,7 +208,7 @@ class WithBroadcast:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of its key columns; none where it has no keys."""
+        """Names of its key columns; empty without keys."""
         return self.main.columns
 
     @property
@@ -219,25 +218,25 @@ class WithBroadcast:
 
     @property
     def reader(self) -> BroadcastReader:
-        """Reads the records of both."""
+        """The reader of both inputs."""
         return BroadcastReader(self.main.reader, self.rules.reader)
 
     def key_names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Return the names of the key columns."""
         return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
-        """As of one input; without keys one for each of the partitions."""
+        """Return the default of one input; without keys, one key group for each partition."""
         return self.main.key_groups() if self.columns else _one_each
 
     def keyed(self, max_parallelism: int | None) -> DataFrame:
-        """The records of both; those without a key group get one where they are packed."""
+        """Unite both inputs; records without a key group get one where they are packed."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
         return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
-        """The records of a batch, those of the broadcast input once for each key group."""
+        """Unite the batches, with each broadcast record once for each key group."""
         arrival = F.monotonically_increasing_id()
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
@@ -253,16 +252,16 @@ class WithBroadcast:
         )
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Of both inputs, where they have event time."""
+        """Return which records are of each input, and their times, where both have event time."""
         return times_of((self.main, self.rules))
 
     def order(self) -> list[Column]:
-        """The broadcast input first, in its own order; then by event time, and by arrival."""
+        """Sort the broadcast input first, in its own order; then by event time, and by arrival."""
         time = [] if self.main.arrival_order else [F.col(_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns of a batch that only its order needs."""
+        """Name the columns of a batch that only its order needs."""
         return (_TIME, ARRIVAL)
 
     def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
@@ -270,5 +269,5 @@ class WithBroadcast:
 
 
 def _one_each(partitions: int) -> int:
-    """As many key groups as partitions."""
+    """Count as many key groups as partitions."""
     return partitions

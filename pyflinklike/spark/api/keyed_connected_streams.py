@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two keyed DataFrames that one function processes: `connected_streams` has the entry.
+"""Two keyed DataFrames that one function processes, and the checks of such inputs.
 
 One operator processes the records of both, with one state and one set of timers; its watermark is
 the smaller one of both inputs'.
-
-Checks of two inputs that one operator shall process.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ __all__ = [
 
 
 class KeyedConnectedStreams:
-    """Two keyed DataFrames that one function shall process.
+    """Two keyed DataFrames for one function.
 
     Made by `connect(a, b).key_by(...)` and by `key_by(a, ...).connect(key_by(b, ...))`.
     """
@@ -72,27 +70,27 @@ class KeyedConnectedStreams:
         are processed by event time; without one those of the first input come first.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: The timestamp column of both inputs, or a pair of names: `ctx.timestamp()`
-                and event timers need it.  On a stream without a watermark one is declared on it.
+                and event timers need it.  A stream without a watermark gets one on this column.
                 The watermark of the function is the smaller one of both inputs': an input
                 without records holds the timers back, as in Flink.
-            state_backend: As of `KeyedStream.process`, like all that follow.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
             max_parallelism: Number of key groups.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
-            job_parameters: For `RuntimeContext.get_job_parameter`.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
             before_watermark: A boolean column of both inputs, or a pair of names (None for an input
-                that has none), as of `KeyedStream.process`.
-            output_before_watermark: A column to add to the result that says which outputs came
-                before the watermark.
-            arrival_order: Whether records with an event time are processed as they arrived, and not
-                sorted by it: within a micro-batch those of the first input come first.
+                without such a column), as `KeyedStream.process` takes it.
+            output_before_watermark: The name of a column to add to the result, true for outputs
+                that came before the watermark.
+            arrival_order: Whether records with an event time are processed as they arrived, not
+                sorted by it: within a micro-batch the first input comes first.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -111,12 +109,13 @@ class KeyedConnectedStreams:
     def map(
         self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
-        """At most one output for each record of both inputs; None is no output.
+        """Make at most one output of each record of both inputs; None is no output.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of the outputs, as of `process`.
-            **options: Of `process`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -127,12 +126,13 @@ class KeyedConnectedStreams:
     def flat_map(
         self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
-        """Any number of outputs for each record of both inputs.
+        """Make any number of outputs of each record of both inputs.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of the outputs, as of `process`.
-            **options: Of `process`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -147,15 +147,11 @@ class KeyedConnectedStreams:
 
 
 def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
-    """The records of two keyed DataFrames as the input of one operator.
-
-    Args:
-        first: The first one.
-        second: The second one.
-        options: Of the operator.
+    """Make one input of two keyed DataFrames.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The event times or these columns cannot be so.
+        DeclarationTypeError, DeclarationValueError: A column cannot be the event time, or cannot
+            say which records come before the watermark.
         HostError: The session's watermark would be the greater one of both.
     """
     times = event_times_of(options.event_time)
@@ -172,7 +168,7 @@ def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoIn
 
 
 def check_both_stream(first: DataFrame, second: DataFrame) -> None:
-    """See that two inputs are both streams or both batches.
+    """Check that two inputs are both streams or both batches.
 
     Raises:
         DeclarationValueError: One is a stream and the other is not.
@@ -187,18 +183,17 @@ def check_both_stream(first: DataFrame, second: DataFrame) -> None:
 
 
 def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
-    """See that the keys of two inputs are of the same types.
-
-    The hash that finds a key's key group depends on the types of its columns: an int and a long
-    of one value are two keys.
+    """Check that the keys of two inputs have the same types.
 
     Args:
         first: The key columns of the first input.
-        second: Those of the second one.
+        second: The key columns of the second input.
 
     Raises:
-        DeclarationTypeError: They differ.
+        DeclarationTypeError: The types differ.
     """
+    # The hash that finds a key group depends on the types: an int and a long of one value
+    # would be two keys.
     if [each.dataType for each in first] == [each.dataType for each in second]:
         return
     types = [
@@ -213,10 +208,10 @@ def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.Struct
 
 
 def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
-    """The event-time column of each input.
+    """Return the event-time column of each input.
 
     Args:
-        event_time: A name for both, a pair of names, or None for none.
+        event_time: A name for both, a pair of names, or None for no event time.
 
     Raises:
         DeclarationTypeError: It is something else.
@@ -236,7 +231,7 @@ def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
 
 
 def phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
-    """The column of each input that says what came before the watermark.
+    """Return the column of each input that says which records come before the watermark.
 
     Args:
         before_watermark: A name for both, a pair of names of which one may be None, or None.

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a function over keyed records becomes a query, whatever the records are (`inputs`).
+"""From a function over keyed records to the plan of a query, whatever the records are (`api.inputs`).
 
-Everything that can be checked before the query starts is checked, the time mode is chosen, and
-the plan is written:
+Whatever can be checked before the query starts is checked here.  The plans:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
-               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.host.host_choice`)
-               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoint.initial_state`)
+               (on PySpark 3.5 applyInPandasWithState; with a savepoint, its state comes first)
     batch      select key group -> repartition, sort -> run
 
-What is different in the plan of a `KeyedBatchFunction`: records and outputs stay columns.
+Records and outputs of a `KeyedBatchFunction` stay columns; the plan is the same.
 """
 
 from __future__ import annotations
@@ -67,13 +65,13 @@ def applied(
     options: ProcessOptions,
     broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
-    """Apply a function to records that its caller has seen to fit.
+    """Apply a function to records: write the plan of the query.
 
     Args:
-        function: Of the user.
+        function: The user's function, which its caller has seen to fit the records.
         source: The records, made with the same options.
-        output_type: Of the main output, as `KeyedStream.process` takes it.
-        options: Of the operator.
+        output_type: The type of the main output: DDL, a `StructType` or `Types.ROW_NAMED`.
+        options: The options of the operator.
         broadcast_states: The states of the broadcast input, if there is one.
 
     Raises:
@@ -138,7 +136,7 @@ def _task(
 
 
 def _follows(source: Input, max_parallelism: int | None) -> bool:
-    """Whether the number of key groups follows that of the partitions of a stream's checkpoint."""
+    """Return whether key groups are counted by the partitions of a stream's checkpoint."""
     session = source.df.sparkSession
     return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
 
@@ -196,19 +194,17 @@ def _time_mode(
 
 
 def in_columns(plan: Plan) -> Plan:
-    """The plan, for a function of either kind.
-
-    Args:
-        plan: As for a function of one element at a time.
+    """Have a plan read and write columns if its function is a `KeyedBatchFunction`.
 
     Raises:
-        DeclarationValueError: The function keeps its state in columns, which the backend has not.
+        DeclarationValueError: The backend has no columnar state.
     """
     if not isinstance(plan.function, KeyedBatchFunction):
         return plan
-    # Imported only here, for it needs NumPy.
+    # NumPy is an extra: only columnar functions need it.
     from pyflinklike.spark.wire.columnar_layout import ColumnLayout, ColumnRecordReader
 
+    # Opened to be refused on the driver, not in the first task.
     kind = pa.int64()
     plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
     assert isinstance(plan.reader, RecordReader)  # such a function has one input
