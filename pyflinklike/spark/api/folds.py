@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`key_by(df, "user").sum("amount")`: the folds of a keyed DataFrame.
+"""Folds by a field: `key_by(df, "user").sum("amount")`, and the same within windows.
 
-Their result has the columns of the input.  On a stream each record gives out the fold so far, in
-a batch each key gives out its fold once, as in Flink's modes; `running=True` has a batch give
-out every fold, too.
-
-`key_by(df, "user").window(...).sum("amount")`: the folds of windows by a field.
-
-Flink's Java API has them; PyFlink's windows have not.
+The result of folds of keys has the columns of the input.  On a stream each record emits the fold so
+far; in a batch each key emits its fold once, as in Flink's modes.  Flink's Java API has folds of
+windows; PyFlink has not.
 """
 
 from __future__ import annotations
@@ -35,9 +31,9 @@ _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 
 
 class Folds:
-    """What a `KeyedStream` can fold; all take the options of `process` by keyword.
+    """The folds of a `KeyedStream`; each takes the options of `process` by keyword.
 
-    A field is given by its name or by its position, from 0.  A None in it raises, as in Flink:
+    A field is given by its name or by its position, from 0.  None in a field raises, as in Flink:
     filter such records out, or `F.coalesce` them, before `key_by`.
     """
 
@@ -47,7 +43,7 @@ class Folds:
     def process(
         self, function: KeyedProcessFunction, output_type: Any, **options: Unpack[ElementOptions]
     ) -> DataFrame:
-        """`KeyedStream.process`."""
+        """Apply a function to every record: `KeyedStream.process`."""
         raise NotImplementedError
 
     def reduce(
@@ -60,16 +56,16 @@ class Folds:
         """Fold the records of each key with a function of two of them.
 
         Args:
-            func: Is given the fold so far and a record, both `Row`s of the columns of the
-                DataFrame, and gives such a row, or a tuple or dict.  It may be a `ReduceFunction`
+            func: Called with the fold so far and a record, both `Row`s of the columns of the
+                DataFrame; returns such a row, or a tuple or dict.  It may be a `ReduceFunction`
                 with `open`, `close` and keyed state.
-            running: Whether every record gives out the fold so far.  By default on a stream; a
-                batch gives out the last fold of each key.  So does a stream with `event_time` and
-                `running=False`, when it is ended (`end_input`), and nothing before.
-            **options: Of `process`.
+            running: Whether every record emits the fold so far.  By default a stream does; a
+                batch emits the last fold of each key.  With `event_time` and `running=False` a
+                stream does so, too: when it is ended (`end_input`), and nothing before.
+            **options: The options of `process`.
 
         Returns:
-            Folds, with the columns of the DataFrame.
+            The folds, with the columns of the DataFrame.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -83,14 +79,14 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Add a field up; the other fields are those of the key's first record.
+        """Add up a field; the other fields come from the key's first record.
 
-        A sum that its column's type cannot hold raises: cast the column to a larger type before.
+        A sum that the type of the column cannot hold raises: cast it to a larger type before.
 
         Args:
-            position_to_sum: The field, of a type of numbers.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_sum: Name or position of the field, which holds numbers.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -104,12 +100,12 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The least value of a field; the other fields are those of the key's first record.
+        """Keep the least value of a field; the other fields come from the key's first record.
 
         Args:
-            position_to_min: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_min: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -123,12 +119,12 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The greatest value of a field; the other fields are those of the key's first record.
+        """Keep the greatest value of a field; the other fields come from the key's first record.
 
         Args:
-            position_to_max: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_max: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -142,12 +138,12 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The record with the least value of a field, the earliest of them.
+        """Keep the record with the least value of a field; of equal ones the earliest.
 
         Args:
-            position_to_min_by: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_min_by: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -161,12 +157,12 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The record with the greatest value of a field, the earliest of them.
+        """Keep the record with the greatest value of a field; of equal ones the earliest.
 
         Args:
-            position_to_max_by: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_max_by: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -201,10 +197,10 @@ class Folds:
 
 
 def check_field(schema: st.StructType, fold: FieldFold) -> None:
-    """See that rows have the field of a fold, and that it can be folded.
+    """Check that rows have the field of a fold, and that it can be folded.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: They do not, or it cannot.
+        DeclarationTypeError, DeclarationValueError: There is no such field, or it cannot be folded.
     """
     position = fold.position
     known = range(len(schema.fields)) if isinstance(position, int) else schema.names
@@ -230,7 +226,7 @@ def check_field(schema: st.StructType, fold: FieldFold) -> None:
 
 
 class WindowFolds:
-    """What a `WindowedStream` can fold; each is a `reduce`, whose options it takes.
+    """The folds of a `WindowedStream`; each is a `reduce` and takes its options.
 
     A field is given by its name or by its position, from 0.
     """
@@ -238,15 +234,15 @@ class WindowFolds:
     _schema: st.StructType
 
     def reduce(self, reduce_function: Any, **options: Any) -> DataFrame:
-        """`WindowedStream.reduce`."""
+        """Reduce the records of a window: `WindowedStream.reduce`."""
         raise NotImplementedError
 
     def sum(self, position_to_sum: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """Add a field up; the other columns are those of the window's first record.
+        """Add up a field; the other columns come from the window's first record.
 
         Args:
-            position_to_sum: The field, of a type of numbers.
-            **options: Of `process`.
+            position_to_sum: Name or position of the field, which holds numbers.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -254,11 +250,11 @@ class WindowFolds:
         return self._by_field(Sum(position_to_sum), options)
 
     def min(self, position_to_min: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """The least value of a field; the other columns are those of the window's first record.
+        """Keep the least value of a field; the other columns come from the window's first record.
 
         Args:
-            position_to_min: The field.
-            **options: Of `process`.
+            position_to_min: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -266,11 +262,11 @@ class WindowFolds:
         return self._by_field(Min(position_to_min), options)
 
     def max(self, position_to_max: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """The greatest value of a field; the other columns are those of the window's first record.
+        """Keep the greatest value of a field; the other columns come from the window's first record.
 
         Args:
-            position_to_max: The field.
-            **options: Of `process`.
+            position_to_max: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -280,11 +276,11 @@ class WindowFolds:
     def min_by(
         self, position_to_min_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """The record of a window with the least value of a field, the earliest of them.
+        """Keep the record of a window with the least value of a field; of equal ones the earliest.
 
         Args:
-            position_to_min_by: The field.
-            **options: Of `process`.
+            position_to_min_by: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -294,11 +290,11 @@ class WindowFolds:
     def max_by(
         self, position_to_max_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """The record of a window with the greatest value of a field, the earliest of them.
+        """Keep the record of a window with the greatest value of a field; of equal ones the earliest.
 
         Args:
-            position_to_max_by: The field.
-            **options: Of `process`.
+            position_to_max_by: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.

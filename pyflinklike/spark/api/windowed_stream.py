@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)` for DataFrames.
+"""Windows of DataFrames: `key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)`.
 
-`pyflinklike.windows` has the windows themselves.  What they give is a row of the key columns, the
-columns of the window (`spark.wire.output_layout`) and those of `output_type`.
-
-What windows over a DataFrame give, as columns, and how that becomes a query.
+`pyflinklike.windows` has the windows themselves.  A row of the result has the key columns, the
+columns of the window and those of `output_type`.  An operator is named by the class of its
+assigner: so no windows continue from the state of another kind.
 """
 
 from __future__ import annotations
@@ -63,13 +62,13 @@ AnyWindowFunction = (
 
 
 def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-    """Windows over all records of a DataFrame, without keys, as PyFlink's `DataStream.window_all`.
+    """Put all records of a DataFrame into windows, without keys, as PyFlink's `window_all` does.
 
     One task does all the work.  Functions are `AllWindowFunction` and `ProcessAllWindowFunction`.
 
     Args:
-        df: Streaming or batch.
-        assigner: Says in which windows a record is.
+        df: A stream or a batch.
+        assigner: Assigns windows to each record.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -88,12 +87,11 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
 
 
 class WindowedStream(WindowFolds):
-    """Windows over the records of a DataFrame, of which it is yet to be said what they do.
+    """The records of a DataFrame in windows.
 
-    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger` and the
-    other methods that say when windows fire change it and return it.  Those that say what windows
-    do take the options of `KeyedStream.process` by keyword; windows of event time need
-    `event_time`.
+    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger`, `evictor`
+    and the other settings change it and return it.  The methods that make a DataFrame take the
+    options of `KeyedStream.process` by keyword; windows of event time need `event_time`.
 
     The result has the key columns, then `window_start`, `window_end` and `window_time` (count
     windows: `window_id`; global windows: nothing), then the columns of `output_type`.
@@ -119,22 +117,22 @@ class WindowedStream(WindowFolds):
         """Say when a window fires, instead of the assigner's default.
 
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+            DeclarationTypeError: It is not a trigger, or cannot merge although windows do.
         """
         self._windowed.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream:
-        """Remove records when a window fires; every record is kept then.
+        """Remove records when a window fires; its state then has every record.
 
         Raises:
-            DeclarationTypeError: It is no evictor.
+            DeclarationTypeError: It is not an evictor.
         """
         self._windowed.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: DurationLike) -> WindowedStream:
-        """Keep windows of event time open for so long behind their end; 0 if it is not said.
+        """Keep windows of event time open beyond their end; by default for 0 ms.
 
         Args:
             time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
@@ -146,15 +144,16 @@ class WindowedStream(WindowFolds):
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
-        """Send records that come too late for all their windows to a side output, as they are.
+        """Send records that come too late for all their windows to a side output, unchanged.
 
-        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
+        By default they are dropped, and the metric `numLateRecordsDropped` counts them.
 
         Args:
-            output_tag: Its type, if it has one, is not asked for: it is that of the records.
+            output_tag: The tag of the side output.  Its type is ignored: outputs have the type of
+                the records.
 
         Raises:
-            DeclarationTypeError: It is no output tag.
+            DeclarationTypeError: It is not an output tag.
         """
         self._windowed.side_output_late_data(output_tag)
         return self
@@ -168,15 +167,15 @@ class WindowedStream(WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Reduce the records of a window to one, as they come.
+        """Reduce the records of a window to one, record by record.
 
         Args:
-            reduce_function: Reduces two to one, such as `Sum("amount")` of `pyflinklike.folds`.
-            window_function: Makes outputs of the one; without it that is the output.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By default
-                the columns of the DataFrame but the key's, which the result has already.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            reduce_function: Reduces two records to one, such as `Sum("amount")` of `pyflinklike.folds`.
+            window_function: Makes outputs of the reduced record; by default it is the output.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By
+                default the columns of the DataFrame without the key's, which the result has anyway.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -197,16 +196,16 @@ class WindowedStream(WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Fold the records of a window into an accumulator, as they come.
+        """Fold the records of a window into an accumulator, record by record.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator: a type, a list of the types of a row, or DDL.
-                By default anything that pickles.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            aggregate_function: Folds the records.
+            window_function: Makes outputs of its result; by default the result is the output.
+            accumulator_type: The type of the accumulator: a type, a list of the types of a row, or
+                DDL.  By default anything that pickles.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -229,10 +228,10 @@ class WindowedStream(WindowFolds):
         """Make outputs of all records of a window, with a `WindowFunction`.
 
         Args:
-            window_function: Of `window_all` an `AllWindowFunction`.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            window_function: The function; for `window_all` an `AllWindowFunction`.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -251,10 +250,10 @@ class WindowedStream(WindowFolds):
         """Make outputs of all records of a window, with a `ProcessWindowFunction`.
 
         Args:
-            process_window_function: Of `window_all` a `ProcessAllWindowFunction`.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `KeyedStream.process`.
+            process_window_function: The function; for `window_all` a `ProcessAllWindowFunction`.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -285,12 +284,12 @@ class WindowedStream(WindowFolds):
 
 @attrs.frozen
 class WindowResult:
-    """What windows give.
+    """The result of windows, and the operator that makes it.
 
     Args:
-        operator: Gives rows of the schema.
-        schema: The key columns, those of the window, and those of the result.
-        name: Of the operator.
+        operator: Makes rows of the schema.
+        schema: The columns of the key, of the window, and of the outputs.
+        name: The name of the operator.
     """
 
     operator: WindowOperator
@@ -307,15 +306,14 @@ class WindowResult:
         *,
         is_record: bool = False,
     ) -> WindowResult:
-        """The result of windows over keyed records.
+        """Make the result of windows over keyed records.
 
         Args:
             source: The records.
             operator: The windows, as the user declared them.
-            output_type: Of what they give.
-            name: Of the operator; by default that of the assigner's class, so that no windows go
-                on with those of another kind.
-            is_record: Whether that is a record, of which the result has the key already.
+            output_type: The type of the outputs.
+            name: The name of the operator; by default that of the assigner's class.
+            is_record: Whether outputs are records, whose key the result has anyway.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: The type cannot become columns, two
@@ -350,12 +348,12 @@ class WindowResult:
         late_schema: st.StructType,
         options: ProcessOptions,
     ) -> DataFrame:
-        """The windows over keyed records.
+        """Apply the windows to keyed records.
 
         Args:
             source: The records.
-            late_schema: Of the records, for the side output of late ones.
-            options: Of the operator.
+            late_schema: The columns of the records, for the side output of late ones.
+            options: The options of the operator.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -385,7 +383,7 @@ def _same(key: Any) -> Any:
 
 
 def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoInputs) -> None:
-    """See that records have times where windows need them.
+    """Check that records have times if windows need them.
 
     Raises:
         DeclarationValueError: They have none.
