@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of operators over keyed DataFrames, and the checks of what `process` is given.
 
-A method that makes an operator takes its options by keyword, as one of the TypedDicts here: by
-that type checkers and editors know each option.  What the caller gave becomes one
-`ProcessOptions`, which alone knows the defaults.  `KeyedStream.process` explains the options.
+A method that makes an operator takes its options by keyword, as one of the TypedDicts here: so type
+checkers and editors know each option.  `KeyedStream.process` explains them.  What the caller gave
+becomes one `ProcessOptions`, the only place of the defaults.
 """
 
 from __future__ import annotations
@@ -187,12 +187,12 @@ def _parameter(name: str, kind: type) -> inspect.Parameter:
 
 
 MAX_KEY_GROUPS = 32_768
-"""As in Flink."""
+"""Flink's limit."""
 _dumps: Any = cloudpickle.dumps
 
 
 def check_column(df: DataFrame, column: Any, what: str) -> None:
-    """See that a DataFrame has a column.
+    """Check that a DataFrame has a column.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It does not, or the name is not a str.
@@ -206,10 +206,10 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
 
 
 def check_columns(df: DataFrame) -> None:
-    """See that a DataFrame's columns can be carried to a function.
+    """Check that the columns of a DataFrame can be carried to a function.
 
     Raises:
-        DeclarationValueError: One has a name that is the runtime's own, or that Spark cannot take.
+        DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
     """
     reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
     if reserved:
@@ -225,7 +225,7 @@ def check_columns(df: DataFrame) -> None:
 
 
 def check_max_parallelism(value: Any) -> None:
-    """See that a number of key groups is in Flink's range.
+    """Check that a number of key groups is in Flink's range.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It is not.
@@ -239,7 +239,7 @@ def check_max_parallelism(value: Any) -> None:
 
 
 def checked_backend(state_backend: Any) -> StateBackend:
-    """The backend itself.
+    """Return a state backend that is one.
 
     Raises:
         DeclarationTypeError: It is not a state backend.
@@ -256,11 +256,11 @@ def check_function(
     kind: type | tuple[type, ...] = KeyedProcessFunction,
     stream: str = "KeyedStream",
 ) -> None:
-    """See that a function is of the kind that a stream takes.
+    """Check that a function is of the kind that a stream takes.
 
     Args:
-        function: The user's.
-        kind: Its class must be a subclass of this one, or of one of these.
+        function: The user's function.
+        kind: The class, or the classes of which it must be one.
         stream: The name of the stream's class.
 
     Raises:
@@ -275,7 +275,7 @@ def check_function(
 
 
 def check_pickle(function: Function) -> None:
-    """See that a function can reach the workers.
+    """Check that a function can reach the workers.
 
     Raises:
         DeclarationError: It does not pickle; the message names the attribute that does not.
@@ -298,7 +298,7 @@ def check_pickle(function: Function) -> None:
 
 
 def holds_accumulators(function: Function) -> bool:
-    """Whether a function holds accumulators of Spark, which belong to the task they came with."""
+    """Return whether a function holds accumulators of Spark, which belong to one task."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())
     pickler.dump(function)
