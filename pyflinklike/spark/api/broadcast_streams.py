@@ -23,7 +23,7 @@ from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import InputOf, OneInput, times_of, united
+from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, united
 from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.plan.event_time import has_watermark
@@ -42,7 +42,7 @@ from pyflinklike.spark.wire.record_readers import BroadcastReader
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
 
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "WithBroadcast", "broadcast"]
+__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
 
 
 def broadcast(
@@ -185,10 +185,6 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
     check_function(function, wanted, "BroadcastConnectedStream")
 
 
-_TIME = "__time"
-"""The event time of a record in ms, while a batch is sorted."""
-
-
 @attrs.frozen
 class WithBroadcast:
     """The records of an input, keyed or not, and of a broadcast input.
@@ -243,10 +239,10 @@ class WithBroadcast:
         time = self.main.time() if self.event_time else F.lit(None).cast("long")
         everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
         return self._united(
-            [group.alias(KEY_GROUP), time.alias(_TIME), arrival.alias(ARRIVAL)],
+            [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
             [
                 everyone.alias(KEY_GROUP),
-                F.lit(None).cast("long").alias(_TIME),
+                F.lit(None).cast("long").alias(SORT_TIME),
                 arrival.alias(ARRIVAL),
             ],
         )
@@ -257,12 +253,12 @@ class WithBroadcast:
 
     def order(self) -> list[Column]:
         """Sort the broadcast input first, in its own order; then by event time, and by arrival."""
-        time = [] if self.main.arrival_order else [F.col(_TIME)]
+        time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
-        return (_TIME, ARRIVAL)
+        return (SORT_TIME, ARRIVAL)
 
     def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
         return united((self.main.df, self.rules.df), [main, rules])

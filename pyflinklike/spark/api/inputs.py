@@ -32,10 +32,10 @@ from pyflinklike.spark.wire.own_columns import (
 )
 from pyflinklike.spark.wire.record_readers import ConnectedReader, Reader, RecordReader
 
-__all__ = ["Input", "InputOf", "OneInput", "TwoInputs", "times_of", "united"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "united"]
 
-_TIME = "__time"
-"""The event time of a record of several inputs in ms, while a batch is sorted."""
+SORT_TIME = "__time"
+"""A column: the event time of a record of several inputs in ms, while a batch is sorted."""
 
 
 class Input(Protocol):
@@ -247,7 +247,9 @@ class TwoInputs:
     def arrived(self, max_parallelism: int) -> DataFrame:
         """Do the same, with the columns that sort a batch."""
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
-        extra = [[each.time().alias(_TIME)] if each.event_time else [] for each in self._inputs()]
+        extra = [
+            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self._inputs()
+        ]
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
 
     def event_times(self) -> list[tuple[Column, Column]]:
@@ -257,12 +259,12 @@ class TwoInputs:
     def order(self) -> list[Column]:
         """Sort by event time where there is one, then the first input first, then by arrival."""
         is_sorted = self.event_time is not None and not self.first.arrival_order
-        names = [_TIME] if is_sorted else []
+        names = [SORT_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
-        return (_TIME, ARRIVAL)
+        return (SORT_TIME, ARRIVAL)
 
     def _inputs(self) -> tuple[OneInput, OneInput]:
         return self.first, self.second

@@ -51,14 +51,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CoGroupedStreams",
     "IntervalJoined",
-    "JoinedLate",
     "JoinedStreams",
     "WindowedCoGroup",
     "WindowedJoin",
-    "checked_tag",
-    "kind_of_join",
-    "with_late_outputs",
 ]
+
+J = TypeVar("J", bound="JoinedLate")
 
 
 class JoinedLate:
@@ -80,7 +78,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[0] = checked_tag(output_tag)
+        self._late[0] = _checked_tag(output_tag)
         return self
 
     def side_output_right_late_data(self: J, output_tag: OutputTag) -> J:
@@ -92,7 +90,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[1] = checked_tag(output_tag)
+        self._late[1] = _checked_tag(output_tag)
         return self
 
 
@@ -159,7 +157,7 @@ class _Windowed(JoinedLate):
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
         result = WindowResult.of(source, operator, output_type, name)
         schemas = [each.element_schema() for each in (source.first, source.second)]
-        sides = with_late_outputs((), self._late, schemas)
+        sides = _with_late_outputs((), self._late, schemas)
         return result.over(source, source.df.schema, attrs.evolve(given, side_outputs=sides))
 
 
@@ -168,7 +166,7 @@ class JoinedStreams:
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
         KeyedConnectedStreams(first, second)  # checks the two inputs
-        self._inputs, self._how = (first, second), kind_of_join(how)
+        self._inputs, self._how = (first, second), _kind_of_join(how)
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedJoin:
         """Set the windows within which records of one key are pairs.
@@ -286,7 +284,7 @@ class IntervalJoined(JoinedLate):
         super().__init__()
         self._connected = KeyedConnectedStreams(first, second)
         self._inputs = first(ProcessOptions()), second(ProcessOptions())
-        self._how = kind_of_join(how)
+        self._how = _kind_of_join(how)
         self._bounds: tuple[int, int] | None = None
         self._excluded = [0, 0]
 
@@ -360,7 +358,7 @@ class IntervalJoined(JoinedLate):
             join,
             output_type,
             event_time=event_time,
-            side_outputs=with_late_outputs(
+            side_outputs=_with_late_outputs(
                 side_outputs, self._late, [each.element_schema() for each in self._inputs]
             ),
             output_event_time=output_event_time,
@@ -397,8 +395,6 @@ def _check(process_join_function: Any, event_time: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-J = TypeVar("J", bound="JoinedLate")
-
 _KINDS: Final = {
     "inner": "inner",
     "left": "left_outer",
@@ -412,7 +408,7 @@ _KINDS: Final = {
 """The kind of a join by Spark's names for it, without underscores."""
 
 
-def kind_of_join(how: Any) -> str:
+def _kind_of_join(how: Any) -> str:
     """Return the kind of join for one of Spark's names.
 
     Raises:
@@ -428,7 +424,7 @@ def kind_of_join(how: Any) -> str:
     return kind
 
 
-def with_late_outputs(
+def _with_late_outputs(
     declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
     late: Sequence[OutputTag | None],
     schemas: Sequence[Any],
@@ -454,7 +450,7 @@ def with_late_outputs(
     return tags
 
 
-def checked_tag(output_tag: Any) -> OutputTag:
+def _checked_tag(output_tag: Any) -> OutputTag:
     """Return a tag that is one.
 
     Raises:

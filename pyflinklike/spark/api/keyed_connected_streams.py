@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KeyedConnectedStreams",
     "check_both_stream",
-    "check_keys_alike",
     "connected",
-    "event_times_of",
-    "phases_of",
 ]
 
 
@@ -54,7 +51,7 @@ class KeyedConnectedStreams:
     def __init__(self, first: InputOf, second: InputOf) -> None:
         inputs = first(ProcessOptions()), second(ProcessOptions())
         check_both_stream(*(each.df for each in inputs))
-        check_keys_alike(*(each.key_fields() for each in inputs))
+        _check_keys_alike(*(each.key_fields() for each in inputs))
         self._first, self._second = first, second
 
     @options_shown(TwoInputProcessOptions)
@@ -154,8 +151,8 @@ def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoIn
             say which records come before the watermark.
         HostError: The session's watermark would be the greater one of both.
     """
-    times = event_times_of(options.event_time)
-    before = phases_of(options.before_watermark)
+    times = _event_times_of(options.event_time)
+    before = _phases_of(options.before_watermark)
     source = TwoInputs(
         *(
             each(attrs.evolve(options, event_time=time, before_watermark=phase))
@@ -182,7 +179,7 @@ def check_both_stream(first: DataFrame, second: DataFrame) -> None:
         raise DeclarationValueError(msg)
 
 
-def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
+def _check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
     """Check that the keys of two inputs have the same types.
 
     Args:
@@ -207,7 +204,7 @@ def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.Struct
     raise DeclarationTypeError(msg)
 
 
-def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
+def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
     """Return the event-time column of each input.
 
     Args:
@@ -230,7 +227,7 @@ def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
     return pair[0], pair[1]
 
 
-def phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
+def _phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
     """Return the column of each input that says which records come before the watermark.
 
     Args:

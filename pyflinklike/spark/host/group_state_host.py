@@ -42,12 +42,8 @@ from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
 __all__ = [
     "TIMEOUTS",
-    "GroupStateStorage",
     "GroupStateTask",
     "applied",
-    "begun",
-    "check_began",
-    "is_initial",
     "read_whole_numbers",
 ]
 
@@ -80,7 +76,7 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | Non
     check_file_manager(keyed.sparkSession)
     rows = packed(keyed, plan)
     if initial is not None:
-        rows = begun(rows, initial)
+        rows = _begun(rows, initial)
     if plan.time_mode is not TimeMode.NONE:
         # For Spark the event time of a state operator is a column of its input with this mark.
         # Spark drops rows whose event time is late, which payloads must never be.
@@ -202,14 +198,14 @@ class GroupStateTask(KeyGroupTask):
     def _results(self, key: Any, rows: list[tuple[int, bytes]], batch_time: int) -> list[Result]:
         if key[0] == ROLL_CALL:
             if self._begins:
-                check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
+                _check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
             self._call_roll([payload for _, payload in rows], batch_time)
             return []
         index = self._index_of(key)
         for origin, payload in rows:
-            if is_initial(origin):
+            if _is_initial(origin):
                 self._begin(index, payload, batch_time)
-        payloads = [payload for origin, payload in rows if not is_initial(origin)]
+        payloads = [payload for origin, payload in rows if not _is_initial(origin)]
         if rows and not payloads:
             return []
         return self._serve(index, payloads or None, batch_time if payloads else None)
@@ -268,7 +264,7 @@ _FIRST_INITIAL = -2
 _BATCH_ID = "streaming.sql.batchId"
 
 
-def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
+def _begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
     """Put the initial state before the payloads of the first micro-batch.
 
     Args:
@@ -290,12 +286,12 @@ def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
     return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_TYPE)
 
 
-def is_initial(origin: int) -> bool:
+def _is_initial(origin: int) -> bool:
     """Return whether a row is a part of the savepoint, by its origin."""
     return origin <= _FIRST_INITIAL
 
 
-def check_began(*, is_new: bool) -> None:
+def _check_began(*, is_new: bool) -> None:
     """Check that the savepoint was read in the first micro-batch of a checkpoint.
 
     Args:

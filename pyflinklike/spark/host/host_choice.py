@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, GroupedData
 
 from pyflinklike.spark.plan.operator_plan import Plan
 
-__all__ = ["HAS_TRANSFORM_WITH_STATE", "StreamingHost", "streaming_host"]
+__all__ = ["HAS_TRANSFORM_WITH_STATE", "streaming_host"]
 
 HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""

@@ -34,7 +34,6 @@ from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
     "COUNTED_TYPE",
-    "OF_INPUTS",
     "counted",
     "metrics_of",
     "numbers_by_name",

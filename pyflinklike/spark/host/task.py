@@ -65,18 +65,14 @@ from pyflinklike.spark.wire.payloads import (
 
 __all__ = [
     "MAX_OPEN",
-    "OPEN_FUNCTIONS",
     "RESULT_COLUMNS",
     "RESULT_TYPE",
     "KeyGroupTask",
     "OpenFunctions",
     "QueryRun",
     "Result",
-    "Storage",
     "of_checkpoint",
     "opened_operator",
-    "query_run",
-    "record_of",
     "task_of",
 ]
 
@@ -87,7 +83,7 @@ RESULT_COLUMNS = ("output", "payload", "counts", "user_counts")
 Result = tuple[Any, ...]
 
 
-class Storage(LogStorage, RecordStorage, Protocol):
+class GroupStorage(LogStorage, RecordStorage, Protocol):
     """The storage of a grouping key: the log of a key group, or the operator's record."""
 
 
@@ -98,7 +94,7 @@ class KeyGroupTask:
         plan: The plan of the query.
     """
 
-    _store: Storage
+    _store: GroupStorage
     """The storage of the grouping key that Spark has called for."""
 
     def __init__(self, plan: Plan) -> None:
@@ -137,7 +133,7 @@ class KeyGroupTask:
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guarded() as operator:
-            record = record_of(self._plan, operator)
+            record = _record_of(self._plan, operator)
             call_roll(
                 self._store,
                 record,
@@ -171,7 +167,7 @@ class KeyGroupTask:
             plan, context = self._plan, TaskContext.get()
             task = task_of(plan, context)
             owner = f"{plan.plan_id}/{task.index}"
-            self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
+            self._run = _query_run(context, plan.plan_id) if plan.keeps_open else None
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
@@ -354,7 +350,7 @@ class QueryRun(NamedTuple):
     plan: str
 
 
-def query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
+def _query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
     """Return the run to which a task belongs, or None if its worker does not live on.
 
     Args:
@@ -418,7 +414,7 @@ OPEN_FUNCTIONS = OpenFunctions()
 atexit.register(OPEN_FUNCTIONS.close_all)
 
 
-def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
+def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
     """Make the record of an opened operator, for its roll call."""
     function = type(plan.function)
     return OperatorRecord(

@@ -30,7 +30,6 @@ from pyflinklike.engine.shown import shown_message
 from pyflinklike.errors import HostError, RequirementError
 
 __all__ = [
-    "MINIMUM_JAVA",
     "check_java",
     "check_protobuf",
     "packages_checked",
