@@ -124,7 +124,7 @@ def _show_options(method: griffe.Function, pkg: griffe.Module) -> None:
 
 def _options_of(kind: griffe.Class) -> Iterator[griffe.Parameter]:
     """Yield the fields of a TypedDict with the defaults and in the order of `ProcessOptions`."""
-    fields = {
+    fields: dict[str, Any] = {
         name: member for each in (kind, *_bases(kind)) for name, member in each.members.items()
     }
     for name, default in kind.parent["ProcessOptions"].members.items():  # type: ignore[index]
