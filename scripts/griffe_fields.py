@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows the documentation site how attrs classes and named tuples are made.
+"""Shows the documentation site the signatures that decorators make.
 
 mkdocstrings reads the source without running it, so it sees no `__init__` that a decorator or
 `NamedTuple` writes, and does not look at `__new__`.  This extension of griffe adds an `__init__`,
-with the annotations of the fields.  It reads the source, too: nothing that the package imports
+with the annotations of the fields.  Likewise methods under `options_shown` get their options, which
+are the fields of a TypedDict.  It reads the source, too: nothing that the package imports
 (PySpark, NumPy, psycopg) is needed to show the documentation.
 """
 
@@ -15,14 +16,17 @@ from typing import Any
 import griffe
 
 
-class GeneratedInit(griffe.Extension):
-    """Adds the `__init__` of classes that have none of their own in the source."""
+class GeneratedSignatures(griffe.Extension):
+    """Adds each `__init__` that the source does not write, and the options of methods."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Called when a package is loaded with all that is in it."""
+        """Add them when a package is loaded as a whole."""
         for cls in _classes_of(pkg):
             if _has_fields(cls) and "__init__" not in cls.members:
                 cls.set_member("__init__", _init_of(cls))
+            for member in cls.members.values():
+                if isinstance(member, griffe.Function):
+                    _show_options(member, pkg)
 
 
 def _classes_of(holder: griffe.Module | griffe.Class) -> Iterator[griffe.Class]:
@@ -78,7 +82,9 @@ def _is_field(member: griffe.Attribute) -> bool:
     return "instance-attribute" in member.labels and not is_property and not is_shared
 
 
-def _parameter(name: str, field: griffe.Attribute, *, only_by_name: bool) -> griffe.Parameter:
+def _parameter(
+    name: str, field: griffe.Attribute, *, only_by_name: bool, annotation: Any = None
+) -> griffe.Parameter:
     default, options = field.value, {}
     if isinstance(default, griffe.ExprCall) and str(default.function) == "attrs.field":
         given = [each for each in default.arguments if isinstance(each, griffe.ExprKeyword)]
@@ -89,7 +95,7 @@ def _parameter(name: str, field: griffe.Attribute, *, only_by_name: bool) -> gri
     only_by_name = options.get("kw_only", str(only_by_name)) == "True"
     return griffe.Parameter(
         options.get("alias", name).strip("'\""),
-        annotation=field.annotation,
+        annotation=annotation or field.annotation,
         kind=griffe.ParameterKind.keyword_only  # type: ignore[arg-type]
         if only_by_name
         else griffe.ParameterKind.positional_or_keyword,
@@ -104,3 +110,23 @@ def _bases(cls: griffe.Class) -> list[griffe.Class]:
     except ValueError:
         # Griffe takes a nested class for its own base where both have one name.
         return []
+
+
+def _show_options(method: griffe.Function, pkg: griffe.Module) -> None:
+    """Replace `**options` of a method under `options_shown` with the options."""
+    for each in method.decorators:
+        call = each.value
+        if isinstance(call, griffe.ExprCall) and str(call.function) == "options_shown":
+            kind = pkg[str(call.arguments[0].canonical_path).partition(".")[2]]  # type: ignore[union-attr]
+            named = [one for one in method.parameters if str(one.kind.value) != "variadic keyword"]
+            method.parameters = griffe.Parameters(*named, *_options_of(kind))
+
+
+def _options_of(kind: griffe.Class) -> Iterator[griffe.Parameter]:
+    """Yield the fields of a TypedDict with the defaults and in the order of `ProcessOptions`."""
+    fields: dict[str, Any] = {
+        name: member for each in (kind, *_bases(kind)) for name, member in each.members.items()
+    }
+    for name, default in kind.parent["ProcessOptions"].members.items():  # type: ignore[index]
+        if name in fields:
+            yield _parameter(name, default, only_by_name=True, annotation=fields[name].annotation)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a stream: the watermark goes to the maximum, so every window closes and every timer fires.
 
-Spark's streams have no end, and its watermark is made by records alone.  So a stream that is to have
-one is united with a second source, a folder of files, in which a single row with a time after all
-others appears when `end_input` is called.  It passes the watermark's node and is dropped behind it.
+Spark's streams have no end, and only records move its watermark.  So a stream that shall end is
+united with a second source, a folder of files.  `end_input` writes a single row there, with a time
+after all others: the row passes the watermark's node and is dropped behind it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _END_TYPE = "milliseconds long"
 def with_ending_watermark(
     df: DataFrame, event_time: str, delay: str, *, end_marker: str | os.PathLike[str]
 ) -> DataFrame:
-    """A stream with a watermark, as `withWatermark` gives it, which `end_input` can end.
+    """Declare a watermark on a stream as `withWatermark` does, so that `end_input` can end it.
 
     Args:
         df: A stream without a watermark; a batch, which ends by itself, is returned as it is.
         event_time: The timestamp column.
         delay: How late records may be, as `withWatermark` has it: "10 minutes".
         end_marker: A folder of this stream alone, as durable as the checkpoint of its query, in
-            which its end is noted; it is made where there is none.
+            which its end is noted; made if it does not exist.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
@@ -48,7 +48,8 @@ def with_ending_watermark(
             "watermark; leave out its withWatermark"
         )
         raise DeclarationValueError(msg)
-    # Behind the watermark: on the event time, for Spark moves other conditions before it.
+    # The row must pass the watermark's node before it goes.  Spark moves conditions on other
+    # columns before that node, so this one is on the event time.
     time = F.col(quoted(event_time))
     is_record = time.isNull() | (time < F.timestamp_millis(F.lit(END_OF_INPUT)))
     ending = df.union(_ends(df, event_time, _path(end_marker)))
@@ -59,19 +60,19 @@ def end_input(spark: SparkSession, end_marker: str | os.PathLike[str]) -> None:
     """End a stream that was made by `with_ending_watermark`.
 
     The end comes with the next micro-batch of its query, and all event timers fire in the one after
-    it, under the watermark `MAX_WATERMARK`.  So call it when all records were processed: what comes
-    later is late.  A second call changes nothing.
+    it, under the watermark `MAX_WATERMARK`.  So call it when all records were processed: later
+    records are late.  A second call changes nothing.
 
     Args:
         spark: Any session that reaches the folder.
-        end_marker: That of the stream.
+        end_marker: The folder that `with_ending_watermark` was given.
     """
     row = spark.createDataFrame([(END_OF_INPUT,)], _END_TYPE)
     row.coalesce(1).write.mode("append").parquet(_path(end_marker))
 
 
 def _ends(df: DataFrame, event_time: str, path: str) -> DataFrame:
-    """The rows that end a stream, with its columns."""
+    """Read the rows that end a stream, with its columns."""
     spark = df.sparkSession
     spark.createDataFrame([], _END_TYPE).write.mode("ignore").parquet(path)
     ends = spark.readStream.schema(_END_TYPE).parquet(path)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits the result of a function with side outputs.
+"""The outputs of a function with side outputs, one DataFrame each.
 
-One query computes the main and the side outputs from one state, so the result is one
-DataFrame (see `pyflinklike.spark.wire.output_layout`).  A batch result is split with
-`main_output` and `get_side_output`; a stream is written with `foreach_output`, which splits
-each micro-batch and passes every part to its own writer.
+One query computes the main and the side outputs from one state, so the result is one DataFrame.  A
+batch result is split with `main_output` and `get_side_output`.  A stream is written with
+`foreach_output`, which splits each micro-batch and hands each output to a writer of its own.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ Writer = Callable[[DataFrame, int], Any]
 
 
 def main_output(df: DataFrame) -> DataFrame:
-    """The main output of a result; of one without side outputs, the result itself.
+    """Return the main output of a result; without side outputs, the result itself.
 
     Args:
-        df: As `process` gave it, or a micro-batch of it.
+        df: The result of `process`, or a micro-batch of it.
     """
     if OUTPUT_TAG not in df.columns:
         return df
@@ -41,18 +40,18 @@ def main_output(df: DataFrame) -> DataFrame:
 
 
 def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
-    """One side output of a result, with the columns of its type.
+    """Return one side output of a result, with the columns of its type.
 
-    Both this and `main_output` compute the result when they are used: persist
-    a batch result before you split it.  For a streaming result each would be a query
-    with its own state: use `foreach_output` there.
+    Each output computes the whole result when it is used: persist a batch result before you
+    split it.  For a streaming result each output would be a query with its own state: use
+    `foreach_output` there.
 
     Args:
-        df: As `process` gave it, or a micro-batch of it.
-        output_tag: One of `process(side_outputs=...)`.
+        df: The result of `process`, or a micro-batch of it.
+        output_tag: A tag that `process(side_outputs=...)` was given.
 
     Raises:
-        DeclarationValueError: It is not one of them.
+        DeclarationValueError: `process` was not given the tag.
     """
     if OUTPUT_TAG not in df.columns or output_tag.tag_id not in df.columns:
         msg = (
@@ -69,10 +68,10 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
 def foreach_output(
     main: Writer | None = None, side_outputs: Mapping[OutputTag, Writer] | None = None
 ) -> Writer:
-    """A function for `writeStream.foreachBatch` that writes each output separately.
+    """Make a function for `writeStream.foreachBatch` that writes each output separately.
 
-    Each micro-batch is computed once and kept while its parts are written.
-    As with any `foreachBatch`, a batch may be repeated after a failure: write
+    Each micro-batch is computed once and persisted while its outputs are written.
+    As with any `foreachBatch`, a micro-batch may be repeated after a failure: write
     idempotently, by `batch_id`, for exactly-once results.
 
     Args:

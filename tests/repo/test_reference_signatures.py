@@ -17,6 +17,13 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 
 ROOT = Path(__file__).resolve().parents[2]
 
+WITH_OPTIONS = [
+    "pyflinklike.spark.api.broadcast_streams.BroadcastConnectedStream.process",
+    "pyflinklike.spark.api.keyed_connected_streams.KeyedConnectedStreams.process",
+    "pyflinklike.spark.api.keyed_stream.KeyedStream.process",
+]
+"""Methods whose options are a TypedDict in the source."""
+
 
 @pytest.fixture(scope="module")
 def package():
@@ -65,6 +72,23 @@ def test_signatures_are_those_of_the_classes(package):
 
     assert len(classes) > 40
     assert {path: run(path) for path in classes} == {path: shown(classes[path]) for path in classes}
+
+
+@pytest.mark.parametrize("path", WITH_OPTIONS)
+def test_methods_show_each_of_their_options(package, path):
+    """By name, in order, with default and annotation, as `inspect.signature` shows them."""
+    method = package[path.partition(".")[2]]
+    signature = inspect.signature(griffe.dynamic_import(path))
+
+    assert [
+        (each.name, each.kind.name.lower(), str(each.default), str(each.annotation))
+        for each in signature.parameters.values()
+        if each.name != "self" and each.default is not each.empty
+    ] == [
+        (each.name, each.kind.name, each.default, str(each.annotation))
+        for each in method.parameters
+        if each.default is not None
+    ]
 
 
 def test_the_documentation_needs_the_extra_docs_alone():

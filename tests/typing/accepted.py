@@ -8,13 +8,17 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+from pyspark.sql import DataFrame
 from typing_extensions import assert_type
 
 from pyflinklike import (
     AggregateFunction,
     AggregatingState,
     AggregatingStateDescriptor,
+    CoMapFunction,
+    HashMapStateBackend,
     Instant,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListState,
     ListStateDescriptor,
@@ -27,12 +31,14 @@ from pyflinklike import (
     Row,
     RuntimeContext,
     StateDescriptor,
+    Time,
     TypeInformation,
     Types,
     ValueState,
     ValueStateDescriptor,
 )
 from pyflinklike.datastream import DataStream, WindowedStream
+from pyflinklike.spark import KeyedConnectedStreams, KeyedStream, key_by
 from pyflinklike.stores import (
     ChangelogRecord,
     Cursor,
@@ -52,7 +58,7 @@ from pyflinklike.stores import (
     open_in_memory,
 )
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.windows import CountTrigger
+from pyflinklike.windows import CountTrigger, TumblingEventTimeWindows
 
 LATE = OutputTag("late", Types.STRING())
 
@@ -238,3 +244,43 @@ def tags() -> None:
         assert every
         assert_type(harness.side_output(LATE), list[str])
         assert_type(harness.side_output(counts.changelog_tag), list[ChangelogRecord])
+
+
+class Totals(KeyedProcessFunction):
+    def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        yield value.user, 1
+
+
+def on_spark(
+    df: DataFrame,
+    keyed: KeyedStream,
+    both: KeyedConnectedStreams,
+    pairs: KeyedCoProcessFunction,
+    ones: CoMapFunction,
+) -> None:
+    """Options of operators, which a type checker knows one by one."""
+    assert_type(
+        keyed.process(
+            Totals(),
+            "user string, total long",
+            event_time="ts",
+            state_backend=HashMapStateBackend(),
+            max_parallelism=16,
+            uid="totals",
+            side_outputs=[LATE],
+            job_parameters={"limit": "3"},
+            processing_time_timers=False,
+            from_savepoint="/savepoints/1",
+            output_event_time="ts",
+            before_watermark="early",
+            output_before_watermark="early_too",
+            arrival_order=True,
+            allow_pickle=False,
+        ),
+        DataFrame,
+    )
+    key_by(df, "user").process(Totals(), "user string", side_outputs={LATE: "text string"})
+    keyed.sum("amount", running=False, event_time="ts", output_event_time="ts")
+    keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).sum("amount", event_time="ts")
+    both.process(pairs, "user string", event_time=("at", "ts"), before_watermark="early")
+    both.map(ones, "one long", event_time=("at", "ts"))

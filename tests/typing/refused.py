@@ -18,6 +18,7 @@ from pyflinklike import (
     ValueState,
     ValueStateDescriptor,
 )
+from pyflinklike.spark import KeyedConnectedStreams, KeyedStream
 from pyflinklike.stores import KeyValueStoreDescriptor, LruStoreDescriptor, WindowStoreDescriptor
 
 
@@ -82,3 +83,14 @@ strings: TypeInformation[str] = Types.LONG()  # refused
 lists: TypeInformation[list[str]] = Types.LIST(Types.LONG())  # refused
 names: OutputTag[str] = OutputTag("counts", Types.LONG())  # refused
 OutputTag(1)  # refused
+
+
+def on_spark(keyed: KeyedStream, both: KeyedConnectedStreams, count: States) -> None:
+    """Options that an operator has not, or of another type."""
+    keyed.process(count, "n long", event_time="ts")
+    keyed.process(count, "n long", evnt_time="ts")  # refused
+    keyed.process(count, "n long", event_time=("at", "ts"))  # refused
+    keyed.process(count, "n long", max_parallelism="16")  # refused
+    keyed.process(count, "n long", "ts")  # refused
+    keyed.sum("n", side_outputs=[])  # refused
+    both.process(count, "n long")  # refused

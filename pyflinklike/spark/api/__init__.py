@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done with keyed DataFrames."""
+"""Keyed DataFrames: what a program calls."""

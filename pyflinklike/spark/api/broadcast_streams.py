@@ -1,43 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broadcast state on DataFrames: `key_by(df, "user").connect(broadcast(rules, RULES)).process(...)`.
 
-Both DataFrames are streams, or both are batches.  Each key group keeps a copy of the broadcast
-state, so it is there whichever key group is called, and comes along with a savepoint to any number
-of key groups.
-
-The records of an operator with a broadcast input, as one DataFrame: `wire.broadcast_records`.
+Both DataFrames are streams, or both are batches.  Each key group has a copy of the broadcast state:
+so the state is there whichever key group Spark calls, and comes along with a savepoint to any
+number of key groups.  Without keys there is one key group for each partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import OneInput, times_of, united
+from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, united
 from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.plan.event_time import has_watermark
-from pyflinklike.spark.plan.process_options import SavepointLike, check_columns, check_function
+from pyflinklike.spark.plan.process_options import (
+    KeyedProcessOptions,
+    ProcessOptions,
+    check_columns,
+    check_function,
+    options_shown,
+)
 from pyflinklike.spark.plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.spark.wire.record_readers import BroadcastReader
 
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "WithBroadcast", "broadcast"]
+if TYPE_CHECKING:
+    from pyflinklike.engine.type_vars import Unpack
+
+__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
 
 
 def broadcast(
@@ -48,12 +53,13 @@ def broadcast(
     """Have every parallel instance of a function see every record of a DataFrame.
 
     Args:
-        df: Streaming or batch, with few records: each is carried to every key group.
-        broadcast_state_descriptors: Of the maps that `process_broadcast_element` may change.
-        event_time: A timestamp column: `ctx.timestamp()` gives it.  On a stream it has a watermark,
-            and the function's is the smaller one of both inputs': without new rules no timer
-            fires, as in Flink.  Without an event time, and without a watermark of its own, the
-            broadcast input does not hold the timers back.
+        df: A stream or a batch, with few records: each is carried to every key group.
+        broadcast_state_descriptors: Descriptors of the maps that `process_broadcast_element` may
+            change.
+        event_time: A timestamp column, which `ctx.timestamp()` returns.  On a stream it has a
+            watermark, and the function's is the smaller one of both inputs': without new rules no
+            timer fires, as in Flink.  Without an event time, and without a watermark of its own,
+            the broadcast input does not hold the timers back.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -63,7 +69,7 @@ def broadcast(
 
 
 class BroadcastStream:
-    """A DataFrame that is broadcast, to be connected with another one; made by `broadcast`."""
+    """A broadcast DataFrame, to be connected with another one; made by `broadcast`."""
 
     def __init__(
         self,
@@ -84,65 +90,53 @@ class BroadcastStream:
             )
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
-        """Of the broadcast states."""
-        self.input = unkeyed(df, event_time, arrival_order=True)
+        """The descriptors of the broadcast states."""
+        self.input = unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
 
 class BroadcastConnectedStream:
-    """A DataFrame, keyed or not, and a broadcast one, which one function shall process.
+    """A DataFrame, keyed or not, and a broadcast one, for one function.
 
     Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
     """
 
-    def __init__(self, main: Callable[..., OneInput], broadcast_stream: BroadcastStream) -> None:
-        check_both_stream(main(None).df, broadcast_stream.input.df)
+    def __init__(self, main: InputOf, broadcast_stream: BroadcastStream) -> None:
+        check_both_stream(main(ProcessOptions()).df, broadcast_stream.input.df)
         self._main, self._broadcast = main, broadcast_stream
 
-    def process(
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
         output_type: Any,
-        *,
-        event_time: str | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: str | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[KeyedProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record, and to every record of the broadcast input.
 
         In a micro-batch the broadcast input's records come first, in the order in which they
         arrived; in a batch all of them come before all others.  Each is processed once in every
-        partition; one for which `apply_to_keyed_state` is called, once in every key group.
+        partition, or once in every key group if `apply_to_keyed_state` is called for it.
 
         Args:
             function: A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the
                 DataFrame is not keyed.  It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column of the DataFrame that is not broadcast.
-            state_backend: As of `KeyedStream.process`, like all that follow.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
             max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
                 Without keys it is the number of partitions by default.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
-            job_parameters: For `RuntimeContext.get_job_parameter`.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time.
-            before_watermark: A column of the DataFrame that is not broadcast, as of
-                `KeyedStream.process`, like all that follow.
-            output_before_watermark: A column to add to the result.
-            arrival_order: Whether records are processed as they arrived, as broadcast ones always
-                are.
+            before_watermark: A boolean column of the DataFrame that is not broadcast, true for
+                records that come before the watermark.
+            output_before_watermark: The name of such a column to add to the result.
+            arrival_order: Whether records with an event time are processed as they arrived, as
+                broadcast ones always are.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -154,59 +148,28 @@ class BroadcastConnectedStream:
                 the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
-        main = self._main(
-            event_time, before_watermark=before_watermark, arrival_order=arrival_order
-        )
-        source = WithBroadcast(main, self._broadcast.input)
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        source = WithBroadcast(self._main(given), self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
-        return applied(
-            function,
-            source,
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-            broadcast_states=self._broadcast.descriptors,
-        )
+        return applied(function, source, output_type, given, self._broadcast.descriptors)
 
 
-def unkeyed(
-    df: DataFrame,
-    event_time: str | None,
-    *,
-    before_watermark: str | None = None,
-    arrival_order: bool = False,
-) -> OneInput:
-    """The records of a DataFrame that have no keys.
-
-    Args:
-        df: Streaming or batch.
-        event_time: Name of its event-time column, or None.
-        before_watermark: Name of the column that says what came before the watermark, or None.
-        arrival_order: Whether an event time leaves the records as they arrived.
+def unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
+    """Return the records of a DataFrame as an input without keys.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The event time cannot be one.
     """
-    zone = time_zone_of(df.sparkSession)
-    options = {"before_watermark": before_watermark, "arrival_order": arrival_order}
-    return OneInput.of(df, (), event_time, Types.LONG(), zone, **options)  # type: ignore[arg-type]
+    return OneInput.of(df, (), Types.LONG(), time_zone_of(df.sparkSession), options)
 
 
 def _check_kind(function: Any, *, has_keys: bool) -> None:
-    """See that a function has keys if the records have.
+    """Check that a function is for keyed records if the records are keyed.
 
     Raises:
-        DeclarationTypeError: It is of the other kind, or of none.
+        DeclarationTypeError: It is of the other kind, or of neither.
     """
     wanted, other = KeyedBroadcastProcessFunction, BroadcastProcessFunction
     if not has_keys:
@@ -222,16 +185,12 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
     check_function(function, wanted, "BroadcastConnectedStream")
 
 
-_TIME = "__time"
-"""The event time of a record in ms, while a batch is sorted."""
-
-
 @attrs.frozen
 class WithBroadcast:
     """The records of an input, keyed or not, and of a broadcast input.
 
     Args:
-        main: The input that is not broadcast; without key columns where it has no keys.
+        main: The input that is not broadcast; without keys it has no key columns.
         rules: The broadcast input, without key columns.
     """
 
@@ -245,7 +204,7 @@ class WithBroadcast:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of its key columns; none where it has no keys."""
+        """Names of its key columns; empty without keys."""
         return self.main.columns
 
     @property
@@ -255,56 +214,56 @@ class WithBroadcast:
 
     @property
     def reader(self) -> BroadcastReader:
-        """Reads the records of both."""
+        """The reader of both inputs."""
         return BroadcastReader(self.main.reader, self.rules.reader)
 
     def key_names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Return the names of the key columns."""
         return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
-        """As of one input; without keys one for each of the partitions."""
+        """Return the default of one input; without keys, one key group for each partition."""
         return self.main.key_groups() if self.columns else _one_each
 
     def keyed(self, max_parallelism: int | None) -> DataFrame:
-        """The records of both; those without a key group get one where they are packed."""
+        """Unite both inputs; records without a key group get one where they are packed."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
         return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
-        """The records of a batch, those of the broadcast input once for each key group."""
+        """Unite the batches, with each broadcast record once for each key group."""
         arrival = F.monotonically_increasing_id()
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
         time = self.main.time() if self.event_time else F.lit(None).cast("long")
         everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
         return self._united(
-            [group.alias(KEY_GROUP), time.alias(_TIME), arrival.alias(ARRIVAL)],
+            [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
             [
                 everyone.alias(KEY_GROUP),
-                F.lit(None).cast("long").alias(_TIME),
+                F.lit(None).cast("long").alias(SORT_TIME),
                 arrival.alias(ARRIVAL),
             ],
         )
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Of both inputs, where they have event time."""
+        """Return which records are of each input, and their times, where both have event time."""
         return times_of((self.main, self.rules))
 
     def order(self) -> list[Column]:
-        """The broadcast input first, in its own order; then by event time, and by arrival."""
-        time = [] if self.main.arrival_order else [F.col(_TIME)]
+        """Sort the broadcast input first, in its own order; then by event time, and by arrival."""
+        time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns of a batch that only its order needs."""
-        return (_TIME, ARRIVAL)
+        """Name the columns of a batch that only its order needs."""
+        return (SORT_TIME, ARRIVAL)
 
     def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
         return united((self.main.df, self.rules.df), [main, rules])
 
 
 def _one_each(partitions: int) -> int:
-    """As many key groups as partitions."""
+    """Count as many key groups as partitions."""
     return partitions

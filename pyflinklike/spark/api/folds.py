@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`key_by(df, "user").sum("amount")`: the folds of a keyed DataFrame.
+"""Folds by a field: `key_by(df, "user").sum("amount")`, and the same within windows.
 
-Their result has the columns of the input.  On a stream each record gives out the fold so far, in
-a batch each key gives out its fold once, as in Flink's modes; `running=True` has a batch give
-out every fold, too.
-
-`key_by(df, "user").window(...).sum("amount")`: the folds of windows by a field.
-
-Flink's Java API has them; PyFlink's windows have not.
+The result of folds of keys has the columns of the input.  On a stream each record emits the fold so
+far; in a batch each key emits its fold once, as in Flink's modes.  Flink's Java API has folds of
+windows; PyFlink has not.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from pyflinklike.spark.wire.element_types import element_type
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
+    from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 
 __all__ = ["Folds", "WindowFolds"]
 
@@ -35,9 +31,9 @@ _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 
 
 class Folds:
-    """What a `KeyedStream` can fold; all take the options of `process` by keyword.
+    """The folds of a `KeyedStream`; each takes the options of `process` by keyword.
 
-    A field is given by its name or by its position, from 0.  A None in it raises, as in Flink:
+    A field is given by its name or by its position, from 0.  None in a field raises, as in Flink:
     filter such records out, or `F.coalesce` them, before `key_by`.
     """
 
@@ -45,9 +41,9 @@ class Folds:
     _time_zone: str
 
     def process(
-        self, function: KeyedProcessFunction, output_type: Any, **options: Any
+        self, function: KeyedProcessFunction, output_type: Any, **options: Unpack[ElementOptions]
     ) -> DataFrame:
-        """`KeyedStream.process`."""
+        """Apply a function to every record: `KeyedStream.process`."""
         raise NotImplementedError
 
     def reduce(
@@ -55,21 +51,21 @@ class Folds:
         func: ReduceFunction[Any] | Callable[[Any, Any], Any],
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
         """Fold the records of each key with a function of two of them.
 
         Args:
-            func: Is given the fold so far and a record, both `Row`s of the columns of the
-                DataFrame, and gives such a row, or a tuple or dict.  It may be a `ReduceFunction`
+            func: Called with the fold so far and a record, both `Row`s of the columns of the
+                DataFrame; returns such a row, or a tuple or dict.  It may be a `ReduceFunction`
                 with `open`, `close` and keyed state.
-            running: Whether every record gives out the fold so far.  By default on a stream; a
-                batch gives out the last fold of each key.  So does a stream with `event_time` and
-                `running=False`, when it is ended (`end_input`), and nothing before.
-            **options: Of `process`.
+            running: Whether every record emits the fold so far.  By default a stream does; a
+                batch emits the last fold of each key.  With `event_time` and `running=False` a
+                stream does so, too: when it is ended (`end_input`), and nothing before.
+            **options: The options of `process`.
 
         Returns:
-            Folds, with the columns of the DataFrame.
+            The folds, with the columns of the DataFrame.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -81,16 +77,16 @@ class Folds:
         position_to_sum: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Add a field up; the other fields are those of the key's first record.
+        """Add up a field; the other fields come from the key's first record.
 
-        A sum that its column's type cannot hold raises: cast the column to a larger type before.
+        A sum that the type of the column cannot hold raises: cast it to a larger type before.
 
         Args:
-            position_to_sum: The field, of a type of numbers.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_sum: Name or position of the field, which holds numbers.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -102,14 +98,14 @@ class Folds:
         position_to_min: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The least value of a field; the other fields are those of the key's first record.
+        """Keep the least value of a field; the other fields come from the key's first record.
 
         Args:
-            position_to_min: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_min: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -121,14 +117,14 @@ class Folds:
         position_to_max: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The greatest value of a field; the other fields are those of the key's first record.
+        """Keep the greatest value of a field; the other fields come from the key's first record.
 
         Args:
-            position_to_max: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_max: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -140,14 +136,14 @@ class Folds:
         position_to_min_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The record with the least value of a field, the earliest of them.
+        """Keep the record with the least value of a field; of equal ones the earliest.
 
         Args:
-            position_to_min_by: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_min_by: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -159,26 +155,28 @@ class Folds:
         position_to_max_by: int | str = 0,
         *,
         running: bool | None = None,
-        **options: Unpack[KeyedOptions],
+        **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """The record with the greatest value of a field, the earliest of them.
+        """Keep the record with the greatest value of a field; of equal ones the earliest.
 
         Args:
-            position_to_max_by: The field.
-            running: As of `reduce`.
-            **options: Of `process`.
+            position_to_max_by: Name or position of the field.
+            running: As `reduce` takes it.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         return self._by_field(MaxBy(position_to_max_by), running, options)
 
-    def _by_field(self, fold: FieldFold, running: bool | None, options: KeyedOptions) -> DataFrame:
+    def _by_field(
+        self, fold: FieldFold, running: bool | None, options: ElementOptions
+    ) -> DataFrame:
         check_field(self._df.schema, fold)
         return self._folded(fold, type(fold).__name__, running, options)
 
     def _folded(
-        self, func: Any, name: str, running: bool | None, options: KeyedOptions
+        self, func: Any, name: str, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming
         if running is False and is_streaming and options.get("event_time") is None:
@@ -194,15 +192,15 @@ class Folds:
             element_type(schema, self._time_zone),
             running=is_streaming if running is None else running,
         )
-        named: KeyedOptions = {**options, "uid": options.get("uid") or name}
+        named: ElementOptions = {**options, "uid": options.get("uid") or name}
         return self.process(fold, schema, **named)
 
 
 def check_field(schema: st.StructType, fold: FieldFold) -> None:
-    """See that rows have the field of a fold, and that it can be folded.
+    """Check that rows have the field of a fold, and that it can be folded.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: They do not, or it cannot.
+        DeclarationTypeError, DeclarationValueError: There is no such field, or it cannot be folded.
     """
     position = fold.position
     known = range(len(schema.fields)) if isinstance(position, int) else schema.names
@@ -228,7 +226,7 @@ def check_field(schema: st.StructType, fold: FieldFold) -> None:
 
 
 class WindowFolds:
-    """What a `WindowedStream` can fold; each is a `reduce`, whose options it takes.
+    """The folds of a `WindowedStream`; each is a `reduce` and takes its options.
 
     A field is given by its name or by its position, from 0.
     """
@@ -236,15 +234,15 @@ class WindowFolds:
     _schema: st.StructType
 
     def reduce(self, reduce_function: Any, **options: Any) -> DataFrame:
-        """`WindowedStream.reduce`."""
+        """Reduce the records of a window: `WindowedStream.reduce`."""
         raise NotImplementedError
 
     def sum(self, position_to_sum: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """Add a field up; the other columns are those of the window's first record.
+        """Add up a field; the other columns come from the window's first record.
 
         Args:
-            position_to_sum: The field, of a type of numbers.
-            **options: Of `process`.
+            position_to_sum: Name or position of the field, which holds numbers.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -252,11 +250,11 @@ class WindowFolds:
         return self._by_field(Sum(position_to_sum), options)
 
     def min(self, position_to_min: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """The least value of a field; the other columns are those of the window's first record.
+        """Keep the least value of a field; the other columns come from the window's first record.
 
         Args:
-            position_to_min: The field.
-            **options: Of `process`.
+            position_to_min: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -264,11 +262,11 @@ class WindowFolds:
         return self._by_field(Min(position_to_min), options)
 
     def max(self, position_to_max: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:
-        """The greatest value of a field; the other columns are those of the window's first record.
+        """Keep the greatest value of a field; the other columns come from the window's first record.
 
         Args:
-            position_to_max: The field.
-            **options: Of `process`.
+            position_to_max: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -278,11 +276,11 @@ class WindowFolds:
     def min_by(
         self, position_to_min_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """The record of a window with the least value of a field, the earliest of them.
+        """Keep the record of a window with the least value of a field; of equal ones the earliest.
 
         Args:
-            position_to_min_by: The field.
-            **options: Of `process`.
+            position_to_min_by: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -292,11 +290,11 @@ class WindowFolds:
     def max_by(
         self, position_to_max_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """The record of a window with the greatest value of a field, the earliest of them.
+        """Keep the record of a window with the greatest value of a field; of equal ones the earliest.
 
         Args:
-            position_to_max_by: The field.
-            **options: Of `process`.
+            position_to_max_by: Name or position of the field.
+            **options: The options of `process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keyed records that an operator processes, as a DataFrame of one input or of two.
+"""The keyed records of an operator: a DataFrame of one input or of two.
 
-`operators` makes a query of any of these; what differs between them is here.
+`api.query` makes a query of any of these; whatever differs between them is here.  Each input of two
+has its own watermark, below the union; the query's is the smaller one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.event_time import with_event_time
 from pyflinklike.spark.plan.operator_chain import phased
+from pyflinklike.spark.plan.process_options import ProcessOptions
 from pyflinklike.spark.plan.session import max_parallelism_for
 from pyflinklike.spark.wire.key_hash import group_or_hash
 from pyflinklike.spark.wire.own_columns import (
@@ -30,18 +32,18 @@ from pyflinklike.spark.wire.own_columns import (
 )
 from pyflinklike.spark.wire.record_readers import ConnectedReader, Reader, RecordReader
 
-__all__ = ["Input", "OneInput", "TwoInputs", "times_of", "united"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "united"]
 
-_TIME = "__time"
-"""The event time of a record of several inputs in ms, while a batch is sorted."""
+SORT_TIME = "__time"
+"""A column: the event time of a record of several inputs in ms, while a batch is sorted."""
 
 
 class Input(Protocol):
-    """What an operator processes."""
+    """The records that an operator processes."""
 
     @property
     def df(self) -> DataFrame:
-        """The DataFrame, with its watermark; of two inputs, the first one's."""
+        """The DataFrame with its watermark; of two inputs, the first one's."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -53,33 +55,36 @@ class Input(Protocol):
 
     @property
     def reader(self) -> Reader:
-        """Reads the records."""
+        """The reader of the records."""
 
     def key_names(self) -> tuple[str, ...]:
-        """What a checkpoint calls the key columns: another program with other ones is refused."""
+        """Name the key columns for a checkpoint, which refuses a program with other names."""
 
     def key_groups(self) -> Callable[[int], int]:
-        """How many key groups there are for a number of partitions, if the user does not say."""
+        """Return the function from partitions to key groups, for a user who gives no number."""
 
     def keyed(self, max_parallelism: int | None) -> DataFrame:
-        """The records of a stream, with the key group of each in a first column.
+        """Put the key group of each record of a stream into a first column.
 
         Args:
-            max_parallelism: The number of key groups; None where the tasks know it: the column
-                then has the hashes, of which key groups are the remainders.
+            max_parallelism: The number of key groups; None where only the tasks know it: the
+                column then has the hashes, whose remainders are the key groups.
         """
 
     def arrived(self, max_parallelism: int) -> DataFrame:
-        """Those of a batch, with the place of each among those of its task in a last column."""
+        """Do the same for a batch, with the place of each record in its task in a last column."""
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Of each of several inputs with event time, whether a record of `keyed` is of it, and its time in ms."""
+        """Return two columns for each input: whether a record is of it, and its time in ms.
+
+        The list is empty for one input, and where not all inputs have event time.
+        """
 
     def order(self) -> list[Column]:
-        """By what the records of a batch are sorted, within their key group."""
+        """Return the columns that sort a key group of a batch."""
 
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns of a batch that only its order needs."""
+        """Name the columns of a batch that only its order needs."""
 
 
 @attrs.frozen
@@ -87,14 +92,14 @@ class OneInput:
     """The records of one keyed DataFrame.
 
     Args:
-        df: With its watermark.
+        df: The DataFrame with its watermark.
         columns: Names of its key columns.
         event_time: Name of its event-time column, or None.
-        key_type: Of the keys.
-        time_zone: Of the Spark session.
-        before_watermark: Name of the column that says which records come before the watermark of
-            their micro-batch, or None.
-        arrival_order: Whether an event time leaves the records as they arrived.
+        key_type: The type of the keys.
+        time_zone: The time zone of the Spark session.
+        before_watermark: Name of the column that is true for records that come before the
+            watermark of their micro-batch, or None.
+        arrival_order: Whether records stay as they arrived, although they have an event time.
     """
 
     df: DataFrame
@@ -110,46 +115,44 @@ class OneInput:
         cls,
         df: DataFrame,
         columns: tuple[str, ...],
-        event_time: str | None,
         key_type: TypeInformation,
         time_zone: str,
-        *,
-        before_watermark: str | None = None,
-        arrival_order: bool = False,
+        options: ProcessOptions,
     ) -> OneInput:
-        """The input, with a watermark where a stream with an event time has none.
+        """Make the input; a stream with an event time and without a watermark gets one.
 
         Behind another operator it has a column that says which records come before the watermark.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: The event time cannot be one, or that
-                column is missing.
+            DeclarationTypeError, DeclarationValueError: The column cannot be an event time, or
+                the column that says which records come before the watermark is missing.
         """
-        df, before = phased(df, before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
+        event_time = options.event_time
+        df, before = phased(df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
         if event_time is not None:
             df = with_event_time(df, event_time, before)
-        return cls(df, columns, event_time, key_type, time_zone, before, arrival_order)
+        return cls(df, columns, event_time, key_type, time_zone, before, options.arrival_order)
 
     def element_schema(self) -> st.StructType:
-        """The columns that a function sees of a record."""
+        """Return the columns of a record that a function sees."""
         fields = self.df.schema.fields
         return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
 
     def key_names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Return the names of the key columns."""
         return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
-        """As many as the partitions want."""
+        """Return the default: a small multiple of the partitions."""
         return max_parallelism_for
 
     def key_fields(self) -> list[st.StructField]:
-        """The key columns with their types."""
+        """Return the key columns with their types."""
         return [self.df.schema[column] for column in self.columns]
 
     @property
     def reader(self) -> RecordReader:
-        """Reads the records."""
+        """The reader of the records."""
         return RecordReader(
             self.columns,
             self.event_time,
@@ -160,39 +163,41 @@ class OneInput:
         )
 
     def keyed(self, max_parallelism: int | None) -> DataFrame:
-        """The records, with the key group or the hash of each in a first column."""
+        """Put the key group or the hash of each record into a first column."""
         return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
     def arrived(self, max_parallelism: int) -> DataFrame:
-        """The same with the place of each record in a last column."""
+        """Do the same, with the place of each record in a last column."""
         return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Nothing: the watermark is this input's."""
+        """Return nothing: the watermark is this input's."""
         return []
 
     def order(self) -> list[Column]:
-        """By event time, and by arrival if it is equal."""
+        """Sort by event time, and by arrival where it is equal."""
         arrival = F.col(ARRIVAL)
         # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
         is_sorted = self.event_time is not None and not self.arrival_order
         return [self.time(), arrival] if is_sorted else [arrival]
 
     def time(self) -> Column:
-        """The event time of a record in ms; there must be one."""
+        """Return the event time of a record in ms; there must be one."""
         assert self.event_time is not None
         return F.unix_millis(quoted(self.event_time))
 
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns of a batch that only its order needs."""
+        """Name the columns of a batch that only its order needs."""
         return (ARRIVAL,)
+
+
+InputOf = Callable[[ProcessOptions], OneInput]
+"""Makes the input of a keyed DataFrame, for the options of an operator."""
 
 
 @attrs.frozen
 class TwoInputs:
-    """The records of two keyed DataFrames as one: `wire.connected_records` says how.
-
-    Each input has its own watermark, below the union: the query's is the smaller one.
+    """The records of two keyed DataFrames as one.
 
     Args:
         first: The first input.
@@ -218,46 +223,48 @@ class TwoInputs:
         return self.first.event_time
 
     def key_fields(self) -> list[st.StructField]:
-        """The key columns of the first input with their types."""
+        """Return the key columns of the first input with their types."""
         return self.first.key_fields()
 
     def key_names(self) -> tuple[str, ...]:
-        """Their names in both inputs where they differ."""
+        """Name the key columns, with both names where the inputs differ."""
         pairs = zip(self.first.columns, self.second.columns)
         return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
 
     def key_groups(self) -> Callable[[int], int]:
-        """As of one input."""
+        """Return the default of one input."""
         return self.first.key_groups()
 
     @property
     def reader(self) -> ConnectedReader:
-        """Reads the records of both."""
+        """The reader of both inputs."""
         return ConnectedReader((self.first.reader, self.second.reader))
 
     def keyed(self, max_parallelism: int | None) -> DataFrame:
-        """The records of both, with the key group or the hash of each in a first column."""
+        """Unite both inputs, with the key group or the hash of each record in a first column."""
         return self._union(max_parallelism, [], [])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
-        """The same with what a batch is sorted by."""
+        """Do the same, with the columns that sort a batch."""
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
-        extra = [[each.time().alias(_TIME)] if each.event_time else [] for each in self._inputs()]
+        extra = [
+            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self._inputs()
+        ]
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Of both inputs, where they have event time."""
+        """Return which records are of each input, and their times, where both have event time."""
         return times_of(self._inputs())
 
     def order(self) -> list[Column]:
-        """By event time where there is one, then the first input's first, then by arrival."""
+        """Sort by event time where there is one, then the first input first, then by arrival."""
         is_sorted = self.event_time is not None and not self.first.arrival_order
-        names = [_TIME] if is_sorted else []
+        names = [SORT_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
 
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns of a batch that only its order needs."""
-        return (_TIME, ARRIVAL)
+        """Name the columns of a batch that only its order needs."""
+        return (SORT_TIME, ARRIVAL)
 
     def _inputs(self) -> tuple[OneInput, OneInput]:
         return self.first, self.second
@@ -271,9 +278,10 @@ class TwoInputs:
 
 
 def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
-    """Of each of several inputs, whether a record of what `united` gives is of it, and its time in ms.
+    """Return two columns for each input: whether a united record is of it, and its time in ms.
 
-    Nothing where not all have event time: then the watermark waits for none of them, or one.
+    The list is empty where not all inputs have event time: the watermark then waits for one of
+    them at most, so there is no slowest one to show.
     """
     if any(each.event_time is None for each in inputs):
         return []
@@ -287,11 +295,11 @@ def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
 
 
 def united(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
-    """The records of two DataFrames as one.
+    """Unite two DataFrames into one, with the number of the input and its record as a struct.
 
     Args:
-        frames: Of each input.
-        columns: What each has besides its number and its record; of the same names.
+        frames: The DataFrame of each input.
+        columns: Further columns of each input, under the same names.
     """
     first, second = (_tagged(frames, number, columns[number]) for number in range(2))
     return first.unionByName(second)

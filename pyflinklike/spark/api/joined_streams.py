@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`a.join(b).window(assigner).apply(function, ...)` and `a.co_group(b)` for keyed DataFrames.
+"""Joins of two keyed DataFrames: by an interval of time, within windows, and as groups of a window.
 
-As in Flink both inputs are one stream of tagged elements, in the windows of any other stream.
+    a.interval_join(b).between(lower, upper).process(function, ...)
+    a.join(b).window(assigner).apply(function, ...)
+    a.co_group(b).window(assigner).apply(function, ...)
 
-`a.interval_join(b).between(lower, upper).process(function, ...)` for keyed DataFrames.
-
-`pyflinklike.joins` has the join itself; here are its declaration and its checks.
-
-Late records of two DataFrames that are joined, to side outputs.
-
-Checks of what declares a join.
+`pyflinklike.joins` has the joins themselves; their declaration and its checks are here.  As in
+Flink both inputs of a window join are one stream of tagged elements, in the windows of any other
+stream.  Each join can send the late records of either input to a side output.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -32,33 +31,37 @@ from pyflinklike.joins.join_functions import (
     ProcessJoinFunction,
 )
 from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, LateByInput, TaggedTypeInfo
-from pyflinklike.spark.api.keyed_connected_streams import InputOf, KeyedConnectedStreams, connected
+from pyflinklike.spark.api.inputs import InputOf
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connected
 from pyflinklike.spark.api.windowed_stream import WindowResult
+from pyflinklike.spark.plan.process_options import (
+    CommonOptions,
+    EventTimes,
+    ProcessOptions,
+)
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_options import Windowed, WindowOptions
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import CommonOptions
 
 __all__ = [
     "CoGroupedStreams",
     "IntervalJoined",
-    "JoinedLate",
     "JoinedStreams",
     "WindowedCoGroup",
     "WindowedJoin",
-    "checked_tag",
-    "kind_of_join",
-    "with_late_outputs",
 ]
+
+J = TypeVar("J", bound="JoinedLate")
 
 
 class JoinedLate:
-    """What a join says of records that come too late for it; its methods change it and return it.
+    """The side outputs of records that come too late for a join; its methods change and return it.
 
-    Without a side output they are dropped, and the metric `numLateRecordsDropped` counts them.
+    Without a side output late records are dropped and counted in the metric
+    `numLateRecordsDropped`.
     """
 
     def __init__(self) -> None:
@@ -68,29 +71,29 @@ class JoinedLate:
         """Send the late records of the first DataFrame to a side output.
 
         Args:
-            output_tag: Of the side output, whose type is that of the records.
+            output_tag: The tag of the side output, whose type is the type of the records.
 
         Raises:
-            DeclarationTypeError: It is no `OutputTag`.
+            DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[0] = checked_tag(output_tag)
+        self._late[0] = _checked_tag(output_tag)
         return self
 
     def side_output_right_late_data(self: J, output_tag: OutputTag) -> J:
         """Send the late records of the second DataFrame to a side output.
 
         Args:
-            output_tag: Another one than that of the first DataFrame.
+            output_tag: A tag other than the first DataFrame's, with the type of the records.
 
         Raises:
-            DeclarationTypeError: It is no `OutputTag`.
+            DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[1] = checked_tag(output_tag)
+        self._late[1] = _checked_tag(output_tag)
         return self
 
 
 class _Windowed(WindowOptions, JoinedLate):
-    """Two keyed DataFrames in common windows; its methods change it and return it.
+    """Two keyed DataFrames in common windows; the methods that set options return it.
 
     Assigners, triggers and evictors see an element as a pair of the number of its input, 1 or 2,
     and the record.
@@ -103,7 +106,7 @@ class _Windowed(WindowOptions, JoinedLate):
         self._first, self._second, self._name = first, second, name
         kinds = (
             element_type(each.element_schema(), each.time_zone)
-            for each in (first(None), second(None))
+            for each in (first(ProcessOptions()), second(ProcessOptions()))
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
         warn_of_short(assigner)
@@ -113,39 +116,41 @@ class _Windowed(WindowOptions, JoinedLate):
         function: CoGroupFunction,
         output_type: Any,
         event_time: EventTimes | None,
-        options: Any,
+        options: CommonOptions,
     ) -> DataFrame:
-        source = connected(self._first, self._second, event_time)
+        given = attrs.evolve(ProcessOptions.of(options, CommonOptions), event_time=event_time)
+        source = connected(self._first, self._second, given)
         late = LateByInput((self._late[0], self._late[1]))
         operator = self._windowed.process(CoGrouping(function)).giving_late(late)
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
         result = WindowResult.of(source, operator, output_type, name)
         schemas = [each.element_schema() for each in (source.first, source.second)]
-        sides = with_late_outputs((), self._late, schemas)
-        return result.over(source, sides, source.df.schema, options)
+        sides = _with_late_outputs((), self._late, schemas)
+        return result.over(source, source.df.schema, attrs.evolve(given, side_outputs=sides))
 
 
 class JoinedStreams:
-    """Two keyed DataFrames to be joined within windows; `KeyedStream.join` makes it."""
+    """Two keyed DataFrames to be joined within windows; made by `KeyedStream.join`."""
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
-        KeyedConnectedStreams(first, second)  # their keys are alike
-        self._inputs, self._how = (first, second), kind_of_join(how)
+        KeyedConnectedStreams(first, second)  # checks the two inputs
+        self._inputs, self._how = (first, second), _kind_of_join(how)
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedJoin:
-        """The windows within which records of one key are pairs.
+        """Set the windows within which records of one key are pairs.
 
         Args:
-            assigner: It is given pairs of the number of an input, 1 or 2, and a record.
+            assigner: The assigner, called with pairs of the number of an input, 1 or 2, and a
+                record.
 
         Raises:
-            DeclarationTypeError: It is no assigner.
+            DeclarationTypeError: It is not an assigner.
         """
         return WindowedJoin(*self._inputs, assigner, self._how)
 
 
 class WindowedJoin(_Windowed):
-    """A join within windows, of which it is yet to be said what it makes of a pair."""
+    """A join within windows; `apply` makes outputs of its pairs."""
 
     def __init__(
         self, first: InputOf, second: InputOf, assigner: WindowAssigner[Any, Any], how: str
@@ -161,15 +166,15 @@ class WindowedJoin(_Windowed):
         event_time: EventTimes | None = None,
         **options: Unpack[CommonOptions],
     ) -> DataFrame:
-        """Apply a function to every pair of records of one key and window, when that fires.
+        """Apply a function to every pair of records of one key and window, when the window fires.
 
         Args:
-            function: Makes one output of a pair (a callable of two does, too), or, as a
-                `FlatJoinFunction`, any number.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  Before its
-                columns the result has those of the first input's key and of the window.
+            function: Makes one output of a pair; also a callable of two records.  A
+                `FlatJoinFunction` makes any number of outputs.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  Before
+                its columns the result has the columns of the first input's key and of the window.
             event_time: The timestamp column of both DataFrames, or a pair of names.
-            **options: Of `KeyedStream.process`.
+            **options: The options of `KeyedStream.process` that every operator has.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -186,26 +191,27 @@ class WindowedJoin(_Windowed):
 
 
 class CoGroupedStreams:
-    """Two keyed DataFrames to be grouped within windows; `KeyedStream.co_group` makes it."""
+    """Two keyed DataFrames to be grouped within windows; made by `KeyedStream.co_group`."""
 
     def __init__(self, first: InputOf, second: InputOf) -> None:
-        KeyedConnectedStreams(first, second)  # their keys are alike
+        KeyedConnectedStreams(first, second)  # checks the two inputs
         self._inputs = first, second
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedCoGroup:
-        """The windows within which records of one key are a group.
+        """Set the windows within which records of one key are a group.
 
         Args:
-            assigner: It is given pairs of the number of an input, 1 or 2, and a record.
+            assigner: The assigner, called with pairs of the number of an input, 1 or 2, and a
+                record.
 
         Raises:
-            DeclarationTypeError: It is no assigner.
+            DeclarationTypeError: It is not an assigner.
         """
         return WindowedCoGroup(*self._inputs, assigner, "CoGroup")
 
 
 class WindowedCoGroup(_Windowed):
-    """Groups within windows, of which it is yet to be said what is made of two groups."""
+    """Two groups for each key and window; `apply` makes outputs of them."""
 
     def apply(
         self,
@@ -215,13 +221,13 @@ class WindowedCoGroup(_Windowed):
         event_time: EventTimes | None = None,
         **options: Unpack[CommonOptions],
     ) -> DataFrame:
-        """Apply a function to the records of both inputs of one key and window, when that fires.
+        """Apply a function to the records of both inputs of one key and window, when it fires.
 
         Args:
-            function: Is given two lists, of which one may be empty.
-            output_type: As of a join within windows.
+            function: Called with two lists of records, of which one may be empty.
+            output_type: The type of the outputs, as a join within windows takes it.
             event_time: The timestamp column of both DataFrames, or a pair of names.
-            **options: Of `KeyedStream.process`.
+            **options: The options of `KeyedStream.process` that every operator has.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -233,33 +239,31 @@ class WindowedCoGroup(_Windowed):
         return self._applied(function, output_type, event_time, options)
 
 
-EventTimes = str | tuple[str, str]
-
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
 
 
 class IntervalJoined(JoinedLate):
-    """Two keyed DataFrames to be joined by an interval of time; `KeyedStream.interval_join` makes it.
+    """Two keyed DataFrames to be joined by an interval of time; made by `KeyedStream.interval_join`.
 
-    Its methods change it and return it.
+    The methods before `process` change it and return it.
     """
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
         super().__init__()
         self._connected = KeyedConnectedStreams(first, second)
-        self._inputs = first(None), second(None)
-        self._how = kind_of_join(how)
+        self._inputs = first(ProcessOptions()), second(ProcessOptions())
+        self._how = _kind_of_join(how)
         self._bounds: tuple[int, int] | None = None
         self._excluded = [0, 0]
 
     def between(self, lower_bound: DurationLike, upper_bound: DurationLike) -> IntervalJoined:
-        """Which records of the second DataFrame are partners of one of the first.
+        """Set how far apart in time two partners may be.
 
         Args:
-            lower_bound: The least time of the partner behind that of the record of the first
-                one: a `timedelta`, `Time`, `Duration` or an int of ms, often negative.  It is
-                included, unless `lower_bound_exclusive` is called.
-            upper_bound: The greatest one.
+            lower_bound: The least time of a record of the second DataFrame minus that of its
+                partner of the first: a `timedelta`, `Time`, `Duration` or an int of ms, often
+                negative.  Included unless `lower_bound_exclusive` is called.
+            upper_bound: The greatest such difference, included likewise.
 
         Raises:
             DeclarationTypeError: A bound is of the wrong kind.
@@ -269,12 +273,12 @@ class IntervalJoined(JoinedLate):
         return self
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leave out the records that are at the lower bound."""
+        """Exclude partners at the lower bound."""
         self._excluded[0] = 1
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leave out the records that are at the upper bound."""
+        """Exclude partners at the upper bound."""
         self._excluded[1] = 1
         return self
 
@@ -291,12 +295,12 @@ class IntervalJoined(JoinedLate):
         """Apply a function to every pair.
 
         Args:
-            process_join_function: It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            process_join_function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: The timestamp column of both DataFrames, or a pair of names.
-            side_outputs: The tags whose outputs are wanted besides those of late records.
+            side_outputs: The tags whose outputs are wanted, without the tags of late records.
             output_event_time: The column of the result that holds its event time.
-            **options: Of `KeyedStream.process`.
+            **options: The options of `KeyedStream.process` that every operator has.
 
         Returns:
             The main output; with side outputs, late records included, all outputs.
@@ -322,7 +326,7 @@ class IntervalJoined(JoinedLate):
             join,
             output_type,
             event_time=event_time,
-            side_outputs=with_late_outputs(
+            side_outputs=_with_late_outputs(
                 side_outputs, self._late, [each.element_schema() for each in self._inputs]
             ),
             output_event_time=output_event_time,
@@ -343,10 +347,10 @@ class IntervalJoined(JoinedLate):
 
 
 def _check(process_join_function: Any, event_time: Any) -> None:
-    """Refuse what is no function of joins, and a join without times.
+    """Check that a function is one of joins, and that records have times.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is one of these.
+        DeclarationTypeError, DeclarationValueError: It is not, or they have none.
     """
     if not isinstance(process_join_function, ProcessJoinFunction):
         remedy = instance_of(ProcessJoinFunction, process_join_function, "subclass it")
@@ -359,8 +363,6 @@ def _check(process_join_function: Any, event_time: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-J = TypeVar("J", bound="JoinedLate")
-
 _KINDS: Final = {
     "inner": "inner",
     "left": "left_outer",
@@ -371,14 +373,14 @@ _KINDS: Final = {
     "outer": "full_outer",
     "fullouter": "full_outer",
 }
-"""By Spark's names of joins, without underscores."""
+"""The kind of a join by Spark's names for it, without underscores."""
 
 
-def kind_of_join(how: Any) -> str:
-    """The join that one of Spark's names means.
+def _kind_of_join(how: Any) -> str:
+    """Return the kind of join for one of Spark's names.
 
     Raises:
-        DeclarationValueError: It means none that is here.
+        DeclarationValueError: There is no such join here.
     """
     kind = _KINDS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
     if kind is None:
@@ -390,20 +392,20 @@ def kind_of_join(how: Any) -> str:
     return kind
 
 
-def with_late_outputs(
+def _with_late_outputs(
     declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
     late: Sequence[OutputTag | None],
     schemas: Sequence[Any],
 ) -> dict[OutputTag, Any]:
-    """The side outputs of a join with those of late records, whose type is that of the records.
+    """Add the side outputs of late records, which have the type of the records.
 
     Args:
-        declared: The others.
+        declared: The other side outputs.
         late: The tag of each input's late records, or None.
-        schemas: Of the records of each input.
+        schemas: The columns of each input's records.
 
     Raises:
-        DeclarationValueError: Two have one tag.
+        DeclarationValueError: Two side outputs have one tag.
     """
     tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
     for tag, schema in zip(late, schemas):
@@ -416,11 +418,11 @@ def with_late_outputs(
     return tags
 
 
-def checked_tag(output_tag: Any) -> OutputTag:
-    """The tag itself.
+def _checked_tag(output_tag: Any) -> OutputTag:
+    """Return a tag that is one.
 
     Raises:
-        DeclarationTypeError: It is no `OutputTag`.
+        DeclarationTypeError: It is not an `OutputTag`.
     """
     if not isinstance(output_tag, OutputTag):
         msg = f"a side output is given by an OutputTag, got {shown(output_tag)}; write OutputTag('late')"

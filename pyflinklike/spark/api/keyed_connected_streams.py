@@ -1,85 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two keyed DataFrames that one function processes: `connected_streams` has the entry.
+"""Two keyed DataFrames that one function processes, and the checks of such inputs.
 
 One operator processes the records of both, with one state and one set of timers; its watermark is
 the smaller one of both inputs'.
-
-Checks of two inputs that one operator shall process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     KeyedCoProcessFunction,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import Function
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.inputs import InputOf, TwoInputs
 from pyflinklike.spark.api.query import applied
-from pyflinklike.spark.plan.process_options import SavepointLike, check_function
+from pyflinklike.spark.plan.process_options import (
+    ProcessOptions,
+    TwoInputOptions,
+    TwoInputProcessOptions,
+    check_function,
+    options_shown,
+)
 from pyflinklike.spark.plan.session import check_watermark_policy
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import OperatorOptions
 
 __all__ = [
-    "EventTimes",
-    "InputOf",
     "KeyedConnectedStreams",
     "check_both_stream",
-    "check_keys_alike",
     "connected",
-    "event_times_of",
-    "phases_of",
 ]
 
 
-EventTimes = str | tuple[str, str]
-InputOf = Callable[..., OneInput]
-"""A keyed DataFrame, given the name of its event-time column and options of `OneInput.of`."""
-
-
 class KeyedConnectedStreams:
-    """Two keyed DataFrames that one function shall process.
+    """Two keyed DataFrames for one function.
 
     Made by `connect(a, b).key_by(...)` and by `key_by(a, ...).connect(key_by(b, ...))`.
     """
 
     def __init__(self, first: InputOf, second: InputOf) -> None:
-        inputs = first(None), second(None)
+        inputs = first(ProcessOptions()), second(ProcessOptions())
         check_both_stream(*(each.df for each in inputs))
-        check_keys_alike(*(each.key_fields() for each in inputs))
+        _check_keys_alike(*(each.key_fields() for each in inputs))
         self._first, self._second = first, second
 
-    def process(
+    @options_shown(TwoInputProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedCoProcessFunction,
         output_type: Any,
-        *,
-        event_time: EventTimes | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: EventTimes | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[TwoInputProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record of both inputs, with state and timers per key.
 
@@ -87,27 +67,27 @@ class KeyedConnectedStreams:
         are processed by event time; without one those of the first input come first.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: The timestamp column of both inputs, or a pair of names: `ctx.timestamp()`
-                and event timers need it.  On a stream without a watermark one is declared on it.
+                and event timers need it.  A stream without a watermark gets one on this column.
                 The watermark of the function is the smaller one of both inputs': an input
                 without records holds the timers back, as in Flink.
-            state_backend: As of `KeyedStream.process`, like all that follow.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
             max_parallelism: Number of key groups.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
-            job_parameters: For `RuntimeContext.get_job_parameter`.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
             before_watermark: A boolean column of both inputs, or a pair of names (None for an input
-                that has none), as of `KeyedStream.process`.
-            output_before_watermark: A column to add to the result that says which outputs came
-                before the watermark.
-            arrival_order: Whether records with an event time are processed as they arrived, and not
-                sorted by it: within a micro-batch those of the first input come first.
+                without such a column), as `KeyedStream.process` takes it.
+            output_before_watermark: The name of a column to add to the result, true for outputs
+                that came before the watermark.
+            arrival_order: Whether records with an event time are processed as they arrived, not
+                sorted by it: within a micro-batch the first input comes first.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -120,124 +100,72 @@ class KeyedConnectedStreams:
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
         check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
-        source = connected(
-            self._first,
-            self._second,
-            event_time,
-            before_watermark=before_watermark,
-            arrival_order=arrival_order,
-        )
-        return applied(
-            function,
-            source,
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-        )
+        given = ProcessOptions.of(options, TwoInputProcessOptions)
+        return applied(function, connected(self._first, self._second, given), output_type, given)
 
     def map(
-        self, function: CoMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+        self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
-        """At most one output for each record of both inputs; None is no output.
+        """Make at most one output of each record of both inputs; None is no output.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of the outputs, as of `process`.
-            **options: Of `process`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
-        return self._mapped(function, output_type, **options)
+        return self._mapped(function, output_type, options)
 
     def flat_map(
-        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[OperatorOptions]
+        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
     ) -> DataFrame:
-        """Any number of outputs for each record of both inputs.
+        """Make any number of outputs of each record of both inputs.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of the outputs, as of `process`.
-            **options: Of `process`.
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
-        return self._mapped(function, output_type, **options)
+        return self._mapped(function, output_type, options)
 
-    def _mapped(
-        self,
-        function: Function,
-        output_type: Any,
-        *,
-        event_time: EventTimes | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        from_savepoint: SavepointLike | None = None,
-        allow_pickle: bool = True,
-    ) -> DataFrame:
-        return applied(
-            function,
-            connected(self._first, self._second, event_time),
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            job_parameters=job_parameters,
-            processing_time_timers=False,
-            from_savepoint=from_savepoint,
-            allow_pickle=allow_pickle,
-        )
+    def _mapped(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
+        given = ProcessOptions.of(options, TwoInputOptions)
+        given = attrs.evolve(given, processing_time_timers=False)
+        return applied(function, connected(self._first, self._second, given), output_type, given)
 
 
-def connected(
-    first: InputOf,
-    second: InputOf,
-    event_time: EventTimes | None,
-    *,
-    before_watermark: EventTimes | None = None,
-    arrival_order: bool = False,
-) -> TwoInputs:
-    """The records of two keyed DataFrames as the input of one operator.
-
-    Args:
-        first: The first one.
-        second: The second one.
-        event_time: A name for both, a pair of names, or None for none.
-        before_watermark: Likewise, where one of a pair may be None.
-        arrival_order: Whether event times leave the records as they arrived.
+def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
+    """Make one input of two keyed DataFrames.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The event times or these columns cannot be so.
+        DeclarationTypeError, DeclarationValueError: A column cannot be the event time, or cannot
+            say which records come before the watermark.
         HostError: The session's watermark would be the greater one of both.
     """
-    times = event_times_of(event_time)
-    before = phases_of(before_watermark)
+    times = _event_times_of(options.event_time)
+    before = _phases_of(options.before_watermark)
     source = TwoInputs(
         *(
-            each(time, before_watermark=phase, arrival_order=arrival_order)
+            each(attrs.evolve(options, event_time=time, before_watermark=phase))
             for each, time, phase in zip((first, second), times, before)
         )
     )
-    if event_time is not None and source.df.isStreaming:
+    if options.event_time is not None and source.df.isStreaming:
         check_watermark_policy(source.df.sparkSession)
     return source
 
 
 def check_both_stream(first: DataFrame, second: DataFrame) -> None:
-    """See that two inputs are both streams or both batches.
+    """Check that two inputs are both streams or both batches.
 
     Raises:
         DeclarationValueError: One is a stream and the other is not.
@@ -251,19 +179,18 @@ def check_both_stream(first: DataFrame, second: DataFrame) -> None:
         raise DeclarationValueError(msg)
 
 
-def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
-    """See that the keys of two inputs are of the same types.
-
-    The hash that finds a key's key group depends on the types of its columns: an int and a long
-    of one value are two keys.
+def _check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
+    """Check that the keys of two inputs have the same types.
 
     Args:
         first: The key columns of the first input.
-        second: Those of the second one.
+        second: The key columns of the second input.
 
     Raises:
-        DeclarationTypeError: They differ.
+        DeclarationTypeError: The types differ.
     """
+    # The hash that finds a key group depends on the types: an int and a long of one value
+    # would be two keys.
     if [each.dataType for each in first] == [each.dataType for each in second]:
         return
     types = [
@@ -277,11 +204,11 @@ def check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.Struct
     raise DeclarationTypeError(msg)
 
 
-def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
-    """The event-time column of each input.
+def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
+    """Return the event-time column of each input.
 
     Args:
-        event_time: A name for both, a pair of names, or None for none.
+        event_time: A name for both, a pair of names, or None for no event time.
 
     Raises:
         DeclarationTypeError: It is something else.
@@ -300,8 +227,8 @@ def event_times_of(event_time: Any) -> tuple[str | None, str | None]:
     return pair[0], pair[1]
 
 
-def phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
-    """The column of each input that says what came before the watermark.
+def _phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
+    """Return the column of each input that says which records come before the watermark.
 
     Args:
         before_watermark: A name for both, a pair of names of which one may be None, or None.

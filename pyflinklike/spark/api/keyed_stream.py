@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry: `key_by(df, "user").process(function, ...)`.
+"""`key_by(df, "user").process(function, ...)`: keyed DataFrames, and two that are connected.
 
-A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  This module checks
-the keyed DataFrame; `operators` makes the query.
-
-The entry for two inputs: `connect(a, b).key_by("user").process(function, ...)`.
-
-`key_by(df, "user").map(...)`, `flat_map` and `filter`: what is done with each record alone.
-
-What needs no state of its key is less to write, and faster, as Spark's own `select` and `where`.
-
-The windows and joins of a keyed DataFrame: `KeyedStream.window`, `.interval_join` and so on.
+A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  Every argument that can be
+checked is checked before the query starts.  Work that needs no state of a key is shorter and faster
+with Spark's own `select` and `where`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
+import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike.engine.api.element_functions import (
@@ -28,9 +22,7 @@ from pyflinklike.engine.api.element_functions import (
     as_flat_map_function,
     as_map_function,
 )
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -40,20 +32,20 @@ from pyflinklike.spark.api.broadcast_streams import (
     unkeyed,
 )
 from pyflinklike.spark.api.folds import Folds
-from pyflinklike.spark.api.inputs import OneInput
+from pyflinklike.spark.api.inputs import InputOf, OneInput
 from pyflinklike.spark.api.joined_streams import CoGroupedStreams, IntervalJoined, JoinedStreams
-from pyflinklike.spark.api.keyed_connected_streams import (
-    InputOf,
-    KeyedConnectedStreams,
-    check_both_stream,
-)
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.api.windowed_stream import WindowedStream
 from pyflinklike.spark.plan.process_options import (
-    SavepointLike,
+    ElementOptions,
+    KeyedProcessOptions,
+    ProcessOptions,
+    SideOutputs,
     check_column,
     check_columns,
     check_function,
+    options_shown,
 )
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.schema import key_type_of
@@ -65,194 +57,32 @@ from pyflinklike.windows.assigners import (
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
 
-__all__ = ["ConnectedStreams", "KeyedStream", "Maps", "WindowsAndJoins", "connect", "key_by"]
+__all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:
     """Partition the records of a DataFrame by key.
 
     Args:
-        df: Streaming or batch.
+        df: A stream or a batch.
         columns: Names of the key columns.  The key of one column is its plain
-            value, that of several a tuple.
+            value, the key of several columns a tuple.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind, or a column cannot be a key.
-        DeclarationValueError: There is no such column, or none is given.
+        DeclarationValueError: There is no such column, or no column is given.
     """
     return KeyedStream(df, columns)
 
 
-class Maps:
-    """What a `KeyedStream` can do with each record; all take the options of `process` by keyword.
+class KeyedStream(Folds):
+    """Records of a DataFrame partitioned by key; made by `key_by`.
 
-    A function is a callable of a record, or an object whose `open` obtains state of keys.
+    Each method that makes a DataFrame takes the options of `process` by keyword.  Functions of
+    `map`, `flat_map` and `filter` are callables of a record, or objects whose `open` obtains state
+    of keys.
     """
-
-    _df: DataFrame
-    _input: Callable[..., OneInput]
-
-    def map(
-        self,
-        func: MapFunction | Callable[[Any], Any],
-        output_type: Any,
-        *,
-        side_outputs: SideOutputs = (),
-        **options: Unpack[KeyedOptions],
-    ) -> DataFrame:
-        """One row for each record.
-
-        Args:
-            func: Is given a record, a `Row` of the columns of the DataFrame.
-            output_type: Of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted.
-            **options: Of `process`.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        """
-        return self._each(as_map_function(func), "Map", output_type, side_outputs, options)
-
-    def flat_map(
-        self,
-        func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
-        output_type: Any,
-        *,
-        side_outputs: SideOutputs = (),
-        **options: Unpack[KeyedOptions],
-    ) -> DataFrame:
-        """Any number of rows for each record.
-
-        Args:
-            func: Is given a record, and gives an iterable of rows, or None for none.
-            output_type: Of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted.
-            **options: Of `process`.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        """
-        function = as_flat_map_function(func)
-        return self._each(function, "FlatMap", output_type, side_outputs, options)
-
-    def filter(
-        self,
-        func: FilterFunction | Callable[[Any], Any],
-        **options: Unpack[KeyedOptions],
-    ) -> DataFrame:
-        """The records of which a function is true, as they are.
-
-        Args:
-            func: Is given a record.
-            **options: Of `process`.
-
-        Returns:
-            Records, with the columns of the DataFrame.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        """
-        return self._each(as_filter_function(func), "Filter", self._df.schema, (), options)
-
-    def _each(
-        self,
-        function: Function,
-        name: str,
-        output_type: Any,
-        side_outputs: SideOutputs,
-        options: KeyedOptions,
-    ) -> DataFrame:
-        source = self._input(
-            options.pop("event_time", None),
-            before_watermark=options.pop("before_watermark", None),
-            arrival_order=options.pop("arrival_order", False),
-        )
-        named: Any = {**options, "uid": options.get("uid") or name}
-        return applied(
-            function,
-            source,
-            output_type,
-            side_outputs=side_outputs,
-            processing_time_timers=False,
-            **named,
-        )
-
-
-class WindowsAndJoins:
-    """What a `KeyedStream` can do within windows, and together with another one."""
-
-    _input: Callable[..., OneInput]
-
-    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """Windows over the records of each key.
-
-        Args:
-            assigner: Of `pyflinklike.windows`, such as `TumblingEventTimeWindows.of(...)`.
-
-        Raises:
-            DeclarationTypeError: It is no assigner.
-        """
-        return WindowedStream(self._input, assigner)
-
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of so many records of a key.
-
-        Args:
-            size: How many records a window has.
-            slide: At every which record a window begins; 0 is one after another.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: A number is no positive int.
-        """
-        if slide == 0:
-            return WindowedStream(self._input, CountTumblingWindowAssigner(size))
-        return WindowedStream(self._input, CountSlidingWindowAssigner(size, slide))
-
-    def interval_join(self: K, other: K, how: str = "inner") -> IntervalJoined:
-        """Join records of one key whose times are within an interval of each other.
-
-        Args:
-            other: Keyed by columns of the same types.
-            how: "inner", "left_outer", "right_outer" or "full_outer", or Spark's other names of
-                these.  An outer join gives out a record without a partner once none can come.
-
-        Raises:
-            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
-            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
-        """
-        return IntervalJoined(self._input, _input_of(other, "interval_join"), how)
-
-    def join(self: K, other: K, how: str = "inner") -> JoinedStreams:
-        """Join records of one key that lie in one window.
-
-        Args:
-            other: Keyed by columns of the same types.
-            how: As of `interval_join`.  An outer join gives out a record with None where the
-                window has none of the other input.
-
-        Raises:
-            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
-            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
-        """
-        return JoinedStreams(self._input, _input_of(other, "join"), how)
-
-    def co_group(self: K, other: K) -> CoGroupedStreams:
-        """Group the records of both inputs of one key that lie in one window.
-
-        Args:
-            other: Keyed by columns of the same types.
-
-        Raises:
-            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
-            DeclarationValueError: One is a stream and the other a batch.
-        """
-        return CoGroupedStreams(self._input, _input_of(other, "co_group"))
-
-
-class KeyedStream(Maps, Folds, WindowsAndJoins):
-    """Records of a DataFrame partitioned by key; made by `key_by`."""
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
         if not isinstance(df, DataFrame):
@@ -270,66 +100,53 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
         types = [df.schema[column].dataType for column in columns]
         self._key_type = key_type_of(types, self._time_zone)
 
-    # Folds pass its options on, so these are told from others here, and only here.
-    def process(  # type: ignore[override]
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedProcessFunction | KeyedBatchFunction,
         output_type: Any,
-        *,
-        event_time: str | None = None,
-        state_backend: StateBackend | None = None,
-        max_parallelism: int | None = None,
-        uid: str | None = None,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any] = (),
-        job_parameters: Mapping[str, str] | None = None,
-        processing_time_timers: bool | None = None,
-        from_savepoint: SavepointLike | None = None,
-        output_event_time: str | None = None,
-        before_watermark: str | None = None,
-        output_before_watermark: str | None = None,
-        arrival_order: bool = False,
-        allow_pickle: bool = True,
+        **options: Unpack[KeyedProcessOptions],
     ) -> DataFrame:
         """Apply a function to every record, with state and timers per key.
 
         Args:
-            function: It is pickled to the workers and opened there.
-            output_type: Of what it yields, or returns as columns: DDL, a `StructType` or
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields, or returns as columns: DDL, a `StructType` or
                 `Types.ROW_NAMED`.
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
-                timers work.  On a stream without a watermark one is declared on it as Flink's
-                `for_monotonous_timestamps` has it: the latest time seen less 1 ms.
-            state_backend: Where working state is kept; `HashMapStateBackend()` by default.
+                timers work.  If a stream has no watermark, one is declared on this column as by
+                Flink's `for_monotonous_timestamps`: the latest time seen less 1 ms.
+            state_backend: Where working state is; `HashMapStateBackend()` by default.
             max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
                 default it follows the number of partitions that the checkpoint was begun with,
                 as Flink's follows the parallelism: the smallest multiple of it that is at least
                 16.  Before Spark 4.1 it follows `spark.sql.shuffle.partitions`.
             uid: Names the operator: in messages, metrics and `get_task_name`, and in its
-                checkpoint, which no operator of another name can continue from.  By default
+                checkpoint, from which no operator of another name can continue.  By default
                 the name of the function's class; needed if a query has the same class twice.
             side_outputs: The tags whose outputs are wanted, with their types if the tags
                 have none; outputs of other tags are dropped.
-            job_parameters: For `RuntimeContext.get_job_parameter`.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time
                 timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
             from_savepoint: The state that a stream with a new checkpoint begins with: the
                 directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
-                executors read; a `Savepoint` as it was edited, which needs what it was read from
-                until the first micro-batch is over; or the bytes of `read_savepoint` or of a
-                harness's `snapshot`.  Of any `max_parallelism` and backend.  A query that
+                executors read; an edited `Savepoint`, whose origin must exist until the first
+                micro-batch is over; or the bytes of `read_savepoint` or of a harness's
+                `snapshot`.  Its `max_parallelism` and backend may be others.  A query that
                 continues from its checkpoint ignores it.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.
-            before_watermark: A boolean column that says which records of a stream the operator
+            before_watermark: A boolean column, true for the records of a stream that the operator
                 before this one emitted while the watermark moved: they come before the watermark,
-                as in Flink.  Not needed where the operator before is the `process` whose result
-                `key_by` was given, or the column of its `output_before_watermark` is still there.
-            output_before_watermark: A boolean column to add to the result, which says that; for
-                DataFrame code between two operators with event time.
+                as in Flink.  Not needed where `key_by` was given the result of that operator
+                itself, or the column of its `output_before_watermark` is still there.
+            output_before_watermark: The name of such a column to add to the result, for DataFrame
+                code between two operators with event time.
             arrival_order: Whether records with an event time are processed as they arrived, as in
-                Flink's streaming mode, and not sorted by it within a micro-batch or batch.
+                Flink's streaming mode, not sorted by it within a micro-batch or batch.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
@@ -346,21 +163,137 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
                 do not have the key columns' types.
         """
         check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
-        return applied(
-            function,
-            self._input(event_time, before_watermark=before_watermark, arrival_order=arrival_order),
-            output_type,
-            state_backend=state_backend,
-            max_parallelism=max_parallelism,
-            uid=uid,
-            side_outputs=side_outputs,
-            job_parameters=job_parameters,
-            processing_time_timers=processing_time_timers,
-            from_savepoint=from_savepoint,
-            output_event_time=output_event_time,
-            output_before_watermark=output_before_watermark,
-            allow_pickle=allow_pickle,
-        )
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        return applied(function, self._input(given), output_type, given)
+
+    def map(
+        self,
+        func: MapFunction | Callable[[Any], Any],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Make one row of each record.
+
+        Args:
+            func: Called with a record, a `Row` of the columns of the DataFrame.
+            output_type: The type of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: The options of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_map_function(func), "Map", output_type, side_outputs, options)
+
+    def flat_map(
+        self,
+        func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Make any number of rows of each record.
+
+        Args:
+            func: Called with a record; returns an iterable of rows, or None for no row.
+            output_type: The type of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: The options of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        function = as_flat_map_function(func)
+        return self._each(function, "FlatMap", output_type, side_outputs, options)
+
+    def filter(
+        self,
+        func: FilterFunction | Callable[[Any], Any],
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Pass on the records for which a function is true, unchanged.
+
+        Args:
+            func: Called with a record.
+            **options: The options of `process`.
+
+        Returns:
+            The records, with the columns of the DataFrame.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_filter_function(func), "Filter", self._df.schema, (), options)
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Put the records of each key into windows.
+
+        Args:
+            assigner: An assigner of `pyflinklike.windows`, such as
+                `TumblingEventTimeWindows.of(...)`.
+
+        Raises:
+            DeclarationTypeError: It is not an assigner.
+        """
+        return WindowedStream(self._input, assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Put the records of each key into windows of a number of records.
+
+        Args:
+            size: How many records a window has.
+            slide: The number of records between the begins of two windows; 0 for windows that
+                follow each other.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: A number is not a positive int.
+        """
+        if slide == 0:
+            return WindowedStream(self._input, CountTumblingWindowAssigner(size))
+        return WindowedStream(self._input, CountSlidingWindowAssigner(size, slide))
+
+    def interval_join(self, other: KeyedStream, how: str = "inner") -> IntervalJoined:
+        """Join records of one key whose times are within an interval of each other.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+            how: "inner", "left_outer", "right_outer" or "full_outer", or Spark's other names of
+                these.  An outer join emits a record without a partner once no partner can come.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return IntervalJoined(self._input, _input_of(other, "interval_join"), how)
+
+    def join(self, other: KeyedStream, how: str = "inner") -> JoinedStreams:
+        """Join records of one key that lie in one window.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+            how: A kind of join, as `interval_join` takes it.  An outer join emits a record with
+                None where the window has no record of the other input.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return JoinedStreams(self._input, _input_of(other, "join"), how)
+
+    def co_group(self, other: KeyedStream) -> CoGroupedStreams:
+        """Group the records of both inputs of one key that lie in one window.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch.
+        """
+        return CoGroupedStreams(self._input, _input_of(other, "co_group"))
 
     @overload
     def connect(self, other: KeyedStream) -> KeyedConnectedStreams: ...
@@ -374,7 +307,7 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
         """Have one function process the records of this keyed DataFrame and of another one.
 
         Args:
-            other: Keyed by columns of the same types, or what `broadcast` gives.
+            other: A DataFrame keyed by columns of the same types, or the result of `broadcast`.
 
         Raises:
             DeclarationTypeError: It is neither, or its keys have other types.
@@ -390,9 +323,32 @@ class KeyedStream(Maps, Folds, WindowsAndJoins):
             raise DeclarationTypeError(msg)
         return KeyedConnectedStreams(self._input, other._input)
 
-    def _input(self, event_time: str | None, **options: Any) -> OneInput:
-        types = self._key_type, self._time_zone
-        return OneInput.of(self._df, self._columns, event_time, *types, **options)
+    def _each(
+        self,
+        function: Function,
+        name: str,
+        output_type: Any,
+        side_outputs: SideOutputs,
+        options: ElementOptions,
+    ) -> DataFrame:
+        given = ProcessOptions.of(options, ElementOptions)
+        given = attrs.evolve(
+            given,
+            uid=given.uid or name,
+            side_outputs=side_outputs,
+            processing_time_timers=False,
+        )
+        return applied(function, self._input(given), output_type, given)
+
+    def _input(self, options: ProcessOptions) -> OneInput:
+        return OneInput.of(self._df, self._columns, self._key_type, self._time_zone, options)
+
+
+def _input_of(other: Any, what: str) -> InputOf:
+    if not isinstance(other, KeyedStream):
+        msg = f"{what} takes a keyed DataFrame, got {shown(other)}; call key_by on it first"
+        raise DeclarationTypeError(msg)
+    return other._input
 
 
 @overload
@@ -409,25 +365,23 @@ def connect(
     """Have one function process the records of two DataFrames.
 
     Args:
-        first: Streaming or batch.
-        second: As the first one, streaming or batch, with columns of its own; or what
-            `broadcast` gives, for a `BroadcastProcessFunction`, which has no keys.
+        first: A stream or a batch.
+        second: Likewise a stream or a batch, with columns of its own; or the result of
+            `broadcast`, for a `BroadcastProcessFunction`, which has no keys.
 
     Raises:
-        DeclarationTypeError: One is no DataFrame.
+        DeclarationTypeError: One is not a DataFrame.
         DeclarationValueError: One is a stream and the other a batch.
     """
     if not isinstance(second, BroadcastStream):
         return ConnectedStreams(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(
-        lambda event_time, **options: unkeyed(first, event_time, **options), second
-    )
+    return BroadcastConnectedStream(lambda options: unkeyed(first, options), second)
 
 
 class ConnectedStreams:
-    """Two DataFrames that one function shall process; made by `connect`."""
+    """Two DataFrames for one function; made by `connect`."""
 
     def __init__(self, first: DataFrame, second: DataFrame) -> None:
         for each in (first, second):
@@ -438,12 +392,11 @@ class ConnectedStreams:
     def key_by(
         self, columns1: str | Sequence[str], columns2: str | Sequence[str] | None = None
     ) -> KeyedConnectedStreams:
-        """Partition the records of both by key.
+        """Partition the records of both DataFrames by key.
 
         Args:
             columns1: Name of the key column of the first input, or names of several.
-            columns2: Those of the second input, of the same types; by default they have the same
-                names.
+            columns2: The same for the second input, of the same types; by default the same names.
 
         Raises:
             DeclarationTypeError: A column cannot be a key, or the keys have other types.
@@ -462,15 +415,3 @@ def _check_frame(df: object) -> None:
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
-
-K = TypeVar("K", bound="WindowsAndJoins")
-
-
-def _input_of(other: Any, what: str) -> InputOf:
-    if not isinstance(other, WindowsAndJoins):
-        msg = f"{what} takes a keyed DataFrame, got {shown(other)}; call key_by on it first"
-        raise DeclarationTypeError(msg)
-    return other._input

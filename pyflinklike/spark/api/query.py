@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a function over keyed records becomes a query, whatever the records are (`inputs`).
+"""From a function over keyed records to the plan of a query, whatever the records are (`api.inputs`).
 
-Everything that can be checked before the query starts is checked, the time mode is chosen, and
-the plan is written:
+Whatever can be checked before the query starts is checked here.  The plans:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
-               (on PySpark 3.5 applyInPandasWithState: `pyflinklike.spark.host.host_choice`)
-               (beginning with a savepoint, if one is given: `pyflinklike.spark.savepoint.initial_state`)
+               (on PySpark 3.5 applyInPandasWithState; with a savepoint, its state comes first)
     batch      select key group -> repartition, sort -> run
 
-What is different in the plan of a `KeyedBatchFunction`: records and outputs stay columns.
+Records and outputs of a `KeyedBatchFunction` stay columns; the plan is the same.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from pyflinklike.engine.api.process_functions import (
     refuse_checkpointed_function,
 )
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.current_key import CurrentKey
@@ -38,11 +35,12 @@ from pyflinklike.spark.host.batch_host import run_batch
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE, streaming_host
 from pyflinklike.spark.host.observed_metrics import observed, observed_inputs
 from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
-from pyflinklike.spark.plan.declared_outputs import DeclaredOutputs, SideOutputs
+from pyflinklike.spark.plan.declared_outputs import DeclaredOutputs
 from pyflinklike.spark.plan.event_time import event_time_mark
 from pyflinklike.spark.plan.operator_chain import keep_phases
 from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark.plan.process_options import (
+    ProcessOptions,
     SavepointLike,
     check_max_parallelism,
     check_pickle,
@@ -64,36 +62,17 @@ def applied(
     function: Function,
     source: Input,
     output_type: Any,
-    *,
-    state_backend: StateBackend | None = None,
-    max_parallelism: int | None = None,
-    uid: str | None = None,
-    side_outputs: SideOutputs = (),
-    job_parameters: Mapping[str, str] | None = None,
-    processing_time_timers: bool | None = None,
-    from_savepoint: SavepointLike | None = None,
-    output_event_time: str | None = None,
-    output_before_watermark: str | None = None,
-    allow_pickle: bool = True,
+    options: ProcessOptions,
     broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
-    """The outputs of a function; its caller has seen that the function fits the records.
+    """Apply a function to records: write the plan of the query.
 
     Args:
-        function: Of the user.
-        source: The records.
-        output_type: This and all else: as `KeyedStream.process` explains it.
-        state_backend: None for the default.
-        max_parallelism: None for the default.
-        uid: None for the name of the function's class.
-        side_outputs: Those that are wanted.
-        job_parameters: None for none.
-        processing_time_timers: None to read it from the function's code.
-        from_savepoint: None for no state.
-        output_event_time: None for a column named as the event time.
-        output_before_watermark: None for no column that says what came before the watermark.
-        allow_pickle: Whether state may be unpickled.
-        broadcast_states: Those of the broadcast input, if there is one.
+        function: The user's function, which its caller has seen to fit the records.
+        source: The records, made with the same options.
+        output_type: The type of the main output: DDL, a `StructType` or `Types.ROW_NAMED`.
+        options: The options of the operator.
+        broadcast_states: The states of the broadcast input, if there is one.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -101,33 +80,37 @@ def applied(
             timers that the query could not fire.
         CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
     """
-    name = uid or type(function).__name__
-    time_mode = _time_mode(function, source.event_time, processing_time_timers)
-    outputs = DeclaredOutputs.of(source.df, source.columns, output_type, side_outputs)
+    name = options.uid or type(function).__name__
+    time_mode = _time_mode(function, source.event_time, options.processing_time_timers)
+    outputs = DeclaredOutputs.of(source.df, source.columns, output_type, options.side_outputs)
     passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
     mark = event_time_mark(
-        source.df, source.event_time, output_event_time, outputs.described(), passes=passes
+        source.df,
+        source.event_time,
+        options.output_event_time,
+        outputs.described(),
+        passes=passes,
     )
     reader = source.reader
-    layout = outputs.layout(mark, reader.time_zone, name, output_before_watermark)
+    layout = outputs.layout(mark, reader.time_zone, name, options.output_before_watermark)
     refuse_checkpointed_function(function)
     check_pickle(function)
-    backend = HashMapStateBackend() if state_backend is None else state_backend
+    backend = HashMapStateBackend() if options.state_backend is None else options.state_backend
     plan = Plan(
         function=function,
         state_backend=checked_backend(backend),
         key_type=reader.key_type,
-        task=_task(source, name, max_parallelism, job_parameters),
-        key_groups=source.key_groups() if _follows(source, max_parallelism) else None,
+        task=_task(source, name, options.max_parallelism, options.job_parameters),
+        key_groups=source.key_groups() if _follows(source, options.max_parallelism) else None,
         time_mode=time_mode,
         reader=reader,
         layout=layout,
         plan_id=f"{name}-{uuid.uuid4()}",
-        allow_pickle=pickle_allowed(allow_pickle),
+        allow_pickle=pickle_allowed(options.allow_pickle),
         keeps_open=not holds_accumulators(function),
         broadcast_states=broadcast_states,
     )
-    return _planned(source, in_columns(plan), from_savepoint)
+    return _planned(source, in_columns(plan), options.from_savepoint)
 
 
 def _task(
@@ -153,7 +136,7 @@ def _task(
 
 
 def _follows(source: Input, max_parallelism: int | None) -> bool:
-    """Whether the number of key groups follows that of the partitions of a stream's checkpoint."""
+    """Return whether key groups are counted by the partitions of a stream's checkpoint."""
     session = source.df.sparkSession
     return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
 
@@ -211,19 +194,17 @@ def _time_mode(
 
 
 def in_columns(plan: Plan) -> Plan:
-    """The plan, for a function of either kind.
-
-    Args:
-        plan: As for a function of one element at a time.
+    """Have a plan read and write columns if its function is a `KeyedBatchFunction`.
 
     Raises:
-        DeclarationValueError: The function keeps its state in columns, which the backend has not.
+        DeclarationValueError: The backend has no columnar state.
     """
     if not isinstance(plan.function, KeyedBatchFunction):
         return plan
-    # Imported only here, for it needs NumPy.
+    # NumPy is an extra: only columnar functions need it.
     from pyflinklike.spark.wire.columnar_layout import ColumnLayout, ColumnRecordReader
 
+    # Opened to be refused on the driver, not in the first task.
     kind = pa.int64()
     plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
     assert isinstance(plan.reader, RecordReader)  # such a function has one input

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)` for DataFrames.
+"""Windows of DataFrames: `key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)`.
 
-`pyflinklike.windows` has the windows themselves.  What they give is a row of the key columns, the
-columns of the window (`spark.wire.output_layout`) and those of `output_type`.
-
-What windows over a DataFrame give, as columns, and how that becomes a query.
+`pyflinklike.windows` has the windows themselves.  A row of the result has the key columns, the
+columns of the window and those of `output_type`.  An operator is named by the class of its
+assigner: so no windows continue from the state of another kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,10 +22,15 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.folds import WindowFolds
-from pyflinklike.spark.api.inputs import OneInput, TwoInputs
+from pyflinklike.spark.api.inputs import InputOf, OneInput, TwoInputs
 from pyflinklike.spark.api.query import applied
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.plan.process_options import check_columns
+from pyflinklike.spark.plan.process_options import (
+    KeyedOptions,
+    ProcessOptions,
+    SideOutputs,
+    check_columns,
+)
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.plan.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
@@ -45,25 +49,23 @@ from pyflinklike.windows.window_options import LateDataOption, Windowed
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import KeyedOptions
 
 __all__ = ["WindowResult", "WindowedStream", "window_all"]
 
 
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
 AnyWindowFunction = (
     WindowFunction | ProcessWindowFunction | AllWindowFunction | ProcessAllWindowFunction
 )
 
 
 def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-    """Windows over all records of a DataFrame, without keys, as PyFlink's `DataStream.window_all`.
+    """Put all records of a DataFrame into windows, without keys, as PyFlink's `window_all` does.
 
     One task does all the work.  Functions are `AllWindowFunction` and `ProcessAllWindowFunction`.
 
     Args:
-        df: Streaming or batch.
-        assigner: Says in which windows a record is.
+        df: A stream or a batch.
+        assigner: Assigns windows to each record.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -75,19 +77,18 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     check_columns(df)
     zone = time_zone_of(df.sparkSession)
 
-    def source(event_time: str | None, **options: Any) -> OneInput:
-        return OneInput.of(df, (), event_time, key_type_of([], zone), zone, **options)
+    def source(options: ProcessOptions) -> OneInput:
+        return OneInput.of(df, (), key_type_of([], zone), zone, options)
 
     return WindowedStream(source, assigner, keyed=False)
 
 
 class WindowedStream(LateDataOption, WindowFolds):
-    """Windows over the records of a DataFrame, of which it is yet to be said what they do.
+    """The records of a DataFrame in windows.
 
-    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger` and the
-    other methods that say when windows fire change it and return it.  Those that say what windows
-    do take the options of `KeyedStream.process` by keyword; windows of event time need
-    `event_time`.
+    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger`, `evictor`
+    and the other settings change it and return it.  The methods that make a DataFrame take the
+    options of `KeyedStream.process` by keyword; windows of event time need `event_time`.
 
     The result has the key columns, then `window_start`, `window_end` and `window_time` (count
     windows: `window_id`; global windows: nothing), then the columns of `output_type`.
@@ -97,13 +98,13 @@ class WindowedStream(LateDataOption, WindowFolds):
 
     def __init__(
         self,
-        source: Callable[..., OneInput],
+        source: InputOf,
         assigner: WindowAssigner[Any, Any],
         *,
         keyed: bool = True,
     ) -> None:
         self._source = source
-        untimed = source(None)
+        untimed = source(ProcessOptions())
         self._schema, self._time_zone = untimed.element_schema(), untimed.time_zone
         elements = element_type(self._schema, self._time_zone)
         self._windowed = Windowed(assigner, elements, keyed=keyed)
@@ -118,15 +119,15 @@ class WindowedStream(LateDataOption, WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Reduce the records of a window to one, as they come.
+        """Reduce the records of a window to one, record by record.
 
         Args:
-            reduce_function: Reduces two to one, such as `Sum("amount")` of `pyflinklike.folds`.
-            window_function: Makes outputs of the one; without it that is the output.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By default
-                the columns of the DataFrame but the key's, which the result has already.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            reduce_function: Reduces two records to one, such as `Sum("amount")` of `pyflinklike.folds`.
+            window_function: Makes outputs of the reduced record; by default it is the output.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By
+                default the columns of the DataFrame without the key's, which the result has anyway.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -147,23 +148,23 @@ class WindowedStream(LateDataOption, WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Fold the records of a window into an accumulator, as they come.
+        """Fold the records of a window into an accumulator, record by record.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator: a type, a list of the types of a row, or DDL.
-                By default anything that pickles.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            aggregate_function: Folds the records.
+            window_function: Makes outputs of its result; by default the result is the output.
+            accumulator_type: The type of the accumulator: a type, a list of the types of a row, or
+                DDL.  By default anything that pickles.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         kind: Any = accumulator_type
         if isinstance(accumulator_type, str):
-            df = self._source(None).df
+            df = self._source(ProcessOptions()).df
             kind = type_of_ddl(df, accumulator_type, "accumulator_type", self._time_zone)
         operator = self._windowed.aggregate(aggregate_function, window_function, kind)
         return self._result(operator, output_type, side_outputs, options)
@@ -179,10 +180,10 @@ class WindowedStream(LateDataOption, WindowFolds):
         """Make outputs of all records of a window, with a `WindowFunction`.
 
         Args:
-            window_function: Of `window_all` an `AllWindowFunction`.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `process`.
+            window_function: The function; for `window_all` an `AllWindowFunction`.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -201,10 +202,10 @@ class WindowedStream(LateDataOption, WindowFolds):
         """Make outputs of all records of a window, with a `ProcessWindowFunction`.
 
         Args:
-            process_window_function: Of `window_all` a `ProcessAllWindowFunction`.
-            output_type: Of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
-            side_outputs: The tags whose outputs are wanted, besides that of late records.
-            **options: Of `KeyedStream.process`.
+            process_window_function: The function; for `window_all` a `ProcessAllWindowFunction`.
+            output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted, without the tag of late records.
+            **options: The options of `KeyedStream.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -227,23 +228,20 @@ class WindowedStream(LateDataOption, WindowFolds):
                 'write it as DDL, such as output_type="total long"'
             )
             raise DeclarationTypeError(msg)
-        source = self._source(
-            options.pop("event_time", None),
-            before_watermark=options.pop("before_watermark", None),
-            arrival_order=options.pop("arrival_order", False),
-        )
+        given = ProcessOptions.of(options, KeyedOptions)
+        source = self._source(given)
         result = WindowResult.of(source, operator, output_type, is_record=is_record)
-        return result.over(source, side_outputs, self._schema, options)
+        return result.over(source, self._schema, attrs.evolve(given, side_outputs=side_outputs))
 
 
 @attrs.frozen
 class WindowResult:
-    """What windows give.
+    """The result of windows, and the operator that makes it.
 
     Args:
-        operator: Gives rows of the schema.
-        schema: The key columns, those of the window, and those of the result.
-        name: Of the operator.
+        operator: Makes rows of the schema.
+        schema: The columns of the key, of the window, and of the outputs.
+        name: The name of the operator.
     """
 
     operator: WindowOperator
@@ -260,15 +258,14 @@ class WindowResult:
         *,
         is_record: bool = False,
     ) -> WindowResult:
-        """The result of windows over keyed records.
+        """Make the result of windows over keyed records.
 
         Args:
             source: The records.
             operator: The windows, as the user declared them.
-            output_type: Of what they give.
-            name: Of the operator; by default that of the assigner's class, so that no windows go
-                on with those of another kind.
-            is_record: Whether that is a record, of which the result has the key already.
+            output_type: The type of the outputs.
+            name: The name of the operator; by default that of the assigner's class.
+            is_record: Whether outputs are records, whose key the result has anyway.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: The type cannot become columns, two
@@ -300,17 +297,15 @@ class WindowResult:
     def over(
         self,
         source: OneInput | TwoInputs,
-        side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any],
         late_schema: st.StructType,
-        options: KeyedOptions,
+        options: ProcessOptions,
     ) -> DataFrame:
-        """The windows over keyed records.
+        """Apply the windows to keyed records.
 
         Args:
             source: The records.
-            side_outputs: The tags whose outputs are wanted.
-            late_schema: Of the records, for those that are late.
-            options: The others of `KeyedStream.process`.
+            late_schema: The columns of the records, for the side output of late ones.
+            options: The options of the operator.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -318,22 +313,16 @@ class WindowResult:
         uses_clock = self.operator.uses_processing_timers(uses_processing_timers)
         passes = HAS_TRANSFORM_WITH_STATE or not source.df.isStreaming
         has_time = self.operator.declared.assigner.is_event_time() and passes and not uses_clock
-        named: Any = {**options, "uid": options.get("uid") or self.name}
-        return applied(
-            self.operator,
-            source,
-            self.schema,
-            side_outputs=self._with_late(side_outputs, late_schema),
+        options = attrs.evolve(
+            options,
+            uid=options.uid or self.name,
+            side_outputs=self._with_late(options.side_outputs, late_schema),
             processing_time_timers=uses_clock,
             output_event_time=WINDOW_TIME if has_time else None,
-            **named,
         )
+        return applied(self.operator, source, self.schema, options)
 
-    def _with_late(
-        self,
-        declared: Iterable[OutputTag] | Mapping[OutputTag, Any],
-        late_schema: st.StructType,
-    ) -> dict[OutputTag, Any]:
+    def _with_late(self, declared: SideOutputs, late_schema: st.StructType) -> dict[OutputTag, Any]:
         tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)
         late = self.operator.declared.late_data_tag
         if late is not None:
@@ -346,7 +335,7 @@ def _same(key: Any) -> Any:
 
 
 def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoInputs) -> None:
-    """See that records have times where windows need them.
+    """Check that records have times if windows need them.
 
     Raises:
         DeclarationValueError: They have none.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside Spark's tasks: the streaming host and the batch host."""
+"""The code in Spark's tasks: the streaming hosts and the batch host."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The batch host: a bounded DataFrame, sorted by key group and event time.
 
-As Flink's batch mode: each key sees its records in the order of event time
-under the watermark `MIN_WATERMARK`; then the watermark goes to `MAX_WATERMARK`,
-every event timer fires, and then every processing timer.  Spark sorts, and spills
-to disk where it must; a worker holds the state of one key group at a time.
+As in Flink's batch mode, each key sees its records in the order of event time under the watermark
+`MIN_WATERMARK`.  Then the watermark goes to `MAX_WATERMARK`: every event timer fires, and then every
+processing timer.  Spark sorts, and spills to disk where it must; a worker holds the state of one key
+group at a time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["run_batch"]
 
 
 def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that processes one task's sorted records, for `mapInArrow`.
+    """Make the function that processes one task's sorted records, for `mapInArrow`.
 
     Args:
-        plan: Of the run; its time mode plays no part.
+        plan: The plan, whose time mode is ignored.
     """
 
     @telling_each

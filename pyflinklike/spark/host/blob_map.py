@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A key group's durable form in Spark's own state store: one map of blobs.
 
-Segments are under their sequence numbers and the head is under -1.  A second state
-variable of an operator would cost every task and every plan more than it says.  `BlobMap` says
-so for all of Spark's interfaces; `SparkLogStorage` is that of `transformWithState`.
+Segments are under their sequence numbers and the head is under -1.  A second state variable of an
+operator would cost every task and every plan more than the clearer layout is worth.  `BlobMap` is
+this layout for each of Spark's interfaces; `SparkLogStorage` is the one of `transformWithState`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ __all__ = [
 ]
 
 LOG_VARIABLE = "log"
-"""Name of the state variable."""
+"""Name of the state variable of an operator that has a state operator for itself."""
 LOG_TYPES = ("sequence long", "blob binary")
-"""Of its keys and of its values."""
+"""DDL of its keys and of its values."""
 
 
 def log_variable(place: int) -> str:
-    """Name of the state variable of the operator at a place (`wire.places`).
-
-    Each has its own: so Spark's metadata tells how many share a state operator, and one is read
-    without the others.
-    """
+    """Name the state variable of the operator at a place of a state operator."""
+    # Each has its own: so Spark's metadata shows how many operators share a state operator, and
+    # one is read without the others.
     return f"{LOG_VARIABLE}_{place}" if place else LOG_VARIABLE
 
 
@@ -44,7 +42,7 @@ class BlobMap(ABC):
     """The log of a key group as one map of blobs, a `LogStorage`."""
 
     def read_head(self, where: str) -> Head | None:
-        """The head, or None where there was none yet."""
+        """Read the head; None before the first commit."""
         blob = self.read_segment(HEAD_AT)
         return None if blob is None else Head.from_bytes(blob, where)
 
@@ -54,7 +52,7 @@ class BlobMap(ABC):
 
     @abstractmethod
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Read one segment; None if it is missing."""
 
     @abstractmethod
     def write_segment(self, sequence: int, blob: bytes) -> None:
@@ -62,22 +60,22 @@ class BlobMap(ABC):
 
     @abstractmethod
     def clear_segments(self) -> None:
-        """Remove every segment, and the head with them, which every commit writes last."""
+        """Remove every segment, and the head, which every commit writes last."""
 
 
 class SparkLogStorage(BlobMap):
     """The log of Spark's current grouping key.
 
     Args:
-        handle: Declares it; at most once per handle and place.
-        place: Of the operator.
+        handle: Spark's handle, on which each place is declared at most once.
+        place: The operator's place among those that share a state operator.
     """
 
     def __init__(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
         self._log = handle.getMapState(log_variable(place), *LOG_TYPES)
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Read one segment; None if it is missing."""
         row = self._log.getValue((sequence,))
         return None if row is None else bytes(row[0])
 
@@ -86,5 +84,5 @@ class SparkLogStorage(BlobMap):
         self._log.updateValue((sequence,), (blob,))
 
     def clear_segments(self) -> None:
-        """Remove every segment, and the head with them, which every commit writes last."""
+        """Remove every segment, and the head, which every commit writes last."""
         self._log.clear()

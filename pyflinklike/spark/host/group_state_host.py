@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streaming host of PySpark 3.5: one key group per call of Spark's `applyInPandasWithState`.
 
-What a key group keeps is one value of Spark's: a map of blobs, the same that `hosts.log_storage`
-keeps on Spark 4.  Spark hands the whole map over with every call and takes it back, so a
-micro-batch costs what the state of its key groups weighs, and not only what changed in it.
+A key group's log is one value of Spark's: the map of blobs (`host.blob_map`) of Spark 4.  Spark
+hands the whole map over with every call and takes it back, so a micro-batch costs as much as the
+state of its key groups weighs, not only as much as has changed.
 
 Spark calls the function for every key group that has data, and then for those whose timeout is
-before the batch's watermark or processing time.  It forgets a timeout with every call, so it is
-set anew each time.
+before the watermark or processing time of the micro-batch.  It forgets a timeout with every call,
+so each call sets it again.
 
-How a stream on PySpark 3.5 begins with a savepoint: `applyInPandasWithState` takes no state.
-
-The first micro-batch of a checkpoint has number 0, also if it is tried again.  In it, and only in
-it, the savepoint's parts travel among the payloads of the stream's own records.
-
-What PySpark 4.0 mended in `applyInPandasWithState`, for PySpark 3.5.
-
-Spark sends an Arrow batch of rows with a column that says where the rows of each key group begin,
-and how many they are.  A key group with two rows leaves a null in it, and beside a null pandas has
-floats for integers, by which PyArrow does not slice.
-PySpark 4.0 reads them with `int()`; here it is done before PySpark 3.5 reads them.
+`applyInPandasWithState` takes no initial state.  The first micro-batch of a checkpoint has number
+0, also if it is tried again: in it, and only in it, the parts of a savepoint travel among the
+payloads of the stream's records.
 """
 
 from __future__ import annotations
@@ -50,12 +42,8 @@ from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
 __all__ = [
     "TIMEOUTS",
-    "GroupStateStorage",
     "GroupStateTask",
     "applied",
-    "begun",
-    "check_began",
-    "is_initial",
     "read_whole_numbers",
 ]
 
@@ -66,7 +54,7 @@ TIMEOUTS = {
     TimeMode.EVENT_TIME: GroupStateTimeout.EventTimeTimeout,
     TimeMode.PROCESSING_TIME: GroupStateTimeout.ProcessingTimeTimeout,
 }
-"""How Spark is told what calls a key group without data."""
+"""Spark's name for what makes it call a key group without data."""
 _NEVER_LATE = "__never_late"
 _END_OF_TIME = dt.datetime(9999, 12, 31)
 
@@ -74,13 +62,13 @@ _log = logging.getLogger(__name__)
 
 
 def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | None) -> DataFrame:
-    """The results of a plan's key groups, through `applyInPandasWithState`.
+    """Apply a plan to a keyed stream through `applyInPandasWithState`.
 
     Args:
         keyed: The stream, with the key group of each record in a first column.
-        plan: Of the query.
-        initial: What its state begins with, as rows: grouping key, and roll call or segment;
-            None is no state.
+        plan: The plan of the query.
+        initial: The initial state as pairs of grouping key, and roll call or segment; None for
+            no state.
 
     Raises:
         HostError: The session's checkpoints do not replace files.
@@ -88,10 +76,10 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | Non
     check_file_manager(keyed.sparkSession)
     rows = packed(keyed, plan)
     if initial is not None:
-        rows = begun(rows, initial)
+        rows = _begun(rows, initial)
     if plan.time_mode is not TimeMode.NONE:
         # For Spark the event time of a state operator is a column of its input with this mark.
-        # It drops rows whose event time is late: these are payloads, and never are.
+        # Spark drops rows whose event time is late, which payloads must never be.
         mark = {WATERMARK_MARK: 0}
         rows = rows.select("*", F.lit(_END_OF_TIME).alias(_NEVER_LATE, metadata=mark))
     return rows.groupBy(KEY_GROUP).applyInPandasWithState(
@@ -122,7 +110,7 @@ class GroupStateStorage(BlobMap):
     """The log of one key group in a `GroupState`.
 
     Args:
-        state: Spark's, of the call.
+        state: Spark's state of the call.
     """
 
     def __init__(self, state: GroupState) -> None:
@@ -132,11 +120,11 @@ class GroupStateStorage(BlobMap):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever stored."""
+        """Whether nothing was stored yet."""
         return not self._blobs
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """One segment, or None where it is missing."""
+        """Read one segment; None if it is missing."""
         blob = self._blobs.get(sequence)
         return None if blob is None else bytes(blob)
 
@@ -146,18 +134,18 @@ class GroupStateStorage(BlobMap):
         self._is_changed = True
 
     def clear_segments(self) -> None:
-        """Remove every segment, and the head with them, which every commit writes last."""
+        """Remove every segment, and the head, which every commit writes last."""
         self._blobs.clear()
         self._is_changed = True
 
     def save(self, *, always: bool = False) -> None:
-        """Hand Spark what has changed.
+        """Hand the log to Spark if it has changed.
 
         Args:
-            always: Also if nothing has: else Spark keeps the timeout that it had.
+            always: Hand it over in any case: Spark keeps the former timeout otherwise.
         """
         if self._is_changed or always:
-            # Spark hands over what Python pickles as bytes only.
+            # Spark takes bytes only, not other buffers.
             blobs = {sequence: bytes(blob) for sequence, blob in self._blobs.items()}
             self._state.update((blobs,))
 
@@ -165,10 +153,10 @@ class GroupStateStorage(BlobMap):
 class GroupStateTask(KeyGroupTask):
     """Serves the key groups of one task, one per call.
 
-    Spark does not tell when a task is over.  It is when the next one calls in the same worker.
+    Spark does not say when a task is over: it is when the next one calls in the same worker.
 
     Args:
-        plan: Of the query.
+        plan: The plan of the query.
         begins: Whether the query begins with a savepoint.
     """
 
@@ -180,7 +168,7 @@ class GroupStateTask(KeyGroupTask):
         self._wake_at: int | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # In the worker, before Spark has it read any rows.
+        # Unpickled in the worker before PySpark reads any rows.
         read_whole_numbers()
         self.__dict__.update(state)
 
@@ -191,7 +179,7 @@ class GroupStateTask(KeyGroupTask):
         Args:
             key: The grouping key, in a tuple.
             frames: Rows of payloads, in any number of chunks.
-            state: Spark's, of the group.
+            state: Spark's state of the group.
 
         Returns:
             Rows of `RESULT_TYPE`.
@@ -210,20 +198,20 @@ class GroupStateTask(KeyGroupTask):
     def _results(self, key: Any, rows: list[tuple[int, bytes]], batch_time: int) -> list[Result]:
         if key[0] == ROLL_CALL:
             if self._begins:
-                check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
+                _check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
             self._call_roll([payload for _, payload in rows], batch_time)
             return []
         index = self._index_of(key)
         for origin, payload in rows:
-            if is_initial(origin):
+            if _is_initial(origin):
                 self._begin(index, payload, batch_time)
-        payloads = [payload for origin, payload in rows if not is_initial(origin)]
+        payloads = [payload for origin, payload in rows if not _is_initial(origin)]
         if rows and not payloads:
             return []
         return self._serve(index, payloads or None, batch_time if payloads else None)
 
     def _check_former(self, former: OperatorRecord) -> None:
-        """As Spark 4 does: timers of the former mode would never fire."""
+        """Refuse another time mode, as Spark 4 does: timers of the former mode would never fire."""
         mode = self._plan.time_mode
         if former.time_mode != mode.value:
             who = f"operator {self._plan.task.name!r}"
@@ -236,7 +224,7 @@ class GroupStateTask(KeyGroupTask):
         try:
             former.close()
         except PyflinklikeError:
-            # The task at hand is another one's: it must not fail for this.
+            # This call is of another task, which must not fail for it.
             _log.exception("a function could not be closed after its last task")
 
     def _set_time(self, state: GroupState) -> None:
@@ -250,7 +238,7 @@ class GroupStateTask(KeyGroupTask):
 
 
 def _sorted_rows(frames: Iterable[Any]) -> list[tuple[int, bytes]]:
-    """The rows of a key group in the order of their arrival."""
+    """Sort the rows of a key group in the order of their arrival."""
     return sorted(
         (int(origin), payload)
         for frame in frames
@@ -259,11 +247,9 @@ def _sorted_rows(frames: Iterable[Any]) -> list[tuple[int, bytes]]:
 
 
 def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
-    """Have Spark call when its time is at or after a point in time.
-
-    Spark calls when its time is after the timeout, which it wants to be positive, and with event
-    time not before its watermark.
-    """
+    """Have Spark call when its time is at or after a point in time, in ms."""
+    # Spark calls when its time is after the timeout.  It wants the timeout to be positive and, with
+    # event time, not before its watermark.
     timeout = wake_at - 1
     if mode is TimeMode.EVENT_TIME:
         state.setTimeoutTimestamp(max(timeout, 1))
@@ -271,17 +257,19 @@ def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
         state.setTimeoutDuration(max(timeout - state.getCurrentProcessingTimeMs(), 1))
 
 
+# A savepoint in the first micro-batch
+
 _FIRST_INITIAL = -2
-"""Places among the arrivals, downwards; -1 is the roll call's own."""
+"""The origin of a savepoint's first part; further ones go downwards, and -1 is the roll call's."""
 _BATCH_ID = "streaming.sql.batchId"
 
 
-def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
-    """Payloads, and in the first micro-batch what the state begins with before them.
+def _begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
+    """Put the initial state before the payloads of the first micro-batch.
 
     Args:
         packed: The stream's payloads.
-        initial: Grouping keys with roll call or segment.
+        initial: Pairs of grouping key, and roll call or segment.
 
     Raises:
         HostError: The session is one of Spark Connect.
@@ -294,23 +282,23 @@ def begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
             "Spark Connect; start it in a classic session, or use PySpark 4"
         )
         raise HostError(msg) from error
-    # Read by one task of one batch, and else not even unpickled.
+    # A broadcast value: one task of one micro-batch reads it, the others do not even unpickle it.
     return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_TYPE)
 
 
-def is_initial(origin: int) -> bool:
-    """Whether a row is of the savepoint, by its place among the arrivals."""
+def _is_initial(origin: int) -> bool:
+    """Return whether a row is a part of the savepoint, by its origin."""
     return origin <= _FIRST_INITIAL
 
 
-def check_began(*, is_new: bool) -> None:
-    """See that a checkpoint did not come past its first micro-batch without the savepoint.
+def _check_began(*, is_new: bool) -> None:
+    """Check that the savepoint was read in the first micro-batch of a checkpoint.
 
     Args:
         is_new: Whether nothing is stored yet.
 
     Raises:
-        HostError: It did.
+        HostError: The first micro-batch is over, and the savepoint was not read.
     """
     if is_new and _batch_id() != 0:
         msg = (
@@ -347,15 +335,20 @@ def _batch_id() -> int | None:
     return None if number is None else int(number)
 
 
+# Offsets of rows, as PySpark 4.0 reads them.  Spark sends an Arrow batch with a column that says
+# where the rows of each key group begin, and how many they are.  A key group with two rows leaves a
+# null there, and beside a null pandas has floats for integers, by which PyArrow does not slice.
+# PySpark 4.0 reads them with `int()`.
+
 _OFFSETS = ("startOffset", "numRows")
 _MENDED = "_pyflinklike_reads_whole_numbers"
 
 
 def read_whole_numbers(serializer: Any = None) -> None:
-    """Have the worker at hand read offsets as what they are; again, it does nothing.
+    """Have this worker read offsets as integers; a second call does nothing.
 
     Args:
-        serializer: The class that reads them, by default PySpark's own.
+        serializer: The class that reads offsets, by default PySpark's own.
     """
     if serializer is None:
         from pyspark.sql.pandas import serializers

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of a stream, through Spark's observed metrics.
 
-The state operator gives, beside its payloads, what it counted while it served a key
-group.  Spark adds these numbers up per micro-batch on their way to the unpacking
-stage and shows the sums under the operator's name in `query.lastProgress` and to
-every `StreamingQueryListener`.
+The state operator emits, beside its payloads, the counts of each call for a key group.  Spark adds
+them up per micro-batch on their way to the unpacking stage and shows the sums under the operator's
+name in `query.lastProgress` and to every `StreamingQueryListener`.
 
-Reads an operator's metrics from the progress of a stream, in whatever form Spark gives it.
+`metrics_of` reads them from the progress of a stream, in whatever form Spark gives it:
 
-| where                                         | what `observedMetrics` has by name         |
+| where                                         | `observedMetrics`, by name                 |
 |-----------------------------------------------|--------------------------------------------|
 | a classic session                             | a `Row` of the metrics                     |
 | Spark Connect                                 | a `Row` of two lists: values, and a schema |
@@ -35,7 +34,6 @@ from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
     "COUNTED_TYPE",
-    "OF_INPUTS",
     "counted",
     "metrics_of",
     "numbers_by_name",
@@ -45,26 +43,27 @@ __all__ = [
 
 
 OF_INPUTS = " (inputs)"
-"""Behind the name of an operator: under this its inputs are shown, where it has two with event time."""
+"""The end of the name under which the inputs of an operator are shown, if two have event time."""
 COUNTED_TYPE = "counts array<long>, user_counts array<struct<name string, how string, value long>>"
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
 
 def counted(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
-    """The cells of one call for a key group."""
+    """Make the cells with the counts of one call for a key group."""
     return numbers, [_INCREMENT(*each) for each in increments] or None
 
 
 def observed_inputs(
     keyed: DataFrame, name: str, inputs: Sequence[tuple[Column, Column]]
 ) -> DataFrame:
-    """The records of several inputs, of which each is observed: the watermark is the slowest one's.
+    """Observe each of several inputs.
 
     Args:
         keyed: The records of all inputs.
-        name: Of the operator.
-        inputs: Of each, whether a record is of it, and the event time of such a record in ms.
+        name: The name of the operator.
+        inputs: For each input two columns: whether a record is of it, and its event time in ms.
     """
+    # The watermark is the slowest input's: without these numbers nobody sees which one it is.
     numbers = [
         column
         for number, (is_its, time) in enumerate(inputs, 1)
@@ -79,12 +78,12 @@ def observed_inputs(
 def observed(
     transformed: DataFrame, plans: Sequence[Plan], names: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The payloads of a state operator, with the numbers of its operators observed.
+    """Observe the counts of a state operator's operators, and return its payloads.
 
     Args:
-        transformed: What the state operator gives.
-        plans: Of the operators that share it, in the order of their places.
-        names: Under which their numbers are shown, where it is not their own ones.
+        transformed: The rows of the state operator.
+        plans: The plans of the operators that share it, in the order of their places.
+        names: Other names under which their metrics are shown, by operator name.
 
     Raises:
         DeclarationValueError: Two operators of the query have one name.
@@ -98,8 +97,8 @@ def observed(
 
 
 def _is_of(first: int, end: int | None) -> Column:
-    """Whether a row is of the operator whose outputs have these numbers."""
-    # What came before the watermark has the number's complement.
+    """Return whether a row is of the operator whose outputs have these numbers."""
+    # Outputs before the watermark have the complement of the number.
     output = F.greatest("output", F.bitwise_not("output"))
     return output.between(first, PASSED_ON if end is None else end - 1)
 
@@ -128,7 +127,7 @@ def _observed(transformed: DataFrame, name: str, own: Column | None) -> DataFram
 
 
 def numbers_by_name(increments: Column) -> Column:
-    """The user's metrics as a map from full name to number, to be observed.
+    """Combine the user's metrics to a map from full name to number, to be observed.
 
     Args:
         increments: Arrays of the fields of `Increment`, or null.
@@ -151,22 +150,22 @@ def _combined(so_far: Column, increment: Column) -> Column:
 
 
 def metrics_of(progress: Any, uid: str) -> SparkRow | None:
-    """What an operator reports of one micro-batch, the same in a classic session and over Connect.
+    """Return an operator's metrics of one micro-batch, in a classic session and over Connect alike.
 
     Args:
-        progress: `query.lastProgress`, one of `query.recentProgress`, what a
-            `StreamingQueryListener` is given by `onQueryProgress`, or the dict of its JSON.
+        progress: `query.lastProgress`, one of `query.recentProgress`, the event of
+            `StreamingQueryListener.onQueryProgress`, or the dict of its JSON.
         uid: The operator's name: the `uid` given to `process`, or the name of the function's class.
 
     Returns:
         The metrics, by name: ints, and under `user` a dict of ints by the full name of the
         function's metrics.  An operator of two inputs with event time has `inputs` as well: how
         many `records` each brought, and the `latest` event time among them in ms, or None; the
-        watermark waits for the input that brings none, or the older ones.  None where there are
-        none: no batch has run yet, or the trigger had nothing to do.
+        watermark waits for the input that brings no records, or the older ones.  None if there are
+        no metrics: no micro-batch has run yet, or the trigger had nothing to do.
 
     Raises:
-        DeclarationTypeError: It is not the progress of a stream.
+        DeclarationTypeError: `progress` is not the progress of a stream.
         DeclarationValueError: The stream has no operator of that name.
     """
     observed = {} if progress is None else _observed_in(progress)
@@ -193,7 +192,7 @@ def _inputs(observed: Any) -> list[SparkRow]:
 def _observed_in(progress: Any) -> Mapping[str, Any]:
     progress = getattr(progress, "progress", progress)  # of a listener's event
     if isinstance(progress, Mapping):
-        # Where a stream observes nothing, Spark leaves it out.
+        # Spark leaves the entry out if a stream observes nothing.
         observed = progress.get("observedMetrics", {})
     else:
         observed = getattr(progress, "observedMetrics", None)

@@ -1,55 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first Python stage of a stream: the records of each key group become payloads.
+"""The Python stages of a query: what happens in a worker around the user's code.
 
-What Spark shows of an error of ours: its sentence first, then the user's traceback.
-
-Of a task that failed Spark shows the text of the Python traceback, somewhere between its own.
-A chain of errors is written with the first cause on top.  So the error is raised anew, once it
-is past all our frames, from a cause that is its own sentence without a traceback.
-
-    pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
-    (the frames of PySpark's worker, where it shows them)
-    pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
-    (where it came from: the traceback of the user's code)
-
-The user's traceback is a note of the error; Python 3.10 shows no notes, so there it is part of
-the message.
-
-Keep Python's cycle collector out of the hot loops, and out of what workers have imported.
-
-Rows, keys and outputs are tuples by the hundred thousand, none of them in a
-cycle.  Each wave of them makes the collector walk them all, which took a quarter
-of the Python time of a running count (see `docs/explanation/performance.md`).  Reference
-counting frees them just the same; what user code leaves in cycles is collected
-between calls.
-
-Between two tasks of a worker PySpark's daemon collects.  Each of these collections
-walks all that pandas, PyArrow and PySpark have brought with them.  Frozen, it is walked
-no more.
-
-It walks warm state, too, where an entry is more than a number or a text: timers, maps and lists
-cost 0.1 to 0.2 us a key and collection, from Python 3.14 on every entry 0.02 us or more.  So what
-has survived a long collection is frozen as well.  Reference counting frees it all the same, but
-not a cycle of the user's that dies later.  So all of it is collected again at the beginning of a
-task once the long collections since have taken as much time as that will.
-
-From an exception of Spark back to the error of ours that it tells of.
-
-Where a checkpoint forbids a change, Spark itself may refuse it before any task of ours runs, in
-terms of its state stores.  There the error of ours is what the same change means in our terms.
-
-How what is the user's comes to a worker: within a pickle that ours opens.
-
-A worker imports the user's modules while it unpickles what names them, which is before anything of
-ours runs.  So what Spark pickles has the user's part as bytes, and beside it what must be there
-before these are opened:
-
-* the finder of `pyflinklike.run`, where the driver has it: a module that begins with
-  `from pyflink.datastream import ...` is imported there as here;
-* the folders from which the driver imports, where the workers are on its machine: a script beside
-  its modules runs from any directory.
-
-A module that is still missing is told in our words, with the way to ship it.
+The first stage of a stream packs the records of each key group into payloads.  Every stage shows an
+error of ours so that its sentence comes first; keeps Python's cycle collector out of hot loops; and
+gets the user's part of its pickle in bytes, which are opened when the worker is ready for them.
 """
 
 from __future__ import annotations
@@ -101,11 +55,11 @@ __all__ = [
 
 
 def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
-    """Payloads by grouping key (`wire.packing`), those of homes, and the roll call's.
+    """Pack records into payloads by grouping key, with the payloads of homes and the roll call.
 
     Args:
         keyed: The records, with the key group of each in a first column.
-        plan: Of the query.
+        plan: The plan of the query.
     """
     groups = plan.task.max_parallelism
     packing = plan.reader.packing(group_ids(groups))
@@ -117,12 +71,12 @@ def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:
-    """What packs records for as many key groups as the checkpoint was begun with.
+    """Make the packing for the number of key groups that the checkpoint was begun with.
 
     Args:
-        reader: Of the records.
-        count: How many key groups there are where Spark does not tell the partitions.
-        key_groups: How many there are for a number of partitions.
+        reader: Reads the records.
+        count: The number of key groups if Spark does not show the partitions of the state.
+        key_groups: Makes their number of the number of partitions.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,9 +90,23 @@ def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], in
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Errors as Spark shows them: our sentence first, then the user's traceback.
+#
+# Of a failed task Spark shows the text of the Python traceback, somewhere within its own.  A chain
+# of errors is written with the first cause on top.  So an error is raised again once it is past all
+# our frames, from a cause that is its own sentence without a traceback:
+#
+#     pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
+#     (the frames of PySpark's worker, where it shows them)
+#     pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
+#     (where it came from: the traceback of the user's code)
+#
+# The user's traceback is a note of the error; Python 3.10 shows no notes, so there it is part of the
+# message.
+
 
 def telling(call: Callable[P, R]) -> Callable[P, R]:
-    """The call, whose errors of ours are raised as Spark should show them."""
+    """Have a call raise errors of ours as Spark should show them."""
 
     @functools.wraps(call)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -153,7 +121,7 @@ def telling(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
-    """The same for a call that gives an iterator, and fails while that is read."""
+    """Do the same for a call that returns an iterator, which fails while it is read."""
 
     @functools.wraps(call)
     def told(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
@@ -170,7 +138,7 @@ def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
 
 
 def _told(error: PyflinklikeError) -> PyflinklikeError:
-    """What an error is raised from; the error itself gets a note of where it came from."""
+    """Return the cause from which an error is raised; the error gets a note with its origin."""
     headline = type(error)(*error.args)
     for note in getattr(error, "__notes__", ()):
         headline.add_note(note)
@@ -182,7 +150,7 @@ def _told(error: PyflinklikeError) -> PyflinklikeError:
 
 
 def _origin(error: PyflinklikeError) -> str:
-    """The traceback from the first frame of the user's code on; all of it if there is none."""
+    """Format the traceback from the first frame of the user's code on; all of it without one."""
     root = error.__cause__ or error
     first = trace = root.__traceback__
     while trace is not None and is_ours(trace.tb_frame):
@@ -192,11 +160,26 @@ def _origin(error: PyflinklikeError) -> str:
     return "".join(traceback.format_exception(type(root), root, trace or first)).rstrip()
 
 
+# The cycle collector
+#
+# Rows, keys and outputs are tuples by the hundred thousand, none of them in a cycle.  Each wave of
+# them makes the collector walk them all, which took a quarter of the Python time of a running count
+# (see `docs/explanation/performance.md`).  Reference counting frees them just the same; cycles that
+# user code leaves are collected between calls.
+#
+# Between two tasks of a worker PySpark's daemon collects.  Each of these collections walks all
+# objects of pandas, PyArrow and PySpark, unless they are frozen.  It walks warm state, too, where an
+# entry is more than a number or a text: timers, maps and lists cost 0.1 to 0.2 us a key and
+# collection, from Python 3.14 on every entry 0.02 us or more.  So whatever has survived a long
+# collection is frozen as well.  Reference counting frees it all the same, but not a cycle of the
+# user's that dies later: therefore everything is collected again at the beginning of a task once the
+# long collections since have taken as much time as that will.
+
 _LONG_S = 0.005
 
 
 def without_collection(call: Callable[P, R]) -> Callable[P, R]:
-    """The call with the cycle collector off while it runs."""
+    """Have a call run with the cycle collector off."""
 
     @functools.wraps(call)
     def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -212,7 +195,7 @@ def without_collection(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
-    """The call with `freeze_imports` before it, as a worker runs it: what it holds is `Carried`."""
+    """Have a worker call `freeze_imports` first; the call itself is `Carried`."""
     carried = Carried(call)
 
     def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -225,18 +208,18 @@ def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def freeze_imports() -> None:
-    """Hide what is imported from the collections between the tasks of a reused Spark worker."""
-    # Spark sets it for workers that it uses again.  No other process collects between tasks.
+    """Hide imported objects from the collections between the tasks of a reused Spark worker."""
+    # Spark sets this for workers that it uses again.  No other process collects between tasks.
     if "SPARK_REUSE_WORKER" in os.environ:
         _FROZEN.begin_task()
 
 
 class Frozen:
-    """What is hidden from the collections between the tasks of a worker.
+    """The objects that are hidden from the collections between the tasks of a worker.
 
     Args:
-        long_s: From how many CPU seconds on a collection is long.
-        clock: Tells the CPU seconds of a thread.
+        long_s: The CPU seconds from which on a collection is long.
+        clock: Returns the CPU seconds of a thread.
     """
 
     def __init__(
@@ -250,7 +233,7 @@ class Frozen:
         self._spent_s = 0.0
 
     def begin_task(self) -> None:
-        """Collect and freeze all, if there are further imports or it is time to."""
+        """Collect and freeze all objects, after further imports or enough long collections."""
         modules = len(sys.modules)
         if modules == self._modules and self._spent_s <= self._all_s:
             return
@@ -264,7 +247,7 @@ class Frozen:
         self._modules, self._spent_s = modules, 0.0
 
     def collected(self, phase: str, info: Mapping[str, int]) -> None:
-        """For `gc.callbacks`: a collection begins, or has ended."""
+        """Measure a collection that begins or has ended, for `gc.callbacks`."""
         if info["generation"] != 2:
             return
         if phase == "start":
@@ -277,6 +260,11 @@ class Frozen:
 
 
 _FROZEN = Frozen()
+
+# Errors of ours, out of Spark's
+#
+# Where a checkpoint forbids a change, Spark itself may refuse it before any task of ours runs, in
+# terms of its state stores.  There `error_of` returns the error that says the same in our terms.
 
 # Spark keeps the text of a worker's traceback; what follows the sentence begins with one of these.
 _TOLD: Final = re.compile(
@@ -300,22 +288,22 @@ _MODES: Final = {
 
 
 def error_of(failure: BaseException) -> PyflinklikeError | None:
-    """The error that a worker raised, for which a query or an action failed.
+    """Return the error that a worker raised, for which a query or an action failed.
 
-    Spark hands on the text of what a worker raised, and not the exception.  This gives it back:
-    of the same class, with the same message, and without a cause.  Where Spark itself refuses
-    what has changed since a checkpoint was begun (an event time that was dropped or added, an
-    operator more or less), it gives an `IncompatibleStateError` that says what to do.
+    Spark passes on only the text of an error in a worker, not the exception.  The error returned
+    is of the same class, with the same message, and without a cause.  Where Spark itself refuses
+    a change since a checkpoint was begun (an event time dropped or added, an operator more or
+    less), it is an `IncompatibleStateError` that says what to do.
 
     Args:
-        failure: A `StreamingQueryException`, also that of `query.exception()` and of a
+        failure: A `StreamingQueryException`, also of `query.exception()` and of a
             `foreachBatch`; the `PythonException` of a batch, or of an action in `foreachBatch`.
 
     Returns:
-        The error, or None if the failure tells of none of pyflinklike.
+        The error, or None if the failure has no error of pyflinklike in it.
 
     Raises:
-        DeclarationTypeError: It is not an exception.
+        DeclarationTypeError: `failure` is not an exception.
     """
     if not isinstance(failure, BaseException):
         msg = f"error_of takes an exception, got {shown(failure)}; query.exception() may be None"
@@ -332,9 +320,9 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
 
 @contextmanager
 def ours_alone() -> Iterator[None]:
-    """Raise the error of a worker for the failure of Spark that tells of it.
+    """Raise the error of a worker in place of Spark's failure.
 
-    The traceback of Spark's own failure goes: where py4j writes down what a `foreachBatch` raised,
+    The traceback of Spark's failure is dropped: py4j writes down the error of a `foreachBatch`, and
     our sentence would come behind all of it.
     """
     try:
@@ -347,7 +335,7 @@ def ours_alone() -> Iterator[None]:
 
 
 def _refused_restart(text: str) -> PyflinklikeError | None:
-    """What Spark's refusal of a checkpoint means, if that is what a failure says."""
+    """Return our error for Spark's refusal of a checkpoint, or None for another failure."""
     found = _OTHER_TIME.search(text)
     if found is not None and set(found.groups()) <= _MODES.keys():
         former, now = (_MODES[each] for each in found.groups())
@@ -370,6 +358,19 @@ def _of_mode(text: str, mode: str) -> str:
     return f"operator {names[0]}" if len(names) == 1 else f"one of the operators {', '.join(names)}"
 
 
+# The user's part of a pickle
+#
+# A worker imports the user's modules while it unpickles names of theirs, before any code of ours
+# runs.  So Spark's pickle has the user's part as bytes, and beside it whatever must be in place before
+# these are opened:
+#
+# * the finder of `pyflinklike.run`, where the driver has it: a module that begins with
+#   `from pyflink.datastream import ...` is imported in the worker as on the driver;
+# * the folders from which the driver imports, if the workers are on its machine: a script beside its
+#   modules runs from any directory.
+#
+# A module that is still missing is an error of ours, with the way to ship it.
+
 T = TypeVar("T")
 
 _REMEDY = (
@@ -379,10 +380,10 @@ _REMEDY = (
 
 
 class Carried(Generic[T]):
-    """Something of the user's on its way to a worker.
+    """An object of the user's on its way to a worker.
 
     Args:
-        value: A function, or what holds some.
+        value: A function, or an object that has functions.
     """
 
     def __init__(self, value: T) -> None:
@@ -401,9 +402,9 @@ def _is_ours(finder: Any) -> bool:
 
 @telling
 def _opened(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
-    """Open it in a worker; the finders have put themselves in place when they were unpickled."""
+    """Open the user's part in a worker; unpickled finders have put themselves in place already."""
     known = {os.path.abspath(each) for each in sys.path}
-    # As the driver has them: a script's folder is before all others.
+    # In the driver's order: a script's folder is before all others.
     sys.path[:0] = [each for each in folders if each not in known]
     try:
         return Carried(pickle.loads(pickled))  # noqa: S301  # of this query's driver
@@ -425,5 +426,5 @@ def _opened(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> C
 
 
 def _names_pyflink(name: str) -> bool:
-    """Whether a module is PyFlink's, of which the finder has said what there is instead."""
+    """Return whether a module is PyFlink's, for which the finder has named the replacement."""
     return name.partition(".")[0] == "pyflink" and any(map(_is_ours, sys.meta_path))

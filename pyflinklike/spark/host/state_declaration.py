@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark asks for the state of a query before its first micro-batch.
+"""The declaration of a query's state, for which Spark asks before its first micro-batch.
 
-Before a stream starts, Spark unpickles its processor in a Python process of its own, on the
-driver, only to hear which state variables it has.  Ours has one for each operator, whatever the
-program.  So what Spark gets is a small class, pickled by value, that can say so without an import
-of this package or of the user's: that took most of the time of a start.  In a task it becomes the
-real processor.
+Before a stream starts, Spark unpickles its processor in a Python process of its own, on the driver,
+only to learn its state variables.  Ours has one for each operator, whatever the program.  So Spark
+gets a small class, pickled by value, which declares them without an import of this package or of
+the user's: such imports took most of the time of a start.  In a task it becomes the real processor.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pyflinklike.spark.host.blob_map import LOG_TYPES
 
 __all__ = ["DeclaringProcessor"]
 
-# Nothing here may name a module of ours but as a constant: it would be imported with the class.
+# The class may use no module of ours but through constants: it would be imported with the class.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 class DeclaringProcessor(StatefulProcessor):
-    """Declares the state on the driver, and is the processor it was made of in a task.
+    """A processor that only declares the state on the driver, and becomes the real one in a task.
 
     Args:
-        processor: What serves the key groups; it is pickled at once.
+        processor: Serves the key groups; pickled at once.
         variables: Names of the state variables that it declares, in its order.
     """
 
@@ -44,7 +43,7 @@ class DeclaringProcessor(StatefulProcessor):
         self._processor: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state variables; in a task, which has a context, by the processor."""
+        """Declare the state variables; in a task, which has a context, the processor does it."""
         if TaskContext.get() is None:
             for name in self._variables:
                 handle.getMapState(name, *LOG_TYPES)
@@ -74,6 +73,6 @@ class DeclaringProcessor(StatefulProcessor):
         self._processor.handleInitialState(key, initialState, timerValues)
 
     def close(self) -> None:
-        """The task is over."""
+        """Close the processor at the end of the task."""
         if self._processor is not None:
             self._processor.close()

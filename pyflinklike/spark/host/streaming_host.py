@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streaming host: one key group per call of Spark's `transformWithState`.
 
-Spark calls `handleInputRows` once per key group that has data in a micro-batch,
-and `handleExpiredTimer` for one that has none but a Spark timer that is due.
-Both have the key group served (`hosts.key_group_task`), hand its outputs to Spark,
-and say when to be called again (`hosts.waking`).
+Spark calls `handleInputRows` once per key group that has data in a micro-batch, and
+`handleExpiredTimer` for one that has none but a Spark timer that is due.  Both have the key group
+served (`host.task`), hand its outputs to Spark, and say when to be called again (`host.wake_up`).
 
-PySpark 3.5 has no `transformWithState`; there `hosts.group_state` takes the place of this module.
+This module cannot be imported on PySpark 3.5, which has no `transformWithState`.
 """
 
 from __future__ import annotations
@@ -52,29 +51,29 @@ _RESULT = SparkRow(*RESULT_COLUMNS)
 
 
 def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
-    """The results of a plan's key groups, through `transformWithState`.
+    """Apply a plan to a keyed stream through `transformWithState`.
 
     Args:
         keyed: The stream, with the key group of each record in a first column.
-        plan: Of the query.
-        initial: What its state begins with: grouping key, and roll call or segment.
+        plan: The plan of the query.
+        initial: The initial state: grouping key, and roll call or segment; None for no state.
 
     Raises:
-        HostError: The session's settings rule it out, or the driver has not what it needs.
+        HostError: The session's settings rule it out, or the driver's Python cannot serve it.
     """
     return served(packed(keyed, plan), [plan], initial)
 
 
 def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) -> DataFrame:
-    """The same for records that are packed already, of operators that share a state operator.
+    """Apply the plans of operators that share a state operator to packed records.
 
     Args:
-        payloads: Of type `PACKED_TYPE`.
-        plans: Of the operators, in the order of their places; all in one time mode.
-        initial: As of `transformed`.
+        payloads: Rows of type `PACKED_TYPE`.
+        plans: The plans, in the order of the operators' places; all in one time mode.
+        initial: The initial state, as `transformed` takes it.
 
     Raises:
-        HostError: As `transformed`.
+        HostError: As `transformed` raises it.
     """
     spark = payloads.sparkSession
     check_protobuf()
@@ -104,7 +103,8 @@ def _initial_state(spark: SparkSession, initial: Initial) -> Any:
         {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
     )
     frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
-    # As for records: without a time mode Spark gives the state operator no time.
+    # The rows bring their time, as records do: without a time mode Spark gives the state operator
+    # none.
     return with_batch_time(frame).groupBy(KEY_GROUP)
 
 
@@ -112,15 +112,15 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     """Serves the key groups of one task through Spark's row interface.
 
     Args:
-        plan: Of the query.
+        plan: The plan of the query.
     """
 
     def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
         """Declare the state variable.
 
         Args:
-            handle: Spark's.
-            place: Of the operator among those that share a state operator.
+            handle: Spark's handle of the state operator.
+            place: The operator's place among those that share the state operator.
         """
         self._handle = handle
         self._store = SparkLogStorage(handle, place)
@@ -155,7 +155,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
     @telling
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Begin a key group with its part of a savepoint: in a checkpoint's first batch only."""
+        """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
         for batch_time, payload in self._initial(initialState):
             if key[0] == ROLL_CALL:
                 self._call_roll([payload], batch_time)
@@ -165,10 +165,10 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             self._begin(self._index_of(key), payload, batch_time)
 
     def _check_groups(self) -> None:
-        """See that the savepoint was laid out for as many key groups as there are.
+        """Check that the savepoint was laid out for the number of key groups.
 
         Raises:
-            HostError: The setting that they follow has changed in between.
+            HostError: The setting that determines it has changed in between.
         """
         planned, begun = self._planned.task, self._plan.task
         if planned.max_parallelism != begun.max_parallelism:
@@ -202,7 +202,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
 
 class PandasKeyGroupProcessor(KeyGroupProcessor):
-    """The same through `transformWithStateInPandas`, all that Spark 4.0 has."""
+    """Serves key groups through `transformWithStateInPandas`: Spark 4.0 has no row interface."""
 
     def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [
@@ -224,19 +224,19 @@ class SharingProcessor(StatefulProcessor):
     """Serves the key groups of operators that share a state operator, each by its own processor.
 
     Args:
-        processors: In the order of their places.
+        processors: The operators' processors, in the order of their places.
     """
 
     def __init__(self, processors: Sequence[KeyGroupProcessor]) -> None:
         self._processors = tuple(processors)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state variables of all."""
+        """Declare the state variables of all operators."""
         for place, each in enumerate(self._processors):
             each.init(handle, place)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Serve a key group that has data, or have all operators know what their home keeps."""
+        """Serve a key group that has data, or tell all operators the watermark of their home."""
         with self._all_given_up():
             if not is_home(key[0]):
                 return self._of(key).handleInputRows(key, rows, timerValues)
@@ -257,7 +257,7 @@ class SharingProcessor(StatefulProcessor):
             return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
 
     def close(self) -> None:
-        """The task is over for all, also where one of them cannot be closed."""
+        """Close all processors, also if one of them cannot be closed."""
         with ExitStack() as stack:
             for each in reversed(self._processors):
                 stack.callback(each.close)
@@ -267,7 +267,7 @@ class SharingProcessor(StatefulProcessor):
 
     @contextmanager
     def _all_given_up(self) -> Iterator[None]:
-        """Where the call fails: it fails the task of all."""
+        """Give up all processors if a call fails, which fails their common task."""
         try:
             yield
         except BaseException:

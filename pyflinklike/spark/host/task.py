@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One task's key groups on a stream, by whichever of Spark's interfaces their state is reached.
+"""One task's key groups on a stream, whichever of Spark's interfaces has their state.
 
 A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group that Spark
-calls it for, and says how Spark is asked to call again.  What is done in between is the same
-for all: `engine.runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
+calls it for, and says how Spark is asked to call again.  Everything in between is the same for all:
+`engine.runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
 
-What a plan becomes in one of Spark's tasks.
+Functions stay open between the tasks of a streaming query.  Spark makes a new processor for every
+task of every micro-batch; Flink opens a function once and closes it when its job ends.  So the
+opened operator waits in the Python worker for the next task of its query.  One function serves all
+subtasks that come to a worker: Spark hands tasks to any free worker, and a copy for each subtask in
+each worker would hold a model many times over.  Only a function that asks for the index of its
+subtask, or for the number of its attempt, is for that one: Flink, too, opens a function again for
+another attempt.
 
-Functions that stay open between the tasks of a streaming query.
-
-Spark makes a new processor for every task of every micro-batch.  Flink opens a function once and
-closes it when its job ends; so here the opened operator waits in the Python worker for the
-next task of its query.  One function serves all subtasks that come to a worker, for
-Spark hands tasks to whatever worker is free, and a copy for each subtask in each worker would hold a
-model many times over.  Only a function that asks for the index of its subtask, or for the number of
-its attempt, is kept for that one: Flink, too, opens a function again for another attempt.
-
-It is closed when a later run of its query comes to the worker, when others have been used since, or
-at once where it cannot be kept.  Spark ends a worker without a word to the Python code in it:
-then nothing is closed, as in Flink when a task manager is killed.
-
-The record of an operator, for its roll call.
+A waiting function is closed when a later run of its query comes to the worker, or when others have
+been used since; one that cannot wait is closed at once.  Spark ends a worker without a word to the
+Python code in it: then nothing is closed, as in Flink when a task manager is killed.
 """
 
 from __future__ import annotations
@@ -70,41 +65,37 @@ from pyflinklike.spark.wire.payloads import (
 
 __all__ = [
     "MAX_OPEN",
-    "OPEN_FUNCTIONS",
     "RESULT_COLUMNS",
     "RESULT_TYPE",
     "KeyGroupTask",
     "OpenFunctions",
     "QueryRun",
     "Result",
-    "Storage",
     "of_checkpoint",
     "opened_operator",
-    "query_run",
-    "record_of",
     "task_of",
 ]
 
 
 RESULT_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
-"""What the state operator of a stream gives."""
+"""The rows of the state operator of a stream."""
 RESULT_COLUMNS = ("output", "payload", "counts", "user_counts")
 Result = tuple[Any, ...]
 
 
-class Storage(LogStorage, RecordStorage, Protocol):
-    """Where a host keeps what it is called for: a key group, or the operator's record."""
+class GroupStorage(LogStorage, RecordStorage, Protocol):
+    """The storage of a grouping key: the log of a key group, or the operator's record."""
 
 
 class KeyGroupTask:
     """Serves the key groups of one task.
 
     Args:
-        plan: Of the query.
+        plan: The plan of the query.
     """
 
-    _store: Storage
-    """Of the grouping key that Spark has called for."""
+    _store: GroupStorage
+    """The storage of the grouping key that Spark has called for."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -114,7 +105,7 @@ class KeyGroupTask:
 
     @telling
     def close(self) -> None:
-        """The task is over: the function waits for the next one, or is closed where it cannot."""
+        """End the task: the function waits for the next one, or is closed if it cannot."""
         operator, self._operator = self._operator, None
         if operator is None:
             return
@@ -129,11 +120,11 @@ class KeyGroupTask:
         OPEN_FUNCTIONS.keep(self._run, operator)
 
     def _wake(self, served: Served, fired: int | None) -> None:
-        """Have Spark call the current key group when its new head says.
+        """Have Spark call the current key group at the time in its new head.
 
         Args:
             served: The heads before and after the micro-batch.
-            fired: What Spark says it called for, in ms, or None.
+            fired: The time in ms for which Spark says it called, or None.
         """
         raise NotImplementedError
 
@@ -142,7 +133,7 @@ class KeyGroupTask:
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guarded() as operator:
-            record = record_of(self._plan, operator)
+            record = _record_of(self._plan, operator)
             call_roll(
                 self._store,
                 record,
@@ -153,13 +144,13 @@ class KeyGroupTask:
             )
 
     def _check_former(self, former: OperatorRecord) -> None:
-        """See that this host can go on from what another program's record says.
+        """Check that this host can continue from another program's record.
 
-        Spark 4 itself refuses a checkpoint of another time mode.
+        There is nothing to check on Spark 4, which itself refuses another time mode.
         """
 
     def _call_home(self, payloads: list[bytes]) -> None:
-        """Learn the watermark of the micro-batch before, and note the one of now."""
+        """Read the watermark of the micro-batch before from the home, and store the one of now."""
         refuse_foreign_home(payloads)
         with self._guarded() as operator:
             self._former_watermark = exchange_watermark(
@@ -167,7 +158,7 @@ class KeyGroupTask:
             )
 
     def know_as(self, other: KeyGroupTask) -> None:
-        """Know what another operator of the task was told at the home that they share."""
+        """Take over the watermark that another operator of the task read at their common home."""
         self._former_watermark = other._former_watermark
 
     def _opened(self) -> KeyedProcessOperator:
@@ -176,7 +167,7 @@ class KeyGroupTask:
             plan, context = self._plan, TaskContext.get()
             task = task_of(plan, context)
             owner = f"{plan.plan_id}/{task.index}"
-            self._run = query_run(context, plan.plan_id) if plan.keeps_open else None
+            self._run = _query_run(context, plan.plan_id) if plan.keeps_open else None
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
@@ -188,7 +179,7 @@ class KeyGroupTask:
 
     @contextmanager
     def _guarded(self) -> Iterator[KeyedProcessOperator]:
-        """The operator for one call, given up if the call fails."""
+        """Yield the operator for one call, and give it up if the call fails."""
         operator = self._opened()
         try:
             yield operator
@@ -197,7 +188,7 @@ class KeyGroupTask:
             raise
 
     def give_up(self) -> None:
-        """The task has failed: Spark will not call `close`."""
+        """Release the operator of a failed task, for which Spark will not call `close`."""
         operator, self._operator = self._operator, None
         if operator is not None:
             operator.abandon()
@@ -276,14 +267,9 @@ class KeyGroupTask:
 
 
 def of_checkpoint(plan: Plan) -> Plan:
-    """The plan with the numbers of tasks and key groups that the checkpoint was begun with.
-
-    Spark keeps the number of partitions of a checkpoint whatever the session says at a restart.
-    When the plan was made nobody knew the checkpoint; a task is told.
-
-    Args:
-        plan: Of the query, in one of its tasks.
-    """
+    """Return a task's plan with the numbers of tasks and key groups of its checkpoint."""
+    # Spark keeps the number of partitions that a checkpoint was begun with, whatever the session
+    # says at a restart.  The driver does not know the checkpoint when it makes the plan; a task does.
     partitions = partitions_of_state(TaskContext.get())
     if partitions is None:
         return plan
@@ -293,11 +279,11 @@ def of_checkpoint(plan: Plan) -> Plan:
 
 
 def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
-    """The task of a plan that runs here.
+    """Return the task of a plan that runs here.
 
     Args:
-        plan: Of the query.
-        context: Spark's, or None where no task runs.
+        plan: The plan of the query.
+        context: Spark's context of the task, or None where no task runs.
     """
     if context is None:
         return plan.task
@@ -310,12 +296,12 @@ def opened_operator(
     owner: str,
     refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
 ) -> KeyedProcessOperator:
-    """An operator of a plan, with the function open.
+    """Make the operator of a plan, and open its function.
 
     Args:
-        plan: Of the query.
-        task: Which task it serves first.
-        owner: Whose working state it works on.
+        plan: The plan of the query.
+        task: The task that it serves first.
+        owner: The name of its working state.
         refused_timers: Domains whose timers the host cannot fire, with the remedy.
 
     Raises:
@@ -339,11 +325,13 @@ def opened_operator(
     return operator
 
 
+# Open functions
+
 MAX_OPEN = 8
-"""How many functions wait in a worker at most, if there are not more operators in the query."""
+"""The most functions that wait in a worker, unless its query has more operators."""
 
 Told = tuple[tuple[str, int], ...]
-"""What a function has asked of its task."""
+"""The facts of a task that a function has asked for, by name."""
 
 _log = logging.getLogger(__name__)
 
@@ -352,9 +340,9 @@ class QueryRun(NamedTuple):
     """One run of an operator of a streaming query.
 
     Args:
-        query: Spark's id of the query, which is the checkpoint's.
+        query: Spark's id of the query, which its checkpoint holds.
         run: Spark's id of the run.
-        plan: The operator's.
+        plan: The id of the operator's plan.
     """
 
     query: str
@@ -362,12 +350,12 @@ class QueryRun(NamedTuple):
     plan: str
 
 
-def query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
-    """The run that a task belongs to, or None where its worker does not live on.
+def _query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
+    """Return the run to which a task belongs, or None if its worker does not live on.
 
     Args:
-        context: Of the task.
-        plan: The operator's.
+        context: Spark's context of the task, or None.
+        plan: The id of the operator's plan.
     """
     if context is None or not os.environ.get("SPARK_REUSE_WORKER"):
         return None
@@ -383,7 +371,7 @@ class OpenFunctions:
         self._waiting: OrderedDict[tuple[QueryRun, Told], KeyedProcessOperator] = OrderedDict()
 
     def take(self, run: QueryRun, task: TaskInfo) -> KeyedProcessOperator | None:
-        """Remove and return an operator that can serve a task, if one is here."""
+        """Remove and return an operator that can serve a task, or None."""
         for key in list(self._waiting):
             if key[0].query == run.query and key[0].run != run.run:
                 _close(self._waiting.pop(key))
@@ -393,7 +381,7 @@ class OpenFunctions:
         return None
 
     def keep(self, run: QueryRun, operator: KeyedProcessOperator) -> None:
-        """Have an operator wait that is at rest."""
+        """Let an operator at rest wait for the next task."""
         key = run, operator.told()
         former = self._waiting.pop(key, None)
         if former is not None:
@@ -404,7 +392,7 @@ class OpenFunctions:
             _close(self._waiting.popitem(last=False)[1])
 
     def close_all(self) -> None:
-        """Close whatever waits."""
+        """Close all waiting operators."""
         while self._waiting:
             _close(self._waiting.popitem()[1])
 
@@ -416,23 +404,18 @@ def _close(operator: KeyedProcessOperator) -> None:
     try:
         operator.close()
     except PyflinklikeError:
-        # The task at hand is another one's: it must not fail for this.
+        # This call is of another task, which must not fail for it.
         _log.exception("a function could not be closed after its last task")
 
 
 OPEN_FUNCTIONS = OpenFunctions()
-"""Of this process."""
+"""The open functions of this process."""
 # Spark's daemon ends its workers by os._exit; where there is no daemon a worker ends as any program.
 atexit.register(OPEN_FUNCTIONS.close_all)
 
 
-def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
-    """The record of an opened operator.
-
-    Args:
-        plan: Of the query.
-        operator: It knows its states.
-    """
+def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
+    """Make the record of an opened operator, for its roll call."""
     function = type(plan.function)
     return OperatorRecord(
         plan.task.identity(plan.key_type),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When Spark has to call a key group although it has no records, and the timer that sees to it.
+"""The timer by which Spark calls a key group although it has no records.
 
-Spark holds one timer per key group, to wake it.  Which of the function's timers fire then is
-decided by the operator's own queues.  What a time mode can wake:
+Spark holds one timer per key group.  The operator's own queues decide which of the function's
+timers fire then.  What calls a key group in each time mode:
 
 | mode           | chosen when                          | event timers       | processing timers  |
 |----------------|--------------------------------------|--------------------|--------------------|
@@ -42,19 +42,19 @@ class Times(Protocol):
 
 
 def waking_of(mode: TimeMode) -> Waking:
-    """How Spark calls a key group without records in a time mode."""
+    """Return how Spark calls a key group without records in a time mode."""
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)
     return Waking() if policy is None else Waking(mode.domain(), policy)
 
 
 def wanted_call(mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]) -> int | None:
-    """When a key group with these timers has to be called at the latest, in ms; None for never.
+    """Return the time in ms at which a key group must be called at the latest; None for never.
 
     Args:
-        mode: Of the query.
-        times: Of the micro-batch that served the group, or of a later one.
-        earliest: The time of the first timer of each domain that has any.
+        mode: The time mode of the query.
+        times: The times of the micro-batch that served the group, or of a later one.
+        earliest: The time of the first timer in ms, by domain; without a timer no entry.
     """
     event = earliest.get(TimeDomain.EVENT_TIME)
     if mode is TimeMode.EVENT_TIME:
@@ -65,10 +65,10 @@ def wanted_call(mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]
 
 
 def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | None) -> None:
-    """Have Spark call the current key group when its new head says.
+    """Have Spark call the current key group at the time in its new head.
 
     Args:
-        handle: Of the current key group.
+        handle: Spark's handle of the current key group.
         served: The heads before and after the micro-batch.
         fired: Expiry of the Spark timer that is being handled, in ms, or None.
     """
@@ -95,8 +95,8 @@ def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | N
 
 
 def _as_watermark_moves(times: Times, event: int | None, sweep_at: int | None) -> int | None:
-    # What is still due was registered by on_timer, and waits until its clock moves on: Spark
-    # would wake us for it in this very batch.
+    # A timer that is still due was registered by on_timer, and waits until its clock moves on: for
+    # a time that has come, Spark would call again in this very micro-batch.
     if times.watermark == MAX_WATERMARK:
         return None  # it moves no more
     # Before the first event Spark's watermark is 0, ours is far below it.
@@ -107,12 +107,12 @@ def _as_watermark_moves(times: Times, event: int | None, sweep_at: int | None) -
 def _at_triggers(
     times: Times, event: int | None, processing: int | None, sweep_at: int | None
 ) -> int | None:
-    # Spark wakes by the processing time alone here: ask for the next batch
-    # wherever the watermark may have to fire something.
+    # Spark calls by the processing time alone here: any event timer needs the next micro-batch,
+    # for its watermark may fire the timer.
     next_batch = times.processing_time + 1
     if event is not None:
         return next_batch
-    # As above: what is still due waits for the next batch.
+    # As above: a timer that is still due waits for the next micro-batch.
     return _earlier(processing, sweep_at, at_least=next_batch)
 
 

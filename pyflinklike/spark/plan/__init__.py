@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is checked and settled on the driver before a query starts."""
+"""Checks and decisions of the driver before a query starts."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outputs of an operator as its user declares them: types of ours, DDL or Spark's own."""
+"""The outputs of an operator as its user declares them: by our types, DDL or Spark's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,24 +15,22 @@ from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.event_time import EventTimeMark
 from pyflinklike.spark.plan.operator_chain import without_phases
+from pyflinklike.spark.plan.process_options import SideOutputs
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import OUTPUT_TAG
 from pyflinklike.spark.wire.schema import changelog_schema, output_schema
 from pyflinklike.stores.store_descriptors import ChangelogTag
 
-__all__ = ["DeclaredOutputs", "SideOutputs"]
-
-SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
-"""The tags whose outputs are wanted, or the type of each."""
+__all__ = ["DeclaredOutputs"]
 
 
 @attrs.frozen
 class DeclaredOutputs:
-    """Schemas of outputs.
+    """The schemas of outputs.
 
     Args:
-        main: Of the main output.
-        sides: Of each side output, by tag id.
+        main: The schema of the main output.
+        sides: The schema of each side output, by tag id.
     """
 
     main: st.StructType
@@ -42,16 +40,16 @@ class DeclaredOutputs:
     def of(
         cls, df: DataFrame, key_columns: Sequence[str], output_type: Any, side_outputs: SideOutputs
     ) -> DeclaredOutputs:
-        """What the arguments of `process` mean.
+        """Read the arguments of `process`.
 
         Args:
-            df: Whose records are keyed.
-            key_columns: By which.
-            output_type: Of the main output.
-            side_outputs: Tags, with their types where these are not the tags' own.
+            df: The keyed DataFrame.
+            key_columns: The columns by which it is keyed.
+            output_type: The type of the main output.
+            side_outputs: Tags, with types where these are not the tags' own.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One of them cannot become columns.
+            DeclarationTypeError, DeclarationValueError: A type cannot become columns.
         """
         typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
         main = output_schema(df, output_type)
@@ -65,24 +63,24 @@ class DeclaredOutputs:
         return cls(main, sides)
 
     def described(self) -> dict[str, st.StructType]:
-        """The schemas by the name of each output in messages."""
+        """Return the schemas by the name of each output in messages."""
         sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
         return {"output_type": self.main, **sides}
 
     def layout(
         self, mark: EventTimeMark, time_zone: str, operator: str, before_watermark: str | None
     ) -> OutputLayout:
-        """The layout of the result that has all outputs.
+        """Lay out the result, which has all outputs.
 
         Args:
-            mark: Of the event-time column.
-            time_zone: Of the Spark session.
-            operator: Its name, for messages.
-            before_watermark: The column to add that says which outputs came before the watermark,
-                or None.
+            mark: Marks the event-time column.
+            time_zone: The time zone of the Spark session.
+            operator: The operator's name, for messages.
+            before_watermark: Name of a column to add, true for outputs that came before the
+                watermark, or None.
 
         Raises:
-            DeclarationTypeError: The name of that column is none.
+            DeclarationTypeError: The name of that column is not a str.
             DeclarationValueError: Two columns of the result would have one name.
         """
         if before_watermark is not None and not isinstance(before_watermark, str):
@@ -103,7 +101,7 @@ class DeclaredOutputs:
 
 
 def _type_of(tag: OutputTag, df: DataFrame, key_columns: Sequence[str]) -> Any:
-    """The tag's own type."""
+    """Return the type that the tag itself has."""
     if isinstance(tag, ChangelogTag):
         return changelog_schema(df, key_columns, tag)
     if tag.type_info == Types.PICKLED_BYTE_ARRAY():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column is the event time, of the records and of the result.
+"""The column of event time, of the records and of the result.
 
 Spark distinguishes two things.  The *watermark* of a query is made by a node of its plan,
-`withWatermark`; the way to a stateful operator may have only one: a second one behind a
-stateful operator is refused, or never moves.  A *mark* in the metadata of a column tells
-Spark's own operators (windows, deduplication, joins) that it holds the event time.  Every
-Python stage loses the mark, ours as well as the user's.  So the plan is searched for a
-watermark, and the event-time column of the result is marked again.
+`withWatermark`; only one may stand on the way to a stateful operator: Spark refuses a second one,
+or never moves it.  A *mark* in the metadata of a column tells Spark's own operators (windows,
+deduplication, joins) that it holds the event time.  Every Python stage loses the mark, ours as well
+as the user's.  So the plan is searched for a watermark, and the event-time column of the result is
+marked again.
 
-It is also searched for operators of ours with event time: one behind them has to be told which
-records came before the watermark (`pyflinklike.spark.plan.operator_chain`).
+It is also searched for operators of ours with event time: an operator behind one must know which
+records came before the watermark (`plan.operator_chain`).
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ _NO_PHASE = (
     'pass before_watermark="<column>" here'
 )
 _MONOTONOUS = "1 millisecond"
-"""As Flink's for_monotonous_timestamps: a record at the latest time seen is not late."""
+"""The delay of Flink's for_monotonous_timestamps: a record at the latest time seen is not late."""
 _STOPS = "FlatMapGroupsInPandasWithState"
-"""How Spark's plans call `applyInPandasWithState`."""
+"""The name of `applyInPandasWithState` in Spark's plans."""
 _explaining = threading.Lock()
 
 
 def with_event_time(
     df: DataFrame, event_time: str, before_watermark: str | None = None
 ) -> DataFrame:
-    """A stream with its watermark, or with one of monotonous times; a batch as it is.
+    """Give a stream without a watermark one of monotonous times; return a batch unchanged.
 
     Args:
         df: The input of an operator.
-        event_time: The column of its event time.
-        before_watermark: The column that says which records came before the watermark, if known.
+        event_time: Name of its event-time column.
+        before_watermark: Name of the column that is true for records before the watermark, or None.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
@@ -85,10 +85,10 @@ def with_event_time(
 
 
 def check_event_time(df: DataFrame, event_time: str) -> None:
-    """See that a column holds instants.
+    """Check that a column holds instants.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It does not, or there is none.
+        DeclarationTypeError, DeclarationValueError: It does not, or there is no such column.
     """
     check_column(df, event_time, "event_time")
     kind = df.schema[event_time].dataType
@@ -108,7 +108,7 @@ def check_event_time(df: DataFrame, event_time: str) -> None:
 
 
 def has_watermark(df: DataFrame) -> bool:
-    """Whether a watermark is declared anywhere before a stream.
+    """Return whether a watermark is declared anywhere before a stream.
 
     Raises:
         DeclarationValueError: One is declared behind another, or Spark stops it.
@@ -118,7 +118,7 @@ def has_watermark(df: DataFrame) -> bool:
 
 @attrs.define
 class _Way:
-    """What is on the way from the sources to a stream.
+    """Findings on the way from the sources to a stream.
 
     Args:
         has_watermark: Whether a watermark is declared.
@@ -130,7 +130,7 @@ class _Way:
 
 
 def _way_of(df: DataFrame) -> _Way:
-    """What is on the way to a stream.
+    """Search the way to a stream.
 
     Raises:
         DeclarationValueError: A watermark is declared behind another, or Spark stops it.
@@ -162,7 +162,8 @@ def _way_of(df: DataFrame) -> _Way:
 
 
 def _explained(df: DataFrame) -> str:
-    # Spark prints the plan, and offers no other way to get it.
+    # Spark prints the plan, and offers no other way to get it.  Standard output belongs to the whole
+    # process: one thread at a time takes it over, and only its own prints.
     with _explaining:
         own = _OwnPrints(sys.stdout)
         with contextlib.redirect_stdout(own):
@@ -171,10 +172,10 @@ def _explained(df: DataFrame) -> str:
 
 
 class _OwnPrints(io.TextIOBase):
-    """A standard output that keeps what this thread prints, and prints what others do.
+    """A standard output that collects the prints of one thread and passes on all others.
 
     Args:
-        stdout: The real one.
+        stdout: The real standard output.
     """
 
     def __init__(self, stdout: TextIO) -> None:
@@ -183,27 +184,27 @@ class _OwnPrints(io.TextIOBase):
         self._kept: list[str] = []
 
     def write(self, text: str) -> int:
-        """Keep it or pass it on."""
+        """Collect a text or pass it on."""
         if threading.get_ident() == self._thread:
             self._kept.append(text)
             return len(text)
         return self._stdout.write(text)
 
     def flush(self) -> None:
-        """Flush the real one."""
+        """Flush the real standard output."""
         self._stdout.flush()
 
     def text(self) -> str:
-        """All that was kept."""
+        """Return the collected text."""
         return "".join(self._kept)
 
 
 class EventTimeMark:
-    """Marks the event-time column of an output.
+    """The mark of the event-time column of an output.
 
     Args:
-        column: Its name; an output without such a column is left as it is.
-        delay: Of the watermark, in ms, as Spark shows it in its plans.
+        column: Name of the column; an output without it stays unmarked.
+        delay: The delay of the watermark in ms, which Spark shows in its plans.
     """
 
     def __init__(self, column: str | None, delay: int = 0) -> None:
@@ -211,7 +212,7 @@ class EventTimeMark:
         self._delay = delay
 
     def on(self, schema: st.StructType) -> st.StructType:
-        """The schema with this mark only: Spark accepts one event time per stream."""
+        """Mark a schema, and remove other marks: Spark accepts one event time per stream."""
         if self._column is None:
             return schema
         return st.StructType([self._marked(field) for field in schema.fields])
@@ -233,14 +234,14 @@ def event_time_mark(
     *,
     passes: bool,
 ) -> EventTimeMark:
-    """The mark for the outputs of an operator.
+    """Return the mark for the outputs of an operator.
 
     Args:
         df: Its input, with the watermark.
-        event_time: The column of the records.
+        event_time: Name of the event-time column of the records, or None.
         output_event_time: The column of the outputs that the user named; None takes the name of
             `event_time`, if an output has a timestamp of that name.
-        outputs: The schema of each output, by its name for messages.
+        outputs: The schema of each output, by the name of the output in messages.
         passes: Whether the watermark passes through the operator.
 
     Raises:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator knows of the one before it: which of its records came before the watermark.
+"""Operators behind each other: which records came before the watermark.
 
-In Flink a watermark passes on only when the timers that it made due have fired.  So what an
-operator emits while the watermark moves reaches the next operator before that watermark, and is
-not late there.  Here both see the watermark of a micro-batch at once, and each record has to say
-on which side of it it was emitted.
+In Flink a watermark passes on only when the timers that it made due have fired.  So whatever an
+operator emits while the watermark moves reaches the next operator before that watermark, and is not
+late there.  On Spark both operators see the watermark of a micro-batch at once, so each record must
+say on which side of the watermark it was emitted: its *phase*.
 
-A result has no column for that.  A frame that has one is kept beside it, and is taken where
-`key_by` is given the result itself.  DataFrame code in between makes another frame of which
-nothing is known; there the user asks for a column, and keeps it.
+A result has no column for phases.  A frame with such a column is remembered beside the result, and
+is read where `key_by` is given the result itself.  DataFrame code in between makes another frame,
+of which nothing is known; there the user asks for a column and keeps it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, PHASE_MARK
 __all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased", "without_phases"]
 
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
-"""Results, and the same with a column that says what came before the watermark."""
+"""By result, the same frame with a column of phases."""
 
 
 def keep_phases(result: DataFrame, with_phases: DataFrame) -> None:
-    """Keep the frame that says of the records of a result what came before the watermark."""
+    """Remember the frame that has the phases of a result."""
     _PHASED[result] = with_phases
 
 
 def keep_phases_of_part(
     result: DataFrame, part: DataFrame, taken: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
-    """A part of a result, of which is known what is known of the result.
+    """Remember the phases of a part of a result, and return the part.
 
     Args:
-        result: With all outputs.
-        part: One of them.
-        taken: The function that made it.
+        result: The result, with all outputs.
+        part: One of its outputs.
+        taken: Makes that output of a result.
     """
     if result in _PHASED:
         keep_phases(part, taken(_PHASED[result]))
@@ -51,15 +51,13 @@ def keep_phases_of_part(
 
 
 def phase_columns(df: DataFrame) -> list[str]:
-    """The columns that say which records came before the watermark."""
+    """Return the columns of phases."""
     return [field.name for field in df.schema.fields if PHASE_MARK in (field.metadata or {})]
 
 
 def without_phases(schema: st.StructType) -> st.StructType:
-    """A schema in which no column says that.
-
-    The schema of an input may be declared as that of an output, whose values are the function's.
-    """
+    """Return a schema in which no column is one of phases."""
+    # A program may declare the schema of its input for an output, whose values are the function's.
     fields = []
     for field in schema.fields:
         marks = field.metadata or {}
@@ -71,16 +69,16 @@ def without_phases(schema: st.StructType) -> st.StructType:
 def phased(
     df: DataFrame, before_watermark: str | None, *, watermarks_pass: bool
 ) -> tuple[DataFrame, str | None]:
-    """What an operator reads, and the column that says which records came before the watermark.
+    """Return the frame that an operator reads, and the name of its column of phases.
 
     Args:
-        df: As the user gives it.
-        before_watermark: The column that the user names, if any.
+        df: The frame that the user gives.
+        before_watermark: The column that the user names, or None.
         watermarks_pass: Whether Spark passes a watermark through any operator.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, or it is not boolean;
-            or the frame has several of them, and none is named.
+            or the frame has several columns of phases, and the user names none.
     """
     if before_watermark is not None:
         _check_phase(df, before_watermark, watermarks_pass=watermarks_pass)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver has decided for a query; the hosts get it pickled.
-
-What the state of a stream begins with.
-"""
+"""The plan of an operator: the decisions of the driver for a query, pickled for the hosts."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ __all__ = ["Initial", "Plan", "TimeMode"]
 
 
 class TimeMode(Enum):
-    """Spark's time mode of a query."""
+    """Spark's time mode of a query, by Spark's name for it."""
 
     NONE = "None"
     EVENT_TIME = "EventTime"
     PROCESSING_TIME = "ProcessingTime"
 
     def domain(self) -> TimeDomain | None:
-        """The time by which Spark wakes a key group without data; None if it never does."""
+        """Return the time by which Spark calls a key group without data; None if it never does."""
         return {
             TimeMode.NONE: None,
             TimeMode.EVENT_TIME: TimeDomain.EVENT_TIME,
@@ -48,11 +45,11 @@ class TimeMode(Enum):
         return self is not TimeMode.PROCESSING_TIME
 
     def refused_after(self, former: TimeMode, who: str) -> IncompatibleStateError:
-        """What a program is told that goes on from a checkpoint of another mode.
+        """Return the error for a program that continues a checkpoint of another mode.
 
         Args:
-            former: Of the checkpoint.
-            who: Whose mode it is, for the message.
+            former: The mode of the checkpoint.
+            who: The operator, for the message.
         """
         told = {
             TimeMode.NONE: ("without event_time and processing-time timers", "leave both out"),
@@ -72,7 +69,7 @@ class TimeMode(Enum):
         )
 
     def refused_timers(self) -> dict[TimeDomain, PyflinklikeError]:
-        """The timers that would never fire in this mode, with what to do about it."""
+        """Return an error with the remedy for each domain whose timers never fire in this mode."""
         event = HostError(
             "event-time timers on a stream need an event time, got process() without one; "
             'pass event_time="<timestamp column>"'
@@ -92,26 +89,26 @@ class TimeMode(Enum):
 
 @attrs.frozen
 class Plan:
-    """What the workers need, pickled once per query.
+    """The settings of an operator that workers need, pickled once per query.
 
     Args:
-        function: The user's.
-        state_backend: Where working state is kept.
-        key_type: Of the keys.
-        task: Without what only a worker knows.
-        time_mode: Of the query.
+        function: The user's function.
+        state_backend: Makes working state.
+        key_type: The type of the keys.
+        task: The task, without index and attempt, which only a worker knows.
+        time_mode: The time mode of the query.
         reader: Reads records from payloads.
-        layout: Of the outputs.
+        layout: The layout of the outputs.
         plan_id: Distinguishes the working states of two queries in the same worker.
         keeps_open: Whether the function may serve one task after another.
         allow_pickle: Whether state may be unpickled.
-        broadcast_states: Those of the broadcast input, if there is one.
-        timed_outputs: Whether the layout is given outputs with their times.
+        broadcast_states: The states of the broadcast input, if there is one.
+        timed_outputs: Whether outputs come to the layout with their times.
         first_output: The number of its main output; operators at earlier places of the same state
-            operator have those before.
-        saved: What the states were declared as of the savepoint that the query begins with.
-        key_groups: How many key groups there are for a number of Spark's partitions; None where
-            the program says how many, or the session does not tell its partitions.
+            operator have the numbers before.
+        saved: The declarations of the states in the savepoint that the query begins with.
+        key_groups: Makes the number of key groups of the number of Spark's partitions; None where
+            the program gives the number, or the session does not show its partitions.
     """
 
     function: Function
@@ -131,19 +128,19 @@ class Plan:
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
-        """The user's form of a key that an output was yielded under, None where there was none."""
+        """Return the user's form of the key of an output; None if it has no key."""
         return None if key is GROUP_KEY else self.key_type.thaw_key(key)
 
     def tells_phases(self) -> bool:
-        """Whether an operator behind this one must know which outputs came before the watermark."""
+        """Return whether the next operator must know which outputs came before the watermark."""
         if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
             return False
         return self.reader.before_watermark is not None or self.time_mode is TimeMode.EVENT_TIME
 
     def keeps_former_watermark(self) -> bool:
-        """Whether the operator has to know the watermark of the micro-batch before."""
+        """Return whether the operator must know the watermark of the micro-batch before."""
         return self.reader.before_watermark is not None and self.time_mode is not TimeMode.NONE
 
 
 Initial = list[tuple[int, bytes]] | DataFrame | None
-"""Grouping keys with roll call or segment, as rows or as a DataFrame; None is no state."""
+"""The state that a stream begins with: grouping keys with roll call or segment; None for no state."""

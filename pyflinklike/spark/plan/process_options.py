@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every operator over a keyed DataFrame can be told besides what it computes.
+"""The options of operators over keyed DataFrames, and the checks of what `process` is given.
 
-Checks of the arguments of `process`, before a query starts.
+A method that makes an operator takes its options by keyword, as one of the TypedDicts here: so type
+checkers and editors know each option.  `KeyedStream.process` explains them.  What the caller gave
+becomes one `ProcessOptions`, the only place of the defaults.
 """
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar
 
+import attrs
 from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
+from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.checks import is_int
@@ -26,9 +31,15 @@ from pyflinklike.spark.wire.own_columns import ARRIVAL, BATCH_TIME, BEFORE_WATER
 __all__ = [
     "MAX_KEY_GROUPS",
     "CommonOptions",
+    "ElementOptions",
+    "EventTimes",
     "KeyedOptions",
-    "OperatorOptions",
+    "KeyedProcessOptions",
+    "ProcessOptions",
     "SavepointLike",
+    "SideOutputs",
+    "TwoInputOptions",
+    "TwoInputProcessOptions",
     "check_column",
     "check_columns",
     "check_function",
@@ -36,64 +47,152 @@ __all__ = [
     "check_pickle",
     "checked_backend",
     "holds_accumulators",
+    "options_shown",
 ]
-
 
 SavepointLike = bytes | str | os.PathLike[str] | Mapping[str, DataFrame]
 """The bytes of a savepoint, its directory, or a `Savepoint`, which is a mapping."""
+SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+"""The tags whose outputs are wanted, or the type of each."""
+EventTimes = str | tuple[str, str]
+"""The name of a column of both inputs, or a pair of names."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CommonOptions(TypedDict, total=False):
-    """The keyword arguments that operators pass on to `KeyedStream.process`, which explains them.
-
-    Args:
-        state_backend: Where working state is kept.
-        max_parallelism: Number of key groups.
-        uid: Names the operator.
-        job_parameters: For `RuntimeContext.get_job_parameter`.
-        from_savepoint: What a stream begins with.
-        allow_pickle: Whether state may be unpickled.
-    """
+    """The options of every operator."""
 
     state_backend: StateBackend | None
     max_parallelism: int | None
     uid: str | None
     job_parameters: Mapping[str, str] | None
     from_savepoint: SavepointLike | None
+    output_before_watermark: str | None
     allow_pickle: bool
 
 
-class OperatorOptions(CommonOptions, total=False):
-    """The same with event time, for operators that also run without it.
-
-    Args:
-        event_time: Name of a timestamp column.
-    """
+class KeyedOptions(CommonOptions, total=False):
+    """The options of operators over one input, such as windows."""
 
     event_time: str | None
-
-
-class KeyedOptions(OperatorOptions, total=False):
-    """Those of operators over one input.
-
-    Args:
-        before_watermark: Name of a boolean column: what came before the watermark.
-        output_before_watermark: Name of such a column to add to the result.
-        arrival_order: Whether records with an event time are processed as they arrived.
-    """
-
     before_watermark: str | None
-    output_before_watermark: str | None
     arrival_order: bool
 
 
+class ElementOptions(KeyedOptions, total=False):
+    """The options of operators over one input whose results have no time of their own."""
+
+    output_event_time: str | None
+
+
+class KeyedProcessOptions(ElementOptions, total=False):
+    """The options of `process` over one input."""
+
+    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+    processing_time_timers: bool | None
+
+
+class TwoInputOptions(CommonOptions, total=False):
+    """The options of operators over two inputs."""
+
+    event_time: EventTimes | None
+    before_watermark: EventTimes | None
+    arrival_order: bool
+
+
+class TwoInputProcessOptions(TwoInputOptions, total=False):
+    """The options of `process` over two inputs."""
+
+    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+    processing_time_timers: bool | None
+    output_event_time: str | None
+
+
+@attrs.frozen(kw_only=True)
+class ProcessOptions:
+    """The options of one operator, in the order in which signatures show them."""
+
+    event_time: Any = None
+    """A name or, for two inputs, also a pair of names: the TypedDicts say which."""
+    state_backend: StateBackend | None = None
+    max_parallelism: int | None = None
+    uid: str | None = None
+    side_outputs: SideOutputs = ()
+    job_parameters: Mapping[str, str] | None = None
+    processing_time_timers: bool | None = None
+    from_savepoint: SavepointLike | None = None
+    output_event_time: str | None = None
+    before_watermark: Any = None
+    """As `event_time`."""
+    output_before_watermark: str | None = None
+    arrival_order: bool = False
+    allow_pickle: bool = True
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], allowed: type) -> ProcessOptions:
+        """Collect the options that a method was given.
+
+        Args:
+            options: By name.
+            allowed: The TypedDict of the options that the method takes.
+
+        Raises:
+            DeclarationTypeError: An option is not one of them.
+        """
+        known = _names_of(allowed)
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            msg = f"the options of an operator are keywords that its method has, got {unknown}; choose from {known}"
+            raise DeclarationTypeError(msg)
+        return cls(**options)
+
+
+def options_shown(kind: type) -> Callable[[F], F]:
+    """Have a method show each of its options in `help` and `inspect.signature`.
+
+    Python shows `**options` alone, however it is annotated.
+
+    Args:
+        kind: The TypedDict of the options.
+    """
+
+    def shown_on(method: F) -> F:
+        signature = inspect.signature(method)
+        named = [
+            each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD
+        ]
+        by_name = [_parameter(name, kind) for name in _names_of(kind)]
+        method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*named, *by_name]
+        )
+        return method
+
+    return shown_on
+
+
+def _names_of(kind: type) -> list[str]:
+    """Return the names of a TypedDict's options in the order of `ProcessOptions`."""
+    return [each.name for each in attrs.fields(ProcessOptions) if each.name in kind.__annotations__]
+
+
+def _parameter(name: str, kind: type) -> inspect.Parameter:
+    annotation = kind.__annotations__[name]
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=attrs.fields_dict(ProcessOptions)[name].default,
+        # As text, as all annotations of this package are.
+        annotation=getattr(annotation, "__forward_arg__", annotation),
+    )
+
+
 MAX_KEY_GROUPS = 32_768
-"""As in Flink."""
+"""Flink's limit."""
 _dumps: Any = cloudpickle.dumps
 
 
 def check_column(df: DataFrame, column: Any, what: str) -> None:
-    """See that a DataFrame has a column.
+    """Check that a DataFrame has a column.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It does not, or the name is not a str.
@@ -107,10 +206,10 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
 
 
 def check_columns(df: DataFrame) -> None:
-    """See that a DataFrame's columns can be carried to a function.
+    """Check that the columns of a DataFrame can be carried to a function.
 
     Raises:
-        DeclarationValueError: One has a name that is the runtime's own, or that Spark cannot take.
+        DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
     """
     reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
     if reserved:
@@ -126,7 +225,7 @@ def check_columns(df: DataFrame) -> None:
 
 
 def check_max_parallelism(value: Any) -> None:
-    """See that a number of key groups is in Flink's range.
+    """Check that a number of key groups is in Flink's range.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: It is not.
@@ -140,7 +239,7 @@ def check_max_parallelism(value: Any) -> None:
 
 
 def checked_backend(state_backend: Any) -> StateBackend:
-    """The backend itself.
+    """Return a state backend that is one.
 
     Raises:
         DeclarationTypeError: It is not a state backend.
@@ -157,11 +256,11 @@ def check_function(
     kind: type | tuple[type, ...] = KeyedProcessFunction,
     stream: str = "KeyedStream",
 ) -> None:
-    """See that a function is of the kind that a stream takes.
+    """Check that a function is of the kind that a stream takes.
 
     Args:
-        function: The user's.
-        kind: Its class must be a subclass of this one, or of one of these.
+        function: The user's function.
+        kind: The class, or the classes of which it must be one.
         stream: The name of the stream's class.
 
     Raises:
@@ -176,7 +275,7 @@ def check_function(
 
 
 def check_pickle(function: Function) -> None:
-    """See that a function can reach the workers.
+    """Check that a function can reach the workers.
 
     Raises:
         DeclarationError: It does not pickle; the message names the attribute that does not.
@@ -199,7 +298,7 @@ def check_pickle(function: Function) -> None:
 
 
 def holds_accumulators(function: Function) -> bool:
-    """Whether a function holds accumulators of Spark, which belong to the task they came with."""
+    """Return whether a function holds accumulators of Spark, which belong to one task."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())
     pickler.dump(function)

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the driver the packages that PySpark needs, in versions that go together?
+"""The requirements of Spark on the driver: Java, and packages in versions that go together.
 
-PySpark declares none of them as its own requirements.  What is missing or too old shows late: in
-a worker's traceback, or as an ImportError that names neither the package nor its version.  Asked
-for here, it is one sentence with the remedy, before anything starts.
+PySpark declares none of its packages as its own requirements.  A missing or old one shows late: in
+a worker's traceback, or as an ImportError that names neither the package nor its version.  Checked
+here, it is one sentence with the remedy, before anything starts.  PySpark knows best which versions
+it needs: its own checks are called, and its generated code is imported.  A table of versions here
+would have to follow it.
 
-PySpark knows best which versions it needs: its own checks are taken, and its generated code is
-imported.  No table of versions is kept here that would have to follow it.
-
-Is there a Java that Spark can run on?
-
-If Java is missing or too old, Spark fails with a stack trace or a class file version.
-`check_java` checks first, and raises an error of one sentence.  It looks where Spark's
-launcher looks: only in `JAVA_HOME` if that is set, else on `PATH`.
+If Java is missing or too old, Spark fails with a stack trace or a class file version.  `check_java`
+looks where Spark's launcher looks: only in `JAVA_HOME` if that is set, else on `PATH`.
 """
 
 from __future__ import annotations
@@ -34,7 +30,6 @@ from pyflinklike.engine.shown import shown_message
 from pyflinklike.errors import HostError, RequirementError
 
 __all__ = [
-    "MINIMUM_JAVA",
     "check_java",
     "check_protobuf",
     "packages_checked",
@@ -49,7 +44,7 @@ _REMEDY = f"{install('spark')} installs versions that go together"
 
 @contextmanager
 def pyspark_checked() -> Iterator[None]:
-    """Have an import that fails for want of PySpark, or of what it imports, say so.
+    """Turn an import error of PySpark, or of a package that it imports, into ours.
 
     Raises:
         RequirementError: A package is missing, or cannot be imported.
@@ -65,7 +60,7 @@ def pyspark_checked() -> Iterator[None]:
 
 @contextmanager
 def packages_checked() -> Iterator[None]:
-    """Have PySpark's own refusal of a package come as ours, with the remedy.
+    """Turn PySpark's own refusal of a package into our error, with the remedy.
 
     Raises:
         RequirementError: pandas, PyArrow or NumPy is missing, or too old for this PySpark.
@@ -77,11 +72,11 @@ def packages_checked() -> Iterator[None]:
         raise RequirementError(msg) from error
 
 
-@functools.cache  # but not of an error, which a notebook's user may have put right meanwhile
+@functools.cache  # errors are not cached: a notebook's user may have put them right meanwhile
 def check_protobuf() -> None:
-    """See that protobuf is there, and not older than PySpark's generated code.
+    """Check that protobuf is there, and not older than PySpark's generated code.
 
-    `transformWithState` talks protobuf, which no requirement of PySpark names.
+    `transformWithState` speaks protobuf, which no requirement of PySpark names.
 
     Raises:
         RequirementError: It is missing or too old, or too new.
@@ -118,7 +113,7 @@ def _version(package: str) -> str:
 
 
 def _told(error: BaseException) -> str:
-    """The first line of a message, without the full stop at its end."""
+    """Return the first line of a message, without the full stop at its end."""
     return shown_message(error).partition("\n")[0].rstrip(". ")
 
 
@@ -132,13 +127,13 @@ _PATIENCE_SECONDS = 60
 
 
 def check_java(environ: Mapping[str, str] = os.environ) -> int:
-    """The major version of the Java that Spark would run on.
+    """Return the major version of the Java that Spark would run on.
 
     Args:
-        environ: Where to read `JAVA_HOME` and `PATH`.
+        environ: Has `JAVA_HOME` and `PATH`.
 
     Raises:
-        HostError: There is none, it cannot be run, or it is too old.
+        HostError: There is no Java, it cannot be run, or it is too old.
     """
     java = _find_java(environ)
     try:
@@ -160,7 +155,7 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def parse_java_version(text: str) -> int | None:
-    """The major version in the output of `java -version`, None if there is none.
+    """Return the major version in the output of `java -version`, or None.
 
     Up to Java 8 the major version stands second (`1.8.0_392`), since then first
     (`17.0.15`, `21-ea`).

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark settings that a streaming query needs: they are set, or an error names them.
+"""The session of a query: the settings that it needs, and the code that its workers import.
 
-Code that was shipped with a job reaches the worker that Spark starts on the driver, too.
+A setting at its default is changed; a choice of the user's that rules keyed state out is an error.
 
-Before the first micro-batch of a query, `transformWithState` asks the processor for its states in
-a Python worker *on the driver*.  Spark sets up shipped files (`--py-files`, `--archives`,
-`addPyFile`) for the workers of executors, and forgets this one: it has neither the files on its
-path, nor does a `spark.pyspark.python` within an archive exist where it is started.
-
-This module makes up for that, with what a running `SparkContext` has in public: its
-`environment`, which all workers are started with, `addPyFile` and `SparkFiles`.
+Before the first micro-batch, `transformWithState` asks the processor for its states in a Python
+worker *on the driver*.  Spark sets up shipped files (`--py-files`, `--archives`, `addPyFile`) for
+the workers of executors and forgets this one: its path has none of the files, and a
+`spark.pyspark.python` within an archive does not exist where it is started.  `reach_driver_worker`
+makes up for that with the public parts of a running `SparkContext`: `environment`, with which all
+workers start, `addPyFile` and `SparkFiles`.
 """
 
 from __future__ import annotations
@@ -67,15 +66,14 @@ _NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
 
 
 def prepare_session(spark: SparkSession) -> None:
-    """Have the session keep streaming state in RocksDB, which `transformWithState` demands.
+    """Have the session store streaming state in RocksDB, which `transformWithState` demands.
 
-    A setting at its default is changed; another choice of the user's is an error.  A session that
-    does not show a setting is trusted with it: Spark itself refuses another provider, when the
-    stream starts.
+    A session that does not show a setting is trusted: Spark itself refuses another provider when
+    the stream starts.
 
     Raises:
-        HostError: The session keeps another state store provider, or does not let us set what is
-            needed; the message then has all of it.  Or its checkpoints do not replace files.
+        HostError: The session has another state store provider, or does not let us change a
+            setting; the message then names every setting.  Or its checkpoints do not replace files.
     """
     check_file_manager(spark)
     provider = _shown(spark, _PROVIDER) or ""
@@ -102,15 +100,14 @@ def prepare_session(spark: SparkSession) -> None:
 
 
 def check_file_manager(spark: SparkSession) -> None:
-    """See that the files of a checkpoint are replaced by a micro-batch that is done again.
-
-    One manager's rename says false where the file is there, and Spark takes that for success: the
-    state of the second attempt then stays in memory alone, and the next micro-batch is added to what
-    the first one left.
+    """Check that a repeated micro-batch replaces the files of a checkpoint.
 
     Raises:
-        HostError: The session has that manager.
+        HostError: The session has a file manager that does not.
     """
+    # Its rename returns false where the file exists, and Spark takes that for success: the state
+    # of the second attempt stays in memory alone, and the next micro-batch is added to the files
+    # of the first one.
     manager = _shown(spark, _MANAGER) or ""
     if manager.endswith(_NOT_REPLACING):
         msg = (
@@ -122,10 +119,10 @@ def check_file_manager(spark: SparkSession) -> None:
 
 
 def check_watermark_policy(spark: SparkSession) -> None:
-    """See that the watermark of a query is the smallest one of its inputs'.
+    """Check that the watermark of a query is the smallest of its inputs'.
 
     Raises:
-        HostError: The session takes the greatest one.
+        HostError: The session takes the greatest.
     """
     policy = _shown(spark, _POLICY) or "min"
     if policy.lower() != "min":
@@ -138,31 +135,29 @@ def check_watermark_policy(spark: SparkSession) -> None:
 
 
 def partitions_of(spark: SparkSession) -> int:
-    """The number of tasks after a shuffle; 1 if Spark is left to choose."""
+    """Return the number of tasks after a shuffle; 1 if Spark chooses it."""
     return partitions_told(spark) or 1
 
 
 def partitions_told(spark: SparkSession) -> int | None:
-    """The number of tasks after a shuffle, or None where the session does not tell."""
+    """Return the number of tasks after a shuffle, or None where the session does not show it."""
     try:
         partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
     except PySparkException:
-        return None  # serverless platforms choose, and some do not tell
+        return None  # serverless platforms choose, and some do not show it
     return int(partitions) if partitions.isdigit() else None
 
 
 def max_parallelism_for(partitions: int) -> int:
-    """The number of key groups if the user gives none, for a number of tasks.
-
-    Each key group that has data costs a micro-batch some round trips, so there should be few;
-    and a multiple of the partitions, so that each gets as many as the others.
-    """
+    """Return the default number of key groups for a number of tasks."""
+    # Each key group that has data costs a micro-batch some round trips, so there should be few;
+    # and a multiple of the partitions, so that each gets as many as the others.
     per_partition = -(-_MIN_KEY_GROUPS // partitions)
     return min(partitions * per_partition, MAX_KEY_GROUPS)
 
 
 def time_zone_of(spark: SparkSession) -> str:
-    """The session's time zone."""
+    """Return the session's time zone."""
     try:
         zone = spark.conf.get("spark.sql.session.timeZone")
     except PySparkException:  # a setting that the session does not show
@@ -171,7 +166,7 @@ def time_zone_of(spark: SparkSession) -> str:
 
 
 def _shown(spark: SparkSession, name: str) -> str | None:
-    """A setting; "" where it has its default, None where the session does not show it."""
+    """Return a setting; "" if it has its default, None if the session does not show it."""
     try:
         return spark.conf.get(name, "")
     except PySparkException:
@@ -179,7 +174,7 @@ def _shown(spark: SparkSession, name: str) -> str | None:
 
 
 def _refused(spark: SparkSession, name: str, value: str) -> dict[str, str]:
-    """Set it; the setting itself where it is known to be another and the session refuses."""
+    """Set a setting; return it if it has another value that the session does not let us change."""
     try:
         spark.conf.set(name, value)
     except PySparkException:
@@ -202,9 +197,10 @@ _workers_are_here: bool = False
 
 
 def folders_of_driver() -> list[str]:
-    """The folders and archives from which the driver imports, and workers on its machine may.
+    """Return the folders and archives from which workers on the driver's machine shall import.
 
-    Without those that every process of its Python has; on a cluster there are none.
+    These are the driver's own, without those of every process of its Python; on a cluster there
+    are none.
     """
     if not _workers_are_here:
         return []
@@ -216,15 +212,14 @@ def folders_of_driver() -> list[str]:
 
 
 def prepare_workers(spark: SparkSession) -> None:
-    """Let the workers import what the program consists of.
+    """Let the workers import the modules of the program.
 
     * Workers of a local master run the Python of the driver, unless another is named
       (`PYSPARK_PYTHON`, `spark.pyspark.python`): `python3` on the PATH is another one wherever a
       virtual environment is not activated.  They import from the folders of the driver, too.
-    * Workers import from wheels that were shipped.  A wheel is a zip file.  PySpark puts `.zip`,
-      `.egg` and `.jar` on the path of its workers, and leaves a wheel of `--py-files` or
-      `addPyFile` beside it.  Only wheels of pure Python are taken: compiled parts cannot be
-      imported from within a file.
+    * Workers import from shipped wheels.  A wheel is a zip file, but PySpark puts only `.zip`,
+      `.egg` and `.jar` on the path of its workers.  Only wheels of pure Python are taken: compiled
+      modules cannot be imported from within a file.
 
     Over Spark Connect this is the server's business, and nothing is done.
     """
@@ -253,11 +248,11 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
 
     Args:
         spark: The session.
-        paths: Of modules, archives and folders of modules; a folder goes as an archive, for
+        paths: Modules, archives and folders of modules; a folder goes as an archive, because
             Spark puts no folder on a path.
 
     Raises:
-        DeclarationValueError: There is none at a path.
+        DeclarationValueError: There is no file at a path.
     """
     for path in paths:
         local = Path(local_path(path))
@@ -274,7 +269,7 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
 
 
 def _archive_of(folder: Path) -> str:
-    """A zip of a folder's modules, named by its contents: Spark takes no second file of a name."""
+    """Zip a folder's modules; the name has a checksum: Spark takes no second file of a name."""
     files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
     kept = [each for each in files if "__pycache__" not in each.parts]
     contents = io.BytesIO()
@@ -290,17 +285,17 @@ def _archive_of(folder: Path) -> str:
 
 
 def reach_driver_worker(spark: SparkSession) -> None:
-    """See that the Python worker on the driver will find what was shipped.
+    """Let the Python worker on the driver find the shipped files.
 
-    * What `--py-files`, `addArtifacts` and `addPyFile` have brought goes on its path.
+    * The files of `--py-files`, `addArtifacts` and `addPyFile` go on its path.
     * A relative `spark.pyspark.python` that lies in an archive of the job is linked from the
       working directory, until the driver ends.
 
     Over Spark Connect this is the server's business, and nothing is done.
 
     Raises:
-        HostError: The driver does not have the Python of the workers, or that Python does not
-            have pyflinklike.
+        HostError: The driver does not have the Python of the workers, or pyflinklike is missing
+            there.
     """
     context = _context_of(spark)
     if context is None:
@@ -327,9 +322,9 @@ def _shipped() -> Path:
 
 
 def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
-    """Let the workers begin with what the driver's own path has of the shipped files.
+    """Put the shipped files that the driver's own path has on the path of its workers.
 
-    The directory is the driver's alone, so executors find nothing there, and no harm in it.
+    The directory is the driver's alone: executors find nothing there, which does no harm.
     """
     if not any(shipped.iterdir()):
         return
@@ -343,11 +338,11 @@ def link_python(python: str, shipped: Path) -> None:
     """Link the workers' Python into the working directory, if it lies in an archive of the job.
 
     Args:
-        python: `spark.pyspark.python`, of which only a relative path is looked at.
-        shipped: Where Spark has unpacked archives.
+        python: `spark.pyspark.python`; an absolute path is ignored.
+        shipped: The folder in which Spark has unpacked archives.
 
     Raises:
-        HostError: It lies neither here nor there, or cannot be linked.
+        HostError: It is in neither of the two folders, or cannot be linked.
     """
     relative = Path(python)
     # A name without a directory is looked up on PATH.
@@ -381,17 +376,17 @@ def _unlink(link: Path, target: Path) -> None:
 
 
 def check_python(python: str, environment: Mapping[str, str]) -> None:
-    """See that the workers' Python runs on the driver, and has pyflinklike.
+    """Check that the workers' Python runs on the driver, and has pyflinklike.
 
-    It looks with all that is on the driver's own path as well, which the worker may not have: so
-    what it refuses is never right.
+    It searches the driver's own path as well, which the worker may not have: so no Python is
+    refused that would do.
 
     Args:
         python: `spark.pyspark.python`.
-        environment: What Spark adds to the environment of its workers.
+        environment: The variables that Spark adds to the environment of its workers.
 
     Raises:
-        HostError: It does not, or has not.
+        HostError: It does not run, or pyflinklike is missing.
     """
     paths = environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")
     try:
@@ -405,7 +400,7 @@ def check_python(python: str, environment: Mapping[str, str]) -> None:
         raise HostError(msg) from problem
 
 
-@functools.cache  # but not of an error, which the user may have put right meanwhile
+@functools.cache  # errors are not cached: the user may have put them right meanwhile
 def _look_for_pyflinklike(python: str, path: str) -> None:
     run = subprocess.run(
         [python, "-c", _HAS_PYFLINKLIKE],
@@ -414,7 +409,7 @@ def _look_for_pyflinklike(python: str, path: str) -> None:
         check=False,
         timeout=_PATIENCE_SECONDS,
     )
-    # Any other exit is not an answer: the worker itself will tell what is wrong.
+    # Any other exit says nothing about pyflinklike: the worker itself will show what is wrong.
     if run.returncode == 1:
         msg = f"the workers need pyflinklike, and their Python, {python!r}, has none; {_SHIP}"
         raise HostError(msg)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a function use processing-time timers?  Its code is searched for the registration.
+"""The use of processing-time timers, searched for in the code of a function.
 
-Spark has one time mode per query.  In event-time mode it wakes an idle key group when the
-watermark moves, in processing-time mode at every trigger; then a query runs batches without
-end, and `availableNow` never finishes.  The mode is chosen before the query starts, so before
-the function registers its first timer; hence this search for the names that its code uses.
-If it misses a timer, nothing is lost: registering the timer is refused, with the remedy.
+Spark has one time mode per query, chosen before the function registers its first timer.  In
+event-time mode it calls an idle key group when the watermark moves, in processing-time mode at
+every trigger; then a query runs batches without end, and `availableNow` never finishes.  So the
+search looks for the names that the code uses.  If it misses a timer, nothing is lost: registering
+the timer is refused, with the remedy.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _DEPTH = 4
 
 
 def uses_processing_timers(function: object) -> bool:
-    """Whether any code that a function can reach names the registration.
+    """Return whether any code that a function can reach names the registration.
 
     Args:
-        function: A `KeyedProcessFunction`, or a part of one.
+        function: A `KeyedProcessFunction`, or an attribute of one, such as a trigger.
     """
     if isinstance(function, NamespacedFunction):
         return function.uses_processing_timers(uses_processing_timers)
@@ -56,12 +56,12 @@ def _mentions(subject: Any, seen: set[int], depth: int) -> bool:
 
 
 def _names_it(function: FunctionType) -> bool:
-    """Whether the registration is named in a function's own code, also as text."""
+    """Return whether a function's own code names the registration, also as text."""
     return _NAME in _names(function) or _NAME in _constants(function.__code__)
 
 
 def _reached(function: FunctionType) -> list[Any]:
-    """What a function's code can reach: globals, what of their modules it names, and its closure."""
+    """Return what a function's code can reach: globals, members of modules, and its closure."""
     names, known = _names(function), function.__globals__
     reached = [known[name] for name in names if name in known]
     # A module's function is called by a name that is in the code, too.
@@ -71,7 +71,7 @@ def _reached(function: FunctionType) -> list[Any]:
 
 
 def _members(cls: type) -> Iterator[Any]:
-    """The methods and properties of a class, also those that it inherits from the user's classes."""
+    """Yield the methods and properties of a class, also inherited ones of the user's classes."""
     for each in cls.__mro__:
         if _is_users(each):
             for member in vars(each).values():
