@@ -111,7 +111,7 @@ class EntryColumns:
             StateValueError: The values do not fit the type; nothing is stored.
         """
         which = self._which(where)
-        checked = _taken(self._column.checked(values, len(self._batch.rows)), which)
+        checked = _take(self._column.checked(values, len(self._batch.rows)), which)
         rows = self._batch.rows[which]
         if self._ttl is not None:
             self._ttl.sweep_some()
@@ -367,9 +367,9 @@ def _chosen(name: str, rows: Any, where: Any) -> Any:
     return np.flatnonzero(mask)
 
 
-def _taken(values: Any, which: Any) -> Any:
+def _take(values: Any, which: Any) -> Any:
     if isinstance(values, tuple):
-        return tuple(_taken(each, which) for each in values)
+        return tuple(_take(each, which) for each in values)
     return values.take(pa.array(which)) if isinstance(values, pa.Array) else values[which]
 
 

@@ -97,7 +97,7 @@ class KeyIndex:
         if is_new.any():
             self._append(keys, hashes, is_new)
         met = np.flatnonzero((rows >= 0) & ~is_new)
-        other = met[~self._keys.equal(rows[met], _taken(keys, met))]
+        other = met[~self._keys.equal(rows[met], _take(keys, met))]
         for at in other.tolist():
             rows[at] = self._exact(keys.slice(at, 1), hashes[at : at + 1], adds=adds)
         return rows
@@ -145,7 +145,7 @@ class KeyIndex:
         self._hashes[new] = hashes[which]
         self.count += len(which)
         self._keys.reserve(self.count)
-        self._keys.put(new, _taken(keys, which))
+        self._keys.put(new, _take(keys, which))
 
     def _exact(self, key: Any, one: Any, *, adds: bool) -> int:
         """Find the row of a single key whose hash another key has."""
@@ -185,7 +185,7 @@ class KeyIndex:
             rows, at = rows[is_left], (at[is_left] + 1) & (len(self._slots) - 1)
 
 
-def _taken(keys: Any, which: Any) -> Any:
+def _take(keys: Any, which: Any) -> Any:
     return keys if len(which) == len(keys) else keys.take(pa.array(which))
 
 

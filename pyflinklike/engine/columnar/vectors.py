@@ -190,7 +190,7 @@ class BytesVector(Vector):
         return self.to_arrow(rows)
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        taken = self._taken(rows, present)
+        taken = self._take_bytes(rows, present)
         valid, offsets, data = taken.buffers()
         if offsets is None or data is None or taken.offset or data.size > _MOST_BYTES:
             return taken.cast(self.kind)
@@ -199,7 +199,7 @@ class BytesVector(Vector):
         buffers = [valid, pa.py_buffer(short), data]
         return pa.Array.from_buffers(self.kind, len(taken), buffers, taken.null_count)
 
-    def _taken(self, rows: Any, present: Any = None) -> Any:
+    def _take_bytes(self, rows: Any, present: Any = None) -> Any:
         places = self._at[rows]
         missing = places < 0 if present is None else (places < 0) | ~present
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
@@ -210,18 +210,18 @@ class BytesVector(Vector):
         return False
 
     def equal(self, rows: Any, values: Any) -> Any:
-        taken, values = self._taken(rows), large_binary(values)
+        taken, values = self._take_bytes(rows), large_binary(values)
         if taken.equals(values):
             return np.ones(len(taken), bool)
         return _equal(taken, values)
 
     def keep(self, rows: Any) -> None:
-        kept = self._taken(rows)
+        values = self._take_bytes(rows)
         self._at = np.full(len(rows), -1, np.int64)
         self._empty()
         if len(rows):
-            self._append(kept)
-            valid = kept.is_valid().to_numpy(zero_copy_only=False)
+            self._append(values)
+            valid = values.is_valid().to_numpy(zero_copy_only=False)
             self._at[valid] = np.flatnonzero(valid)
 
     @property

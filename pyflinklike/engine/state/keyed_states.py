@@ -493,14 +493,14 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         A pickled accumulator of any function can be restored by any other: only the function fails.
         """
         try:
-            kept = stored if self._thaw is None else self._thaw(stored)
+            accumulator = stored if self._thaw is None else self._thaw(stored)
             new = self._function.create_accumulator()
         except Exception:  # the error at hand is the one to report
             return
-        numbers = isinstance(kept, (int, float)) and isinstance(new, (int, float))
-        if not numbers and new is not None and type(kept) is not type(new):
+        numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
+        if not numbers and new is not None and type(accumulator) is not type(new):
             error.state_hint = (  # type: ignore[attr-defined]
-                f"; the accumulator that was kept is {shown(kept)}, and create_accumulator gives "
+                f"; the accumulator that was kept is {shown(accumulator)}, and create_accumulator gives "
                 f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
                 "of its own, and both an accumulator_type, so that this is refused at the start"
             )

@@ -234,16 +234,16 @@ class TtlTable(TtlRules):
     def without_expired(self, contents: TableChanges) -> TableChanges:
         """Return the part of these contents of the table that a full snapshot takes."""
         # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
-        kept = TableChanges(contents.spec)
+        alive = TableChanges(contents.spec)
         met_alive: set[Any] = set()
         for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
             if key in met_alive or not self._dead(entry):
-                kept.keys.append(key)
-                kept.user_keys.append(user_key)
-                kept.entries.append(entry)
+                alive.keys.append(key)
+                alive.user_keys.append(user_key)
+                alive.entries.append(entry)
                 if contents.spec.shape is Shape.LIST:
                     met_alive.add(key)
-        return kept
+        return alive
 
 
 class _JudgedElements:
