@@ -189,11 +189,11 @@ class UpsertError(StateStoreError):
     """
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is an error of this class that says the same."""
+        """Return whether the other is an error of this class that says the same."""
         return type(other) is type(self) and str(other) == str(self)
 
     def __hash__(self) -> int:
-        """Equal for equal errors."""
+        """Return the same number for equal errors."""
         return hash((type(self), str(self)))
 
 

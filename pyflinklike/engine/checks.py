@@ -5,9 +5,7 @@ In Python a bool is an int.  As a count, a time or a limit it is a mistake: `Tru
 A numpy scalar is neither an int nor a float here; code that accepts one makes it Python's own
 first, by `plain` of the types.
 
-These functions only answer.  The caller chooses the error and its words.
-
-Numbers that declare windows.
+The functions that begin with `is_` only answer; the caller chooses the error and its words.
 """
 
 from __future__ import annotations
@@ -47,6 +45,8 @@ def install(extra: str) -> str:
     return f"pip install '.[{extra}]' in a checkout of pyflinklike"
 
 
+# Numbers that declare windows
+
 A = TypeVar("A")
 
 _OURS: Final = f"{__name__.partition('.')[0]}."
@@ -55,14 +55,15 @@ _SECOND: Final = 1000
 
 
 def counted(number: Any, what: str) -> int:
-    """A number of at least 1.
+    """Return a number that is an int of at least 1.
 
     Args:
-        number: As it was given.
-        what: It is, for messages.
+        number: The user's argument.
+        what: The subject of messages, such as "CountTrigger: the count".
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no int, or less.
+        DeclarationTypeError: It is no int.
+        DeclarationValueError: It is less than 1.
     """
     if not is_int(number):
         msg = f"{what} must be an int, got {shown(number)}; for example 10"
@@ -74,11 +75,11 @@ def counted(number: Any, what: str) -> int:
 
 
 def noting_plain(assigner: A, *lengths: Any) -> A:
-    """An assigner that knows which of its lengths were given as plain numbers.
+    """Have an assigner remember which of its lengths were plain numbers, and return it.
 
     Args:
-        assigner: As it was made.
-        lengths: As they were given.
+        assigner: A new assigner of windows.
+        lengths: The lengths as the user gave them.
     """
     plain = tuple(each for each in lengths if is_int(each))
     if plain:
@@ -87,12 +88,12 @@ def noting_plain(assigner: A, *lengths: Any) -> A:
 
 
 def warn_of_short(assigner: object) -> None:
-    """Warn where a length is a plain number below a second: it is of ms, and maybe meant as s.
+    """Warn of a length that is a plain number of less than a second: it is ms, maybe meant as s.
 
-    That is for windows over a user's data.  Tests in a harness count in small numbers.
+    Only windows over a user's data are warned of: tests in a harness count in small numbers.
 
     Args:
-        assigner: Of the windows.
+        assigner: The assigner of the windows.
     """
     short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
     if not short:

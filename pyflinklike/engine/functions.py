@@ -58,10 +58,10 @@ class ReduceFunction(Function, ABC, Generic[T]):
         return None
 
     def folded_field(self, names: Sequence[str]) -> str | None:  # noqa: ARG002
-        """Name of the field that it folds, where it knows that by its position only.
+        """Return the name of the field that it folds, if it knows that field by position only.
 
         Args:
-            names: Of the fields of an element.
+            names: The names of the fields of an element.
         """
         return None
 

@@ -12,21 +12,14 @@ import reprlib
 from itertools import islice
 from typing import Any, Final
 
-__all__ = ["instance_of", "shown", "shown_error", "shown_message", "shown_state"]
+__all__ = ["instance_of", "own_state", "shown", "shown_error", "shown_message", "shown_state"]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
 # Modules of __repr__ methods that show the names and values of all fields.
 _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
 
-# States that operators of ours declare for their users, who gave none of these names.
-_OWN_STATES: Final = {
-    "_reduce_state": "the fold of a key",
-    "_join_left": "what is kept of the left input",
-    "_join_right": "what is kept of the right input",
-    "window-contents": "the contents of a window",
-    "merging-window-set": "the sessions of a key",
-}
+_OWN_STATES: Final[dict[str, str]] = {}
 
 _ANY_ERROR: Final[Any] = BaseException.__str__
 _KEY_ERROR: Final[Any] = KeyError.__str__
@@ -43,8 +36,22 @@ def shown(value: object) -> str:
 
 
 def shown_state(name: str) -> str:
-    """A state by the name that the user gave it, or one of ours by what it holds."""
+    """Return a state as messages call it: by the name its user gave it, or by what it holds."""
     return _OWN_STATES.get(name) or f"state {name!r}"
+
+
+def own_state(name: str, holds: str) -> str:
+    """Have messages call a state by what it holds, and return its name.
+
+    A program of ours, such as a window operator, names a state that its user never declared.  Where
+    the program is not loaded, as in a reader of checkpoints, messages say the name.
+
+    Args:
+        name: The name under which the program declares the state.
+        holds: What it holds, in words: "the fold of a key".
+    """
+    _OWN_STATES[name] = holds
+    return name
 
 
 def shown_error(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import own_state, shown
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.state.keyed_states import field_of_fold
 from pyflinklike.engine.state.table import Setting, TableSpec
@@ -36,7 +36,7 @@ __all__ = ["FieldFold", "Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
 
 
 # PyFlink's name of this state ends in a random uuid, so no job could find its state at a restart.
-_STATE = "_reduce_state"
+_STATE = own_state("_reduce_state", "the fold of a key")
 
 
 class Fold(KeyedProcessFunction):

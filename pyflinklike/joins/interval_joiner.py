@@ -27,6 +27,7 @@ from pyflinklike.engine.api.contexts import RuntimeContext
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
 from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.shown import own_state
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.state.keyed_states import MapState
 from pyflinklike.engine.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
@@ -51,6 +52,8 @@ _FEWER = (
     "elements that have found a partner were not noted as such; join as before or with fewer "
     "elements that need none, or begin a new checkpoint"
 )
+_LEFT = own_state("_join_left", "what is kept of the left input")
+_RIGHT = own_state("_join_right", "what is kept of the right input")
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
 
@@ -161,8 +164,8 @@ class IntervalJoin(KeyedCoProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, and obtain the states."""
         self._function.open(runtime_context)
-        for side, name in ((self._left, "left"), (self._right, "right")):
-            descriptor = BufferDescriptor(f"_join_{name}", side.element_type, self._kind)
+        for side, name in ((self._left, _LEFT), (self._right, _RIGHT)):
+            descriptor = BufferDescriptor(name, side.element_type, self._kind)
             side.buffer = runtime_context.get_map_state(descriptor)
         self._dropped = runtime_context.get_metrics_group().counter("numLateRecordsDropped")
         self._context = _PairContext()

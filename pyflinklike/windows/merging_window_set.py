@@ -16,12 +16,15 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
+from pyflinklike.engine.shown import own_state
 from pyflinklike.engine.state import MapState
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.windows.assigners import MergingWindowAssigner, SessionWindows, WindowAssigner
 from pyflinklike.windows.window_kinds import TimeWindow, Window, WindowSerializer
 
 __all__ = ["MergingWindowSet"]
+
+_SESSIONS = own_state("merging-window-set", "the sessions of a key")  # named as Flink's
 
 IsOver = Callable[[Any], bool]
 """Whether a window is over for elements to come."""
@@ -76,7 +79,7 @@ class MergingWindowSet:
             return None
         serializer = assigner.get_window_serializer()
         kind = serializer.type_info
-        descriptor = MapStateDescriptor("merging-window-set", kind, kind)
+        descriptor = MapStateDescriptor(_SESSIONS, kind, kind)
         state = context.get_map_state(descriptor)
         context.reserve(descriptor)
         return cls(assigner, state, serializer)

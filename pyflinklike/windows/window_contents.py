@@ -17,7 +17,7 @@ import attrs
 from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import own_state, shown
 from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-CONTENTS = "window-contents"
+CONTENTS = own_state("window-contents", "the contents of a window")
 """Name of the state, as Flink's."""
 
 _OF_THE_USER = "a function of your own"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tracemalloc
 from collections import deque, namedtuple
 from datetime import datetime
+from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row
-from pyflinklike.engine.shown import shown, shown_error, shown_message
+from pyflinklike.engine.shown import shown, shown_error, shown_message, shown_state
 
 Pair = namedtuple("Pair", "left right")
 
@@ -203,3 +204,26 @@ def test_an_error_of_twenty_megabytes_takes_no_memory_to_be_shown(error: Any) ->
     finally:
         tracemalloc.stop()
     assert (True, True) == (len(text) <= 2_000, peak < 100_000)
+
+
+@pytest.mark.parametrize(
+    ("program", "state", "words"),
+    [
+        ("folds.fold", "_reduce_state", "the fold of a key"),
+        ("joins.interval_joiner", "_join_left", "what is kept of the left input"),
+        ("joins.interval_joiner", "_join_right", "what is kept of the right input"),
+        ("windows.window_contents", "window-contents", "the contents of a window"),
+        ("windows.merging_window_set", "merging-window-set", "the sessions of a key"),
+    ],
+)
+def test_a_state_that_no_user_named_is_called_by_what_it_holds(
+    program: str, state: str, words: str
+) -> None:
+    """The program that declares the state says so, once it is loaded."""
+    import_module(f"pyflinklike.{program}")
+    assert words == shown_state(state)
+
+
+def test_a_state_of_the_user_is_called_by_its_name() -> None:
+    """No program of ours has a state of that name."""
+    assert "state 'total'" == shown_state("total")

@@ -19,7 +19,7 @@ CITATIONS = [
     re.compile(pattern)
     for pattern in (
         r"""\[(?<!# \[)(\d+(\.\d+)+)[^]"']*\]""",  # [2.1.11], [2.4 C6, L9]
-        r"\[[A-Z]\d+(,\s*[\w. ]+)*\]",  # [L9], of a list of rules
+        r"\[(?<!able\[)[A-Z]\d+(,\s*[\w. ]+)*\]",  # [L9], of a list of rules; not disable[N802]
         r"DESIGN(?<!\wDESIGN)(\.md)?\s*\d",
         r"issue(?<!\wissue)s?\s+#?\d",  # of a tracker that readers do not have
         r"spec(?<!\wspec)(ification)?('s)?\s+\d",

@@ -4,12 +4,9 @@
 The runtime subclasses these classes.  To the user a context is valid during the call that receives
 it.  Names and signatures are those of `pyflink.datastream`; all times are ms since the epoch.
 
-State and timers that belong to a pair: the key, and a namespace of it, such as a window.
-
-They are for programs of this library, such as the window operator.  Users of such a program see its
-own names: `window_state()`, or `get_partitioned_state` of a trigger.
-
-The timers of a `KeyedBatchFunction`, registered and deleted as columns.
+Programs of this library, such as the window operator, have state and timers that belong to a pair:
+the key, and a namespace of it, such as a window.  Users of such a program see its own names:
+`window_state()`, or `get_partitioned_state` of a trigger.
 """
 
 from __future__ import annotations
@@ -37,6 +34,7 @@ from pyflinklike.engine.state.descriptors import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.state.table import Setting
+from pyflinklike.engine.type_vars import ACC, IN, OUT, K, T, V
 from pyflinklike.errors import DeclarationError
 
 __all__ = [
@@ -49,26 +47,8 @@ __all__ = [
     "TimerService",
 ]
 
-
-ACC = TypeVar("ACC")
-IN = TypeVar("IN")
-K = TypeVar("K")
-OUT = TypeVar("OUT")
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
-T = TypeVar("T")
-V = TypeVar("V")
-
-
-class StoreDeclaration(Protocol[S_co]):
-    """The part of a store's descriptor that this layer knows: the store that it declares."""
-
-    @property
-    def name(self) -> str:
-        """The name of the store, unique within the function."""
-
-    def new_store(self) -> S_co:
-        """Make the store, which is not open yet."""
 
 
 class KeyedStateStore(ABC):
@@ -157,6 +137,17 @@ class RuntimeContext(KeyedStateStore):
         raise DeclarationError(msg)
 
 
+class StoreDeclaration(Protocol[S_co]):
+    """The part of a store's descriptor that this layer knows: the store that it declares."""
+
+    @property
+    def name(self) -> str:
+        """The name of the store, unique within the function."""
+
+    def new_store(self) -> S_co:
+        """Make the store, which is not open yet."""
+
+
 class TimerService(ABC):
     """The clock and the timers of the current key, as PyFlink's `TimerService`.
 
@@ -191,12 +182,63 @@ class TimerService(ABC):
         """Delete that timer of the current key; if there is none, nothing happens."""
 
 
-class NamespacedTimerService(TimerService):
-    """The clock, and the timers of the current key and namespace."""
+class ColumnTimerService(ABC):
+    """The clock, and the timers of the batch's keys.
+
+    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
+    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
+    `codes`, the group of each timestamp, there may be any number of timestamps:
+    `codes=batch.groups.codes` takes one for each record.
+    """
 
     @abstractmethod
-    def has_event_time_timer(self, timestamp: int) -> bool:
-        """Return whether a timer for that time, in ms, is registered."""
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms; it stands still during a call."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
+
+    @abstractmethod
+    def register_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
+
+        Raises:
+            DeclarationError: The function has no `on_timers`.
+            HostError: The host cannot fire such timers; the message has the remedy.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def register_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called when the processing time reaches `timestamps`."""
+
+    @abstractmethod
+    def delete_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete event-time timers of these keys; where there is none, nothing happens.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def delete_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""
+
+
+# State and timers of a key and a namespace
 
 
 class NamespacedRuntimeContext(RuntimeContext):
@@ -254,57 +296,9 @@ class NamespacedRuntimeContext(RuntimeContext):
         """
 
 
-class ColumnTimerService(ABC):
-    """The clock, and the timers of the batch's keys.
-
-    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
-    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
-    `codes`, the group of each timestamp, there may be any number of timestamps:
-    `codes=batch.groups.codes` takes one for each record.
-    """
+class NamespacedTimerService(TimerService):
+    """The clock, and the timers of the current key and namespace."""
 
     @abstractmethod
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms; it stands still during a call."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
-
-    @abstractmethod
-    def register_event_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
-
-        Raises:
-            DeclarationError: The function has no `on_timers`.
-            HostError: The host cannot fire such timers; the message has the remedy.
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
-                codes.
-        """
-
-    @abstractmethod
-    def register_processing_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Have `on_timers` called when the processing time reaches `timestamps`."""
-
-    @abstractmethod
-    def delete_event_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Delete event-time timers of these keys; where there is none, nothing happens.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
-                codes.
-        """
-
-    @abstractmethod
-    def delete_processing_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""
+    def has_event_time_timer(self, timestamp: int) -> bool:
+        """Return whether a timer for that time, in ms, is registered."""

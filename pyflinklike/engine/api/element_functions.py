@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one element that need neither its key nor its time: map, flat_map and filter.
+"""Functions of one element that need neither its time nor its key, and those that choose its key.
 
-Names are those of `pyflink.datastream`.  On a keyed stream their `open` may obtain state of keys,
-as in Flink; on a stream without keys the same classes have none.
-
-Functions that choose the key of an element, and the instance that gets it.
+Names are those of `pyflink.datastream`.  On a keyed stream `open` of a map, flat_map or filter
+function may obtain state of keys, as in Flink; on a stream without keys the same classes have none.
 """
 
 from __future__ import annotations
@@ -67,32 +65,6 @@ class FilterFunction(Function, ABC):
         """Return whether an element stays: any value, true or false to `bool`."""
 
 
-@attrs.frozen
-class _Map(MapFunction):
-    """A callable as a `MapFunction`: it is itself the method, so an element costs one call."""
-
-    func: Callable[[Any], Any]
-    map = property(attrgetter("func"))
-
-
-@attrs.frozen
-class _FlatMap(FlatMapFunction):
-    """A callable as a `FlatMapFunction`."""
-
-    func: Callable[[Any], Iterable[Any] | None]
-
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
-        return self.func(value)
-
-
-@attrs.frozen
-class _Filter(FilterFunction):
-    """A callable as a `FilterFunction`, whose method is the callable itself."""
-
-    func: Callable[[Any], Any]
-    filter = property(attrgetter("func"))
-
-
 def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
     """Return a `MapFunction` as it is, and a callable of an element as one.
 
@@ -122,6 +94,32 @@ def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFun
     return func if isinstance(func, FilterFunction) else _Filter(_callable(func, FilterFunction))
 
 
+@attrs.frozen
+class _Map(MapFunction):
+    """A callable as a `MapFunction`: it is itself the method, so an element costs one call."""
+
+    func: Callable[[Any], Any]
+    map = property(attrgetter("func"))
+
+
+@attrs.frozen
+class _FlatMap(FlatMapFunction):
+    """A callable as a `FlatMapFunction`."""
+
+    func: Callable[[Any], Iterable[Any] | None]
+
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        return self.func(value)
+
+
+@attrs.frozen
+class _Filter(FilterFunction):
+    """A callable as a `FilterFunction`, whose method is the callable itself."""
+
+    func: Callable[[Any], Any]
+    filter = property(attrgetter("func"))
+
+
 def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
     """Return a callable itself.
 
@@ -139,6 +137,9 @@ def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
     raise DeclarationTypeError(msg)
 
 
+# Functions that choose the key of an element, and the instance that gets it
+
+
 class KeySelector(Function, ABC):
     """Returns the key of an element, as `pyflink.datastream.KeySelector`."""
 
@@ -147,36 +148,12 @@ class KeySelector(Function, ABC):
         """Return the key of an element: always the same key for an equal element."""
 
 
-class Partitioner(Function, ABC):
-    """Chooses the instance that gets an element, as `pyflink.datastream.Partitioner`."""
-
-    @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
-        """Return the instance for a key.
-
-        Args:
-            key: The key of the element.
-            num_partitions: How many instances there are.
-
-        Returns:
-            A number from 0, less than `num_partitions`.
-        """
-
-
 class NullByteKeySelector(KeySelector):
     """Gives all elements the key 0, as PyFlink's."""
 
     def get_key(self, value: Any) -> int:  # noqa: ARG002
         """Return 0."""
         return 0
-
-
-@attrs.frozen
-class _CallableKeySelector(KeySelector):
-    """A callable as a `KeySelector`: it is itself the method, so an element costs one call."""
-
-    func: Callable[[Any], Any]
-    get_key = property(attrgetter("func"))
 
 
 def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector:
@@ -196,3 +173,27 @@ def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector
         f"got {shown(given)}; {remedy}"
     )
     raise DeclarationTypeError(msg)
+
+
+@attrs.frozen
+class _CallableKeySelector(KeySelector):
+    """A callable as a `KeySelector`: it is itself the method, so an element costs one call."""
+
+    func: Callable[[Any], Any]
+    get_key = property(attrgetter("func"))
+
+
+class Partitioner(Function, ABC):
+    """Chooses the instance that gets an element, as `pyflink.datastream.Partitioner`."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Return the instance for a key.
+
+        Args:
+            key: The key of the element.
+            num_partitions: How many instances there are.
+
+        Returns:
+            A number from 0, less than `num_partitions`.
+        """

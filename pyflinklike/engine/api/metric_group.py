@@ -42,91 +42,6 @@ __all__ = [
 
 
 @attrs.define(eq=False)
-class Counter:
-    """A number that goes up and down."""
-
-    _count: int = attrs.field(default=0, init=False)
-
-    def inc(self, n: int = 1) -> None:
-        """Add `n`."""
-        self._count += n
-
-    def dec(self, n: int = 1) -> None:
-        """Subtract `n`."""
-        self._count -= n
-
-    def get_count(self) -> int:
-        """Return the number now."""
-        return self._count
-
-
-@attrs.define(eq=False)
-class Meter:
-    """A number of events, for a rate.
-
-    Args:
-        time_span_in_seconds: The number of seconds over which the reader is asked to average.
-    """
-
-    time_span_in_seconds: int = 60
-    _count: int = attrs.field(default=0, init=False)
-
-    def mark_event(self, value: int = 1) -> None:
-        """Count `value` events."""
-        self._count += value
-
-    def get_count(self) -> int:
-        """Return how many events there were."""
-        return self._count
-
-
-@attrs.define(eq=False)
-class Distribution:
-    """Number, sum, least and greatest of some integers.
-
-    `min` and `max` are None while there is no value.
-    """
-
-    count: int = attrs.field(default=0, init=False)
-    sum: int = attrs.field(default=0, init=False)
-    min: int | None = attrs.field(default=None, init=False)
-    max: int | None = attrs.field(default=None, init=False)
-
-    def update(self, value: int) -> None:
-        """Add one value; the fraction of a float is cut off, as in PyFlink."""
-        value = int(value)
-        self.count += 1
-        self.sum += value
-        if self.min is None or value < self.min:
-            self.min = value
-        if self.max is None or value > self.max:
-            self.max = value
-
-
-@attrs.define(eq=False)
-class _Gauge:
-    """A number that is read on demand."""
-
-    read: Callable[[], Any]
-
-
-_Metric = Counter | Meter | Distribution | _Gauge
-_M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
-
-
-def _check_name(name: str) -> None:
-    """Refuse a name of a metric or group that is not a non-empty str."""
-    msg = (
-        f"the name of a metric or group must be a non-empty str, got {shown(name)}; "
-        f"give for example 'late_records'"
-    )
-    if not isinstance(name, str):
-        raise DeclarationTypeError(msg)
-    if not name:
-        raise DeclarationValueError(msg)
-
-
-@attrs.define(eq=False)
 class MetricGroup:
     """Where metrics are registered, as `pyflink.metrics.MetricGroup`.
 
@@ -213,6 +128,18 @@ class MetricGroup:
         return metric
 
 
+def _check_name(name: str) -> None:
+    """Refuse a name of a metric or group that is not a non-empty str."""
+    msg = (
+        f"the name of a metric or group must be a non-empty str, got {shown(name)}; "
+        f"give for example 'late_records'"
+    )
+    if not isinstance(name, str):
+        raise DeclarationTypeError(msg)
+    if not name:
+        raise DeclarationValueError(msg)
+
+
 def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     """Return the numbers of one metric, by full name."""
     if isinstance(metric, Distribution):
@@ -229,18 +156,79 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
         raise UserFunctionError(msg) from error
 
 
-class Increment(NamedTuple):
-    """A number for a host that adds up what many tasks count.
+@attrs.define(eq=False)
+class Counter:
+    """A number that goes up and down."""
+
+    _count: int = attrs.field(default=0, init=False)
+
+    def inc(self, n: int = 1) -> None:
+        """Add `n`."""
+        self._count += n
+
+    def dec(self, n: int = 1) -> None:
+        """Subtract `n`."""
+        self._count -= n
+
+    def get_count(self) -> int:
+        """Return the number now."""
+        return self._count
+
+
+@attrs.define(eq=False)
+class Meter:
+    """A number of events, for a rate.
 
     Args:
-        name: The full name of the metric, and for a distribution or gauge which number of it.
-        how: How a host combines the numbers of this name.
-        value: The number counted since the last increment, or a least or greatest value.
+        time_span_in_seconds: The number of seconds over which the reader is asked to average.
     """
 
-    name: str
-    how: Literal["sum", "min", "max"]
-    value: int
+    time_span_in_seconds: int = 60
+    _count: int = attrs.field(default=0, init=False)
+
+    def mark_event(self, value: int = 1) -> None:
+        """Count `value` events."""
+        self._count += value
+
+    def get_count(self) -> int:
+        """Return how many events there were."""
+        return self._count
+
+
+@attrs.define(eq=False)
+class Distribution:
+    """Number, sum, least and greatest of some integers.
+
+    `min` and `max` are None while there is no value.
+    """
+
+    count: int = attrs.field(default=0, init=False)
+    sum: int = attrs.field(default=0, init=False)
+    min: int | None = attrs.field(default=None, init=False)
+    max: int | None = attrs.field(default=None, init=False)
+
+    def update(self, value: int) -> None:
+        """Add one value; the fraction of a float is cut off, as in PyFlink."""
+        value = int(value)
+        self.count += 1
+        self.sum += value
+        if self.min is None or value < self.min:
+            self.min = value
+        if self.max is None or value > self.max:
+            self.max = value
+
+
+@attrs.define(eq=False)
+class _Gauge:
+    """A number that is read on demand."""
+
+    read: Callable[[], Any]
+
+
+_Metric = Counter | Meter | Distribution | _Gauge
+_M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
+
+# For a host that adds up what many tasks count
 
 
 class MetricIncrements:
@@ -288,3 +276,17 @@ class MetricIncrements:
             self._last[name] = total
             increments.append(Increment(name, "sum", since))
         return since
+
+
+class Increment(NamedTuple):
+    """A number for a host that adds up what many tasks count.
+
+    Args:
+        name: The full name of the metric, and for a distribution or gauge which number of it.
+        how: How a host combines the numbers of this name.
+        value: The number counted since the last increment, or a least or greatest value.
+    """
+
+    name: str
+    how: Literal["sum", "min", "max"]
+    value: int

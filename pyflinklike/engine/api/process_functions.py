@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process functions: of one element at a time, and on keyed streams with state and timers per key.
+"""Process functions: of one element at a time, of two inputs, and of batches of records.
 
 One instance serves many keys.  What belongs to a key goes into state, obtained once in `open()`.
 An attribute of the function belongs to no key, is not durable, and is not shared between workers.
@@ -7,39 +7,25 @@ An attribute of the function belongs to no key, is not durable, and is not share
 Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
 to that side output.
 
-Functions of two inputs; inputs that are keyed alike share one state and one set of timers.
+Two inputs that are keyed alike share one state and one set of timers.  Between two inputs there is
+no order: an element of one may come before an older one of the other.  A program that needs an
+order stores what comes first in state, and waits with a timer.
 
-Between the two inputs there is no order: an element of one may come before an older one of the
-other.  A program that needs an order stores what comes first in state, and waits with a timer.
-Names are those of `pyflink.datastream`.
-
-Functions of two inputs of which one is broadcast: rules, prices, models that every key needs.
-
-Elements of the broadcast input change broadcast state, a map that is the same for every key;
-elements of the other input read it.  Between the two inputs there is no order: an element may be
-processed before a rule that is older.  Names are those of `pyflink.datastream`.
-
-What `process_broadcast_element` does to broadcast state must depend on its elements and on that
-state only, never on chance, the clock, or an attribute of the function.  Then the state is the same
-in every instance.
-
-A function of many records at a time, with state as columns.
+A broadcast input brings what every key needs, such as rules, prices and models.  Its elements
+change broadcast state, a map that is the same for every key; elements of the other input read it.
+What `process_broadcast_element` does to that state must depend on its elements and on that state
+only, never on chance, the clock, or an attribute of the function.  Then the state is the same in
+every instance.
 
 A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: the same records in the
 same order, the same state on the same checkpoint, and no Python per record.  Either can go on where
 the other stopped.
 
-The outputs that a function may return, whatever its kind.
+Of operator state there is broadcast state, as in PyFlink, and no list or union list state.  Flink's
+Java API has list states for what belongs to an operator's instance instead of a key, above all the
+offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
 
-Operator state: there is broadcast state, as in PyFlink, and no list or union list state.
-
-Flink's Java API has list states for what belongs to an operator's instance instead of a key, above
-all the offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
-
-State and timers that belong to a pair: the key, and a namespace of it, such as a window.
-
-They are for programs of this library, such as the window operator.  Users of such a program see its
-own names: `window_state()`, or `get_partitioned_state` of a trigger.
+Names are those of `pyflink.datastream`.
 """
 
 from __future__ import annotations
@@ -184,6 +170,9 @@ class KeyedProcessFunction(Function, ABC):
         return None
 
 
+# Functions of two inputs
+
+
 class CoProcessFunction(Function, ABC):
     """A function of the elements of two inputs without keys.
 
@@ -297,6 +286,9 @@ class CoFlatMapFunction(Function, ABC):
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
         """Return the outputs for an element of the second input; None is no output."""
+
+
+# Functions of two inputs of which one is broadcast
 
 
 class BaseBroadcastProcessFunction(Function, ABC):
@@ -476,6 +468,9 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
         return None
 
 
+# Functions of many records at a time
+
+
 class KeyedBatchFunction(Function, ABC):
     """A function of batches of records, with state and timers per key in columns.
 
@@ -587,70 +582,7 @@ class KeyedBatchFunction(Function, ABC):
         raise NotImplementedError
 
 
-class TimedResult(NamedTuple):
-    """An output with a time of its own, for programs of this library, such as windows.
-
-    Any other output has the time of the element or timer whose call returned it.
-
-    Args:
-        value: The output.
-        timestamp: Its time in ms.
-    """
-
-    value: Any
-    timestamp: int
-
-
-def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
-    """Refuse an output that was returned where it should have been yielded.
-
-    Args:
-        results: What the function returned.
-        givers: The names of such functions, for the message.
-
-    Raises:
-        OutputError: It is a single output, not an iterable of outputs.
-    """
-    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
-    row = isinstance(results, (Row, str, bytes, Mapping))
-    # As the language has it: what can be indexed from 0 can be iterated, too.
-    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
-    if tagged or row or not iterable:
-        msg = (
-            f"{givers} give an iterable of outputs, got {shown(results)}; "
-            "yield it instead of returning it"
-        )
-        raise OutputError(msg)
-
-
-OPERATOR_STATE_METHODS: Final = frozenset(
-    {"get_operator_state_store", "get_operator_list_state", "get_union_list_state"}
-)
-"""The methods that a port from Java asks for."""
-OPERATOR_STATE_REMEDY: Final = (
-    "of operator state there is broadcast state only, as in PyFlink: keep a list per key "
-    "(get_list_state in open), or under one key for all elements, and what every instance must "
-    "have in broadcast state; offsets of sources and transactions of sinks are Spark's"
-)
-_JAVA_NAMES: Final = (
-    ("initialize_state", "snapshot_state"),
-    ("initializeState", "snapshotState"),
-)
-
-
-def refuse_checkpointed_function(function: Any) -> None:
-    """Refuse a port of Java's `CheckpointedFunction`: nothing would ever call its methods.
-
-    Raises:
-        DeclarationTypeError: The function is such a port.
-    """
-    for names in _JAVA_NAMES:
-        if all(callable(getattr(function, name, None)) for name in names):
-            msg = (
-                f"nothing calls {' and '.join(names)}, got {type(function).__qualname__} with "
-                f"them; {OPERATOR_STATE_REMEDY}"
-            )
-            raise DeclarationTypeError(msg)
+# For programs of this library, such as the window operator
 
 
 class NamespacedFunction(KeyedProcessFunction):
@@ -663,6 +595,9 @@ class NamespacedFunction(KeyedProcessFunction):
 
     namespace_type: TypeInformation
     """The type of the namespaces; stored state is read with the same type only."""
+
+    hidden_state: str = ""
+    """The name of a state that the user did not declare; messages do not mention it."""
 
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
         """Return whether the function registers processing-time timers.
@@ -691,5 +626,71 @@ class NamespacedFunction(KeyedProcessFunction):
         del error
         return f"{self.called()}.{method}", ""
 
-    hidden_state: str = ""
-    """The name of a state that the user did not declare; messages do not mention it."""
+
+class TimedResult(NamedTuple):
+    """An output with a time of its own, for programs of this library, such as windows.
+
+    Any other output has the time of the element or timer whose call returned it.
+
+    Args:
+        value: The output.
+        timestamp: Its time in ms.
+    """
+
+    value: Any
+    timestamp: int
+
+
+# What functions may return and have
+
+
+def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
+    """Refuse an output that was returned where it should have been yielded.
+
+    Args:
+        results: What the function returned.
+        givers: The names of such functions, for the message.
+
+    Raises:
+        OutputError: It is a single output, not an iterable of outputs.
+    """
+    tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
+    row = isinstance(results, (Row, str, bytes, Mapping))
+    # As the language has it: what can be indexed from 0 can be iterated, too.
+    iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
+    if tagged or row or not iterable:
+        msg = (
+            f"{givers} give an iterable of outputs, got {shown(results)}; "
+            "yield it instead of returning it"
+        )
+        raise OutputError(msg)
+
+
+def refuse_checkpointed_function(function: Any) -> None:
+    """Refuse a port of Java's `CheckpointedFunction`: nothing would ever call its methods.
+
+    Raises:
+        DeclarationTypeError: The function is such a port.
+    """
+    for names in _JAVA_NAMES:
+        if all(callable(getattr(function, name, None)) for name in names):
+            msg = (
+                f"nothing calls {' and '.join(names)}, got {type(function).__qualname__} with "
+                f"them; {OPERATOR_STATE_REMEDY}"
+            )
+            raise DeclarationTypeError(msg)
+
+
+OPERATOR_STATE_METHODS: Final = frozenset(
+    {"get_operator_state_store", "get_operator_list_state", "get_union_list_state"}
+)
+"""The methods that a port from Java asks for."""
+OPERATOR_STATE_REMEDY: Final = (
+    "of operator state there is broadcast state only, as in PyFlink: keep a list per key "
+    "(get_list_state in open), or under one key for all elements, and what every instance must "
+    "have in broadcast state; offsets of sources and transactions of sinks are Spark's"
+)
+_JAVA_NAMES: Final = (
+    ("initialize_state", "snapshot_state"),
+    ("initializeState", "snapshotState"),
+)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of all keys of a batch at once.
+"""The states of all keys of a batch at once: one value for each key, and maps.
 
-The maps of all keys of a batch at once.
-
-The types that user keys of a map may have as columns.
+A state is used while a call runs.  It reads and writes the rows that its keys have in the columns
+of the key group, many at a time, and a TTL judges and stamps each entry by itself.
 """
 
 from __future__ import annotations
@@ -22,15 +21,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, StateAccessError, StateValueError
 
-__all__ = [
-    "ColumnMapEntries",
-    "ColumnMapItems",
-    "ColumnMapState",
-    "ColumnState",
-    "EntryColumns",
-    "chosen",
-    "user_key_column",
-]
+__all__ = ["ColumnMapEntries", "ColumnMapItems", "ColumnMapState", "ColumnState", "user_key_column"]
 
 
 class EntryColumns:
@@ -120,7 +111,7 @@ class EntryColumns:
             StateValueError: The values do not fit the type; nothing is stored.
         """
         which = self._which(where)
-        checked = _taken(self._column.checked(values, len(self._batch.rows)), which)
+        checked = _take(self._column.checked(values, len(self._batch.rows)), which)
         rows = self._batch.rows[which]
         if self._ttl is not None:
             self._ttl.sweep_some()
@@ -144,7 +135,7 @@ class EntryColumns:
 
     def _which(self, where: Any) -> Any:
         """Return the numbers of the chosen keys in the batch."""
-        return chosen(self.name, self._batch.rows, where)
+        return _chosen(self.name, self._batch.rows, where)
 
     def _refuse_nulls(self, rows: Any) -> None:
         if self._table.has_nulls(rows):
@@ -176,42 +167,123 @@ class ColumnState(EntryColumns):
         self._remove(where)
 
 
-def chosen(name: str, rows: Any, where: Any) -> Any:
-    """Return the numbers of the chosen rows of a batch.
+class ColumnMapState:
+    """A map for each key of the batch, read and written as columns.
+
+    It is the state that `get_map_state` of the same descriptor gives a `KeyedProcessFunction` on
+    the same checkpoint.  A TTL judges and stamps each entry by itself, as Flink's does.
 
     Args:
         name: The name of the state, for messages.
-        rows: The rows of the batch's keys; None between calls.
-        where: A bool for each row, or None for all.
-
-    Raises:
-        StateAccessError: No call is running.
-        StateValueError: `where` is no such mask.
+        table: The entries of the maps.
+        user_keys: Checks user keys.
+        column: Checks values.
+        batch: The rows of the batch's keys.
+        ttl: Judges and stamps entries; None without a TTL.
     """
-    if rows is None:
-        msg = (
-            f"state {name!r} can be used while process_batch or on_timers runs, got an access "
-            "outside; obtain it in open(), and read and write it in process_batch()"
-        )
-        raise StateAccessError(msg)
-    if where is None:
-        return np.arange(len(rows))
-    mask = plain_array(where, f"state {name!r}: where")
-    if mask.dtype != bool or mask.shape != rows.shape:
-        msg = (
-            f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
-            f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
-            if mask.ndim
-            else f"state {name!r}: where takes a bool for each key, got {shown(where)}"
-        )
-        raise StateValueError(msg)
-    return np.flatnonzero(mask)
 
+    def __init__(
+        self,
+        name: str,
+        table: MapTable,
+        user_keys: ValueColumn,
+        column: ValueColumn,
+        batch: BatchRows,
+        ttl: TtlColumns | None = None,
+    ) -> None:
+        self.name = name
+        self._table = table
+        self._user_keys = user_keys
+        self._column = column
+        self._batch = batch
+        self._ttl = ttl
 
-def _taken(values: Any, which: Any) -> Any:
-    if isinstance(values, tuple):
-        return tuple(_taken(each, which) for each in values)
-    return values.take(pa.array(which)) if isinstance(values, pa.Array) else values[which]
+    def at(self, user_keys: Any, codes: Any = None) -> ColumnMapEntries:
+        """Return the entries under user keys.
+
+        Args:
+            user_keys: One for each record of the batch, or one for all of them.  With `codes`, one
+                for each code.
+            codes: The group in `batch.groups` of each user key, as a NumPy array of ints; None
+                takes the group of each record.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: A user key does not fit the type, there are too few or too many of
+                them, or a code is no group of the batch.
+        """
+        _chosen(self.name, self._batch.rows, None)
+        owners = self._batch.codes
+        if codes is not None:
+            owners = checked_codes(codes, len(self._batch.rows), f"state {self.name!r}")
+        keys = self._user_keys.checked(user_keys, len(owners))
+        if not isinstance(keys, pa.Array):
+            keys = pa.array(keys, self._user_keys.type_info.arrow_type)
+        pairs, first = numbered([pa.array(owners), keys])
+        groups, whose = Groups(pairs, first), owners[first]
+        places = self._table.places(self._batch.rows[whose], keys.take(pa.array(first)))
+        latest = self._batch.latest[whose]
+        if codes is None and self._batch.timestamps is not None:
+            latest = groups.latest(self._batch.timestamps)
+        # The batch ends this part with itself, so that an access after the call is refused.
+        part = BatchRows(places, latest, self._batch.records)
+        self._batch.parts.append(part)
+        return ColumnMapEntries(groups, self.name, self._table, self._column, part, self._ttl)
+
+    def items(self, where: Any = None) -> ColumnMapItems:
+        """Return the entries of each key.
+
+        Args:
+            where: The keys to read, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: A value is null, which NumPy cannot show.
+        """
+        which = _chosen(self.name, self._batch.rows, where)
+        codes, places = self._table.places_of(self._batch.rows[which])
+        codes = which[codes]
+        if self._ttl is not None:
+            self._ttl.sweep_some()
+            # The sweep may have removed some of these entries.
+            alive = self._table.present(places)
+            codes, places = codes[alive], places[alive]
+            is_shown = self._ttl.read(places, self._batch.latest[codes])
+            codes, places = codes[is_shown], places[is_shown]
+        self._refuse_nulls(places)
+        return ColumnMapItems(
+            codes, self._table.entries.user_keys(places), self._table.values(places)
+        )
+
+    def is_empty(self) -> np.ndarray[Any, Any]:
+        """Return which keys have no entry, as bools in NumPy; expired but stored entries count.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        which = _chosen(self.name, self._batch.rows, None)
+        empty = np.ones(len(which), bool)
+        empty[self._table.places_of(self._batch.rows)[0]] = False
+        return empty
+
+    def clear(self, where: Any = None) -> None:
+        """Remove all entries of each key.
+
+        Args:
+            where: The keys to clear, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        self._table.clear(self._batch.rows[_chosen(self.name, self._batch.rows, where)])
+
+    def _refuse_nulls(self, places: Any) -> None:
+        if self._table.has_nulls(places):
+            msg = (
+                f"state {self.name!r}: items() gives NumPy columns, which have no nulls, got a "
+                "value that has one; read the entries with at(...).arrow()"
+            )
+            raise StateValueError(msg)
 
 
 class ColumnMapEntries(EntryColumns):
@@ -263,123 +335,42 @@ class ColumnMapItems:
         return len(self.codes)
 
 
-class ColumnMapState:
-    """A map for each key of the batch, read and written as columns.
-
-    It is the state that `get_map_state` of the same descriptor gives a `KeyedProcessFunction` on
-    the same checkpoint.  A TTL judges and stamps each entry by itself, as Flink's does.
+def _chosen(name: str, rows: Any, where: Any) -> Any:
+    """Return the numbers of the chosen rows of a batch.
 
     Args:
         name: The name of the state, for messages.
-        table: The entries of the maps.
-        user_keys: Checks user keys.
-        column: Checks values.
-        batch: The rows of the batch's keys.
-        ttl: Judges and stamps entries; None without a TTL.
+        rows: The rows of the batch's keys; None between calls.
+        where: A bool for each row, or None for all.
+
+    Raises:
+        StateAccessError: No call is running.
+        StateValueError: `where` is no such mask.
     """
-
-    def __init__(
-        self,
-        name: str,
-        table: MapTable,
-        user_keys: ValueColumn,
-        column: ValueColumn,
-        batch: BatchRows,
-        ttl: TtlColumns | None = None,
-    ) -> None:
-        self.name = name
-        self._table = table
-        self._user_keys = user_keys
-        self._column = column
-        self._batch = batch
-        self._ttl = ttl
-
-    def at(self, user_keys: Any, codes: Any = None) -> ColumnMapEntries:
-        """Return the entries under user keys.
-
-        Args:
-            user_keys: One for each record of the batch, or one for all of them.  With `codes`, one
-                for each code.
-            codes: The group in `batch.groups` of each user key, as a NumPy array of ints; None
-                takes the group of each record.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: A user key does not fit the type, there are too few or too many of
-                them, or a code is no group of the batch.
-        """
-        chosen(self.name, self._batch.rows, None)
-        owners = self._batch.codes
-        if codes is not None:
-            owners = checked_codes(codes, len(self._batch.rows), f"state {self.name!r}")
-        keys = self._user_keys.checked(user_keys, len(owners))
-        if not isinstance(keys, pa.Array):
-            keys = pa.array(keys, self._user_keys.type_info.arrow_type)
-        pairs, first = numbered([pa.array(owners), keys])
-        groups, whose = Groups(pairs, first), owners[first]
-        places = self._table.places(self._batch.rows[whose], keys.take(pa.array(first)))
-        latest = self._batch.latest[whose]
-        if codes is None and self._batch.timestamps is not None:
-            latest = groups.latest(self._batch.timestamps)
-        # The batch ends this part with itself, so that an access after the call is refused.
-        part = BatchRows(places, latest, self._batch.records)
-        self._batch.parts.append(part)
-        return ColumnMapEntries(groups, self.name, self._table, self._column, part, self._ttl)
-
-    def items(self, where: Any = None) -> ColumnMapItems:
-        """Return the entries of each key.
-
-        Args:
-            where: The keys to read, as a bool for each group; None for all.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: A value is null, which NumPy cannot show.
-        """
-        which = chosen(self.name, self._batch.rows, where)
-        codes, places = self._table.places_of(self._batch.rows[which])
-        codes = which[codes]
-        if self._ttl is not None:
-            self._ttl.sweep_some()
-            # The sweep may have removed some of these entries.
-            alive = self._table.present(places)
-            codes, places = codes[alive], places[alive]
-            is_shown = self._ttl.read(places, self._batch.latest[codes])
-            codes, places = codes[is_shown], places[is_shown]
-        self._refuse_nulls(places)
-        return ColumnMapItems(
-            codes, self._table.entries.user_keys(places), self._table.values(places)
+    if rows is None:
+        msg = (
+            f"state {name!r} can be used while process_batch or on_timers runs, got an access "
+            "outside; obtain it in open(), and read and write it in process_batch()"
         )
+        raise StateAccessError(msg)
+    if where is None:
+        return np.arange(len(rows))
+    mask = plain_array(where, f"state {name!r}: where")
+    if mask.dtype != bool or mask.shape != rows.shape:
+        msg = (
+            f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
+            f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
+            if mask.ndim
+            else f"state {name!r}: where takes a bool for each key, got {shown(where)}"
+        )
+        raise StateValueError(msg)
+    return np.flatnonzero(mask)
 
-    def is_empty(self) -> np.ndarray[Any, Any]:
-        """Return which keys have no entry, as bools in NumPy; expired but stored entries count.
 
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-        """
-        which = chosen(self.name, self._batch.rows, None)
-        empty = np.ones(len(which), bool)
-        empty[self._table.places_of(self._batch.rows)[0]] = False
-        return empty
-
-    def clear(self, where: Any = None) -> None:
-        """Remove all entries of each key.
-
-        Args:
-            where: The keys to clear, as a bool for each group; None for all.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-        """
-        self._table.clear(self._batch.rows[chosen(self.name, self._batch.rows, where)])
-
-    def _refuse_nulls(self, places: Any) -> None:
-        if self._table.has_nulls(places):
-            msg = (
-                f"state {self.name!r}: items() gives NumPy columns, which have no nulls, got a "
-                "value that has one; read the entries with at(...).arrow()"
-            )
-            raise StateValueError(msg)
+def _take(values: Any, which: Any) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_take(each, which) for each in values)
+    return values.take(pa.array(which)) if isinstance(values, pa.Array) else values[which]
 
 
 def user_key_column(name: str, type_info: TypeInformation) -> ValueColumn:

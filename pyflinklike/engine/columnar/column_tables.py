@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of one state as columns: values, stamps, and which rows have an entry.
+"""The states of a key group as columns, in memory between batches.
+
+A key group has an index, which gives each key a row, and columns for each state: values, stamps,
+and which rows have an entry.  A state of one entry per key has its columns by row.  A state of many
+entries per key, such as a map or timers, has them by place, one for each pair of a row and a user
+key.
 
 A `ColumnTable` is the view that a state has of the columns of a key group.  It is pointed at one
 key group at a time, as the tables of any backend are.
-
-The entries of a state of many entries per key, by place: those of maps, and timers.
-
-The state of a key group in memory between batches: its key index, and columns for each state.
-
-A state of one entry per key has its columns by row, one for each key.  A state of many entries
-per key has them by place, one for each pair of a row and a user key.
-
-Time-to-live of a column of entries: the rules of TTL, for many keys at a time.
 """
 
 from __future__ import annotations
@@ -29,43 +25,7 @@ from pyflinklike.engine.state.table import CLEAR, DELETE, PUT, ColumnChanges, Sh
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.state.ttl_rules import TtlRules
 
-__all__ = [
-    "BatchRows",
-    "ColumnTable",
-    "Columns",
-    "KeyGroupColumns",
-    "MapColumns",
-    "MapTable",
-    "TtlColumns",
-]
-
-
-@attrs.define
-class BatchRows:
-    """The rows of the keys of the batch that a function is called for.
-
-    Args:
-        rows: One for each group; None between calls.
-        latest: The greatest timestamp of each group's records in ms.
-        records: How many records the batch has.
-        codes: The group of each record.
-        timestamps: The time of each record in ms, or None.
-        parts: The rows of map entries of the same batch; they end with it.
-    """
-
-    rows: Any = None
-    latest: Any = None
-    records: int = 0
-    codes: Any = None
-    timestamps: Any = None
-    parts: list[BatchRows] = attrs.field(factory=list)
-
-    def end(self) -> None:
-        """End the call: there are no rows any more."""
-        for part in self.parts:
-            part.end()
-        self.rows = self.latest = self.codes = self.timestamps = None
-        self.parts = []
+__all__ = ["BatchRows", "ColumnTable", "KeyGroupColumns", "MapTable", "TtlColumns"]
 
 
 class ColumnTable:
@@ -224,6 +184,11 @@ class MapTable(ColumnTable):
 
     _columns: MapColumns
 
+    def point_at(self, group: KeyGroupColumns) -> None:
+        """Look into the columns of a key group from now on."""
+        super().point_at(group)
+        assert isinstance(self._columns, MapColumns)
+
     @property
     def entries(self) -> EntryIndex:
         """The places of the current key group."""
@@ -285,11 +250,6 @@ class MapTable(ColumnTable):
 
     # For the log
 
-    def point_at(self, group: KeyGroupColumns) -> None:
-        """Look into the columns of a key group from now on."""
-        super().point_at(group)
-        assert isinstance(self._columns, MapColumns)
-
     def discard(self) -> None:
         """Forget that anything changed."""
         super().discard()
@@ -337,107 +297,6 @@ class MapTable(ColumnTable):
 
 def _nulls(type_info: Any, count: int) -> Any:
     return pa.nulls(count, type_info.arrow_type)
-
-
-_WORTH_FREEING = 1024
-
-
-@attrs.define(eq=False)
-class Columns:
-    """The columns of one state in one key group.
-
-    Args:
-        spec: The declaration of the state.
-        values: The values by row.
-        present: By row: whether it has an entry.
-        stamps: By row, in ms; empty unless entries are `paired`.
-        dirty: By row: whether it changed since the last commit.
-        count: How many rows have an entry.
-        cursor: The row that incremental cleanup looks at next.
-    """
-
-    spec: TableSpec
-    values: Vector
-    present: Any = attrs.field(factory=lambda: np.zeros(0, bool))
-    stamps: Any = attrs.field(factory=lambda: np.zeros(0, np.int64))
-    dirty: Any = attrs.field(factory=lambda: np.zeros(0, bool))
-    count: int = 0
-    cursor: int = 0
-
-    def reserve(self, count: int) -> None:
-        """Make room for at least `count` rows."""
-        if count <= len(self.present):
-            return  # the others are as long, or longer
-        self.present = grown(self.present, count)
-        self.dirty = grown(self.dirty, count)
-        self.values.reserve(len(self.present))
-        if self.spec.paired:
-            self.stamps = grown(self.stamps, len(self.present))
-
-    def keep(self, rows: Any) -> None:
-        """Forget all rows but these.  No row may be dirty."""
-        self.values.keep(rows)
-        self.present = self.present[rows]
-        self.dirty = self.dirty[rows]
-        self.stamps = self.stamps[rows] if self.spec.paired else self.stamps
-        self.cursor = 0
-
-    def used_rows(self, count: int) -> Any:
-        """Return which of the first `count` rows of keys have an entry, as bools."""
-        return self.present[:count]
-
-    def renumber(self, rows: Any, count: int) -> None:  # noqa: ARG002
-        """Follow the key index, which has kept these of its `count` rows."""
-        self.keep(rows)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        own = self.present.nbytes + self.stamps.nbytes + self.dirty.nbytes
-        return int(self.values.nbytes + own)
-
-
-@attrs.define(eq=False)
-class MapColumns(Columns):
-    """The columns of a state of many entries per key: by place, where `Columns` has them by row.
-
-    Args:
-        entries: Finds the place of a row and a user key.
-        cleared: Rows whose entries were all removed since the last commit, before the dirty ones
-            were put; in several arrays.
-        least: A lower bound of the user keys, None where it is not known; for timers.
-    """
-
-    entries: EntryIndex = attrs.field(kw_only=True)
-    cleared: list[Any] = attrs.field(factory=list)
-    least: int | None = None
-
-    def used_rows(self, count: int) -> Any:
-        """Return which of the first `count` rows of keys have an entry, as bools."""
-        used = np.zeros(count, bool)
-        used[self.entries.rows(np.flatnonzero(self.present[: self.entries.count]))] = True
-        return used
-
-    def renumber(self, rows: Any, count: int) -> None:
-        """Follow the key index, which has kept these of its `count` rows."""
-        new_rows = np.full(count, -1, np.int64)
-        new_rows[rows] = np.arange(len(rows))
-        self._keep_present(new_rows)
-
-    def free(self) -> None:
-        """Forget the places without an entry once they are most.  No place may be dirty."""
-        if self.entries.count >= max(_WORTH_FREEING, 2 * self.count):
-            self._keep_present(None)
-
-    def _keep_present(self, new_rows: Any) -> None:
-        places = np.flatnonzero(self.present[: self.entries.count])
-        self.entries.keep(places, new_rows)
-        self.keep(places)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return super().nbytes + self.entries.nbytes
 
 
 class KeyGroupColumns:
@@ -502,6 +361,135 @@ def _new_columns(spec: TableSpec) -> Columns:
         return Columns(spec, values)
     assert spec.user_key_type is not None
     return MapColumns(spec, values, entries=EntryIndex(spec.user_key_type.arrow_type))
+
+
+@attrs.define(eq=False)
+class Columns:
+    """The columns of one state in one key group.
+
+    Args:
+        spec: The declaration of the state.
+        values: The values by row.
+        present: By row: whether it has an entry.
+        stamps: By row, in ms; empty unless entries are `paired`.
+        dirty: By row: whether it changed since the last commit.
+        count: How many rows have an entry.
+        cursor: The row that incremental cleanup looks at next.
+    """
+
+    spec: TableSpec
+    values: Vector
+    present: Any = attrs.field(factory=lambda: np.zeros(0, bool))
+    stamps: Any = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    dirty: Any = attrs.field(factory=lambda: np.zeros(0, bool))
+    count: int = 0
+    cursor: int = 0
+
+    def reserve(self, count: int) -> None:
+        """Make room for at least `count` rows."""
+        if count <= len(self.present):
+            return  # the others are as long, or longer
+        self.present = grown(self.present, count)
+        self.dirty = grown(self.dirty, count)
+        self.values.reserve(len(self.present))
+        if self.spec.paired:
+            self.stamps = grown(self.stamps, len(self.present))
+
+    def keep(self, rows: Any) -> None:
+        """Forget all rows but these.  No row may be dirty."""
+        self.values.keep(rows)
+        self.present = self.present[rows]
+        self.dirty = self.dirty[rows]
+        self.stamps = self.stamps[rows] if self.spec.paired else self.stamps
+        self.cursor = 0
+
+    def used_rows(self, count: int) -> Any:
+        """Return which of the first `count` rows of keys have an entry, as bools."""
+        return self.present[:count]
+
+    def renumber(self, rows: Any, count: int) -> None:  # noqa: ARG002
+        """Follow the key index, which has kept these of its `count` rows."""
+        self.keep(rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        own = self.present.nbytes + self.stamps.nbytes + self.dirty.nbytes
+        return int(self.values.nbytes + own)
+
+
+_WORTH_FREEING = 1024
+
+
+@attrs.define(eq=False)
+class MapColumns(Columns):
+    """The columns of a state of many entries per key: by place, where `Columns` has them by row.
+
+    Args:
+        entries: Finds the place of a row and a user key.
+        cleared: Rows whose entries were all removed since the last commit, before the dirty ones
+            were put; in several arrays.
+        least: A lower bound of the user keys, None where it is not known; for timers.
+    """
+
+    entries: EntryIndex = attrs.field(kw_only=True)
+    cleared: list[Any] = attrs.field(factory=list)
+    least: int | None = None
+
+    def used_rows(self, count: int) -> Any:
+        """Return which of the first `count` rows of keys have an entry, as bools."""
+        used = np.zeros(count, bool)
+        used[self.entries.rows(np.flatnonzero(self.present[: self.entries.count]))] = True
+        return used
+
+    def renumber(self, rows: Any, count: int) -> None:
+        """Follow the key index, which has kept these of its `count` rows."""
+        new_rows = np.full(count, -1, np.int64)
+        new_rows[rows] = np.arange(len(rows))
+        self._keep_present(new_rows)
+
+    def free(self) -> None:
+        """Forget the places without an entry once they are most.  No place may be dirty."""
+        if self.entries.count >= max(_WORTH_FREEING, 2 * self.count):
+            self._keep_present(None)
+
+    def _keep_present(self, new_rows: Any) -> None:
+        places = np.flatnonzero(self.present[: self.entries.count])
+        self.entries.keep(places, new_rows)
+        self.keep(places)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return super().nbytes + self.entries.nbytes
+
+
+@attrs.define
+class BatchRows:
+    """The rows of the keys of the batch that a function is called for.
+
+    Args:
+        rows: One for each group; None between calls.
+        latest: The greatest timestamp of each group's records in ms.
+        records: How many records the batch has.
+        codes: The group of each record.
+        timestamps: The time of each record in ms, or None.
+        parts: The rows of map entries of the same batch; they end with it.
+    """
+
+    rows: Any = None
+    latest: Any = None
+    records: int = 0
+    codes: Any = None
+    timestamps: Any = None
+    parts: list[BatchRows] = attrs.field(factory=list)
+
+    def end(self) -> None:
+        """End the call: there are no rows any more."""
+        for part in self.parts:
+            part.end()
+        self.rows = self.latest = self.codes = self.timestamps = None
+        self.parts = []
 
 
 class TtlColumns(TtlRules):

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The row of a key in its key group: one index, which all states of the group share.
+"""The rows of keys in their key group, and the places of entries under user keys.
 
-Open addressing over 64-bit hashes, for all keys at a time: each key looks into its slot, and keys
-that find another hash there look into the next slot.  Then each key is compared with the key of
-the row that was found.  A key that differs has the hash of another key; it is looked for by itself
-and gets a row of its own.
-
-A key keeps its row until `keep` is called.
-
-The place of an entry, found by the row of its key and by its user key.
+A `KeyIndex` is shared by all states of a key group.  It is open addressing over 64-bit hashes, for
+all keys at a time: each key looks into its slot, and keys that find another hash there look into
+the next slot.  Then each key is compared with the key of the row that was found.  A key that
+differs has the hash of another key; it is looked for by itself and gets a row of its own.  A key
+keeps its row until `keep` is called.
 
 Where a state has many entries per key, an entry has a place as a key has a row: the number by
-which columns hold it.  A `KeyIndex` of the pairs of row and user key finds places.
-
-The entries of one key are found in a list of the places sorted by row.  It is made when it is
+which columns hold it.  An `EntryIndex` finds places by a `KeyIndex` of the pairs of row and user
+key.  The entries of one key are found in a list of the places sorted by row.  It is made when it is
 first asked for; places that are new since then are sorted and merged into it.
 """
 
@@ -35,7 +31,6 @@ from pyflinklike.engine.columnar.vectors import (
 )
 
 __all__ = ["EntryIndex", "KeyIndex"]
-
 
 _LEAST = 64
 _ABSENT = -1
@@ -102,7 +97,7 @@ class KeyIndex:
         if is_new.any():
             self._append(keys, hashes, is_new)
         met = np.flatnonzero((rows >= 0) & ~is_new)
-        other = met[~self._keys.equal(rows[met], _taken(keys, met))]
+        other = met[~self._keys.equal(rows[met], _take(keys, met))]
         for at in other.tolist():
             rows[at] = self._exact(keys.slice(at, 1), hashes[at : at + 1], adds=adds)
         return rows
@@ -150,7 +145,7 @@ class KeyIndex:
         self._hashes[new] = hashes[which]
         self.count += len(which)
         self._keys.reserve(self.count)
-        self._keys.put(new, _taken(keys, which))
+        self._keys.put(new, _take(keys, which))
 
     def _exact(self, key: Any, one: Any, *, adds: bool) -> int:
         """Find the row of a single key whose hash another key has."""
@@ -190,9 +185,11 @@ class KeyIndex:
             rows, at = rows[is_left], (at[is_left] + 1) & (len(self._slots) - 1)
 
 
-def _taken(keys: Any, which: Any) -> Any:
+def _take(keys: Any, which: Any) -> Any:
     return keys if len(which) == len(keys) else keys.take(pa.array(which))
 
+
+# Entries under user keys
 
 _ROW, _USER_KEY = 0, 1
 

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of one key group as columns: the argument of a `KeyedBatchFunction`.
 
-The records of a batch by key, as vectors: what a loop over a dict computes, without one.
-
 A batch has one group for each distinct key, numbered in the order in which the keys first come.
 *Per key* means one value for each group in that order; *per record*, one value for each record.
-`spread` goes from the first to the second.
+`spread` goes from the first to the second.  What a loop over a dict computes, `Groups` computes
+without one.
 
-Running results of each key, in the order of its records: bit-equal to a loop, without one.
+Running results are bit-equal to those of a loop over a key's records, which depend on one another;
+those of different keys do not.  So results are computed in *waves*: the first record of every key,
+then the second of every key that has two, and so on.  A key with many records would cause as many
+small waves; `ufunc.accumulate` computes it by itself, record by record.  Sums of ints do not depend
+on the order: they are differences of one running sum over all records.
 
-The records of a key depend on one another; those of different keys do not.  So results are
-computed in *waves*: the first record of every key, then the second of every key that has two, and
-so on.  A key with many records would cause as many small waves; `ufunc.accumulate` computes it by
-itself, record by record.  Sums of ints do not depend on the order: they are differences of one
-running sum over all records.
-
-The keys of a batch's records: its distinct keys, and which record has which.
-
-Arrow numbers the values of a column in the order in which they first come.  Keys of ints, bools
-and strings, and tuples of these, stay Arrow columns.  Any other key (floats, dates, timestamps,
-decimals, bytes, structs) is encoded as functions per record encode it, which costs a call of
-Python for each *distinct* key of a batch.
+The distinct keys of records are found by Arrow, which numbers the values of a column in the order
+in which they first come.  Keys of ints, bools and strings, and tuples of these, stay Arrow columns.
+Any other key (floats, dates, timestamps, decimals, bytes, structs) is encoded as functions per
+record encode it, which costs a call of Python for each *distinct* key of a batch.
 """
 
 from __future__ import annotations
@@ -40,15 +35,7 @@ from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
 
-__all__ = [
-    "Groups",
-    "KeyReader",
-    "KeyedBatch",
-    "accumulated",
-    "checked_sum",
-    "frozen_keys",
-    "numbered",
-]
+__all__ = ["Groups", "KeyReader", "KeyedBatch", "frozen_keys", "numbered"]
 
 
 class KeyedBatch:
@@ -135,9 +122,6 @@ class KeyedBatch:
             msg = f"to_polars needs the package polars, got {error}; pip install polars"
             raise RequirementError(msg) from error
         return polars.from_arrow(pa.Table.from_batches([self._records]))
-
-
-_SHORT = 1 << 16
 
 
 class Groups:
@@ -241,7 +225,7 @@ class Groups:
         # bincount adds in the order of the records, as a loop does: floats depend on it.
         if found.dtype.kind == "f":
             return np.bincount(self._codes, found, len(self))
-        return checked_sum(found, self._codes, self.counts)
+        return _checked_sum(found, self._codes, self.counts)
 
     def min(self, values: Any) -> Any:
         """Return per key the least value of its records; NaN where one is NaN, as in NumPy."""
@@ -279,7 +263,7 @@ class Groups:
         begin = numbers_of(start, "running: start")
         if begin.ndim:
             self._check(begin, len(self), "running", "key")
-        return accumulated(ufunc, found, begin, self._order, self._starts, self.counts)
+        return _accumulated(ufunc, found, begin, self._order, self._starts, self.counts)
 
     def _reduced(self, ufunc: np.ufunc, values: Any, what: str) -> Any:
         found = self._numbers(values, what)
@@ -309,11 +293,15 @@ class Groups:
             raise StateValueError(msg)
 
 
+_SHORT = 1 << 16
+
+# Running results and sums of ints
+
 _LONG_RUN = 64
 """Keys with more records are computed each by itself."""
 
 
-def accumulated(
+def _accumulated(
     ufunc: np.ufunc, values: Any, start: Any, order: Any, starts: Any, counts: Any
 ) -> Any:
     """Return the running result per record.
@@ -385,7 +373,7 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
     return results
 
 
-def checked_sum(values: Any, codes: Any, counts: Any) -> Any:
+def _checked_sum(values: Any, codes: Any, counts: Any) -> Any:
     """Return the sum of ints per key.
 
     Raises:
@@ -452,14 +440,9 @@ def _refuse(ufunc: np.ufunc, kind: Any) -> None:
     raise StateValueError(msg)
 
 
+# Keys of records
+
 Freeze = Callable[[Sequence[Any]], list[Any]]
-
-
-def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
-    """Return the key of each row in the form of tables."""
-    values = [to_python(column, "UTC") for column in columns]
-    keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
-    return [key_type.freeze_key(key) for key in keys]
 
 
 @attrs.frozen
@@ -529,22 +512,11 @@ def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
     return codes, _first_of(codes, count)
 
 
-def _first_of(codes: Any, count: int) -> Any:
-    first = np.empty(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal places the last one stays
-    return first
-
-
 def _codes(column: Any) -> tuple[Any, int]:
     if pa.types.is_struct(column.type):
         return _numbered_structs(column)
     codes, distinct = _encoded(column)
     return codes, len(distinct)
-
-
-def _encoded(column: Any) -> tuple[Any, Any]:
-    found = column.dictionary_encode(null_encoding="encode")
-    return _whole(found.indices), found.dictionary
 
 
 def _numbered_structs(column: Any) -> tuple[Any, int]:
@@ -553,5 +525,23 @@ def _numbered_structs(column: Any) -> tuple[Any, int]:
     return codes, len(first)
 
 
+def _encoded(column: Any) -> tuple[Any, Any]:
+    found = column.dictionary_encode(null_encoding="encode")
+    return _whole(found.indices), found.dictionary
+
+
 def _whole(indices: Any) -> Any:
     return indices.to_numpy().astype(np.int64)
+
+
+def _first_of(codes: Any, count: int) -> Any:
+    first = np.empty(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal places the last one stays
+    return first
+
+
+def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
+    """Return the key of each row in the form of tables."""
+    values = [to_python(column, "UTC") for column in columns]
+    keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
+    return [key_type.freeze_key(key) for key in keys]

@@ -120,18 +120,18 @@ class ValueColumn:
             values = self._converted(values)
         return np.broadcast_to(values.astype(self.dtype, copy=False), (count,))
 
-    def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
+    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return what a function gets: the values, and the default where there is none.
 
         Raises:
             StateValueError: A key has no value, and there is no default.
         """
         if is_there.all():
-            return taken
+            return values
         if default is None:
             raise self._no_default(is_there)
-        filled = np.array(taken)
-        filled[~is_there] = self.checked(default, len(taken))[~is_there]
+        filled = np.array(values)
+        filled[~is_there] = self.checked(default, len(values))[~is_there]
         return filled
 
     def _no_default(self, is_there: Any) -> StateValueError:
@@ -157,9 +157,9 @@ class ValueColumn:
 
     def _misfit(self, got: Any) -> StateValueError:
         kind = getattr(got, "dtype", None) or getattr(got, "type", None)
-        told = shown(got) if kind is None else f"{kind} with {_sample(got)}"
+        what = shown(got) if kind is None else f"{kind} with {_sample(got)}"
         return StateValueError(
-            f"state {self.name!r} takes values of {self.type_info!r}, got {told}; convert them"
+            f"state {self.name!r} takes values of {self.type_info!r}, got {what}; convert them"
         )
 
 
@@ -238,12 +238,12 @@ class TextColumn(ValueColumn):
             raise self._misfit(values)
         return values
 
-    def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
+    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return an Arrow array, null where there is neither a value nor a default."""
         if is_there.all():
-            return taken
+            return values
         other = pa.scalar(default, self.type_info.arrow_type)
-        return pc.if_else(pa.array(is_there), taken, other)
+        return pc.if_else(pa.array(is_there), values, other)
 
 
 @attrs.frozen
@@ -262,12 +262,12 @@ class TupleColumns(ValueColumn):
             field.checked(part, count) for field, part in zip(self.fields, self._parts(given))
         )
 
-    def shown(self, taken: Any, is_there: Any, default: Any) -> Any:
+    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return a tuple or Row of columns."""
         defaults = [None] * len(self.fields) if default is None else self._parts(default)
         parts = [
             field.shown(part, is_there, each)
-            for field, part, each in zip(self.fields, taken, defaults)
+            for field, part, each in zip(self.fields, values, defaults)
         ]
         if isinstance(self.type_info, RowTypeInfo):
             return row_class(self.type_info.field_names)._make(parts)

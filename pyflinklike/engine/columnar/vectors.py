@@ -3,16 +3,13 @@
 
 A vector has a place for each row of the key group's key index.  Numbers lie in a NumPy array.
 Strings and bytes lie behind one another in a buffer, and each row holds a place in it.  A tuple is
-one vector for each field.  All of them are read and written many rows at a time.
+one vector for each field.  Entries without a value, such as timers, have a vector that holds
+nothing.  All of them are read and written many rows at a time.
 
-A 64-bit hash of each key of a column, computed for all keys at once.
-
-Bytes are read as words of 64 bits, word by word over all keys; every word is mixed in as
-splitmix64 does.  The hash begins with a number that is drawn once per process.  So it is not
-durable, and nobody can choose keys that collide.  `KeyIndex` tells two keys of one hash
-apart: a collision costs time and nothing else.
-
-The values of entries without a value, such as timers.
+Keys have 64-bit hashes, computed for all keys of a column at once.  Bytes are read as words of 64
+bits, word by word over all keys; every word is mixed in as splitmix64 does.  The hash begins with a
+number that is drawn once per process.  So it is not durable, and nobody can choose keys that
+collide.  `KeyIndex` tells two keys of one hash apart: a collision costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -26,32 +23,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = [
-    "BytesVector",
-    "FixedVector",
-    "NoVector",
-    "StructVector",
-    "Vector",
-    "grown",
-    "hashes_of",
-    "large_binary",
-    "offsets_of",
-    "vector_of",
-]
-
+__all__ = ["NoVector", "StructVector", "Vector", "grown", "hashes_of", "large_binary", "vector_of"]
 
 _LEAST = 64
 _GARBAGE = 1024
 _MOST_BYTES = 2**31 - 1
 
 
-def grown(array: Any, count: int, fill: Any = 0) -> Any:
-    """Return the array with room for at least `count` rows: the same, or twice as long."""
-    if count <= len(array):
-        return array
-    larger = np.full(max(count, 2 * len(array), _LEAST), fill, array.dtype)
-    larger[: len(array)] = array
-    return larger
+def vector_of(kind: pa.DataType) -> Vector:
+    """Make an empty vector for an Arrow type."""
+    if pa.types.is_struct(kind):
+        return StructVector(kind, [vector_of(field.type) for field in kind])
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return BytesVector(kind)
+    if pa.types.is_date(kind):
+        return FixedVector(kind, np.dtype("datetime64[D]"))
+    return FixedVector(kind, np.dtype(kind.to_pandas_dtype()))
 
 
 class Vector(ABC):
@@ -151,6 +138,15 @@ class FixedVector(Vector):
         return int(self._values.nbytes) + (0 if self._valid is None else int(self._valid.nbytes))
 
 
+def _zero(kind: pa.DataType) -> Any:
+    # Arrow casts no int64 to a date of 32 bits.
+    return (
+        pa.scalar(0, pa.int64())
+        .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
+        .cast(kind)
+    )
+
+
 class BytesVector(Vector):
     """Strings or bytes.  Overwritten ones stay in the buffer until they are half of it.
 
@@ -181,7 +177,7 @@ class BytesVector(Vector):
             self.keep(np.arange(len(self._at)))
 
     def _append(self, values: Any) -> None:
-        offsets, data = offsets_of(values)
+        offsets, data = _offsets_of(values)
         begin, end = int(offsets[0]), int(offsets[-1])
         used, count = int(self._offsets[self._stored]), len(values)
         self._offsets = grown(self._offsets, self._stored + count + 1)
@@ -194,7 +190,7 @@ class BytesVector(Vector):
         return self.to_arrow(rows)
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        taken = self._taken(rows, present)
+        taken = self._take_bytes(rows, present)
         valid, offsets, data = taken.buffers()
         if offsets is None or data is None or taken.offset or data.size > _MOST_BYTES:
             return taken.cast(self.kind)
@@ -203,7 +199,7 @@ class BytesVector(Vector):
         buffers = [valid, pa.py_buffer(short), data]
         return pa.Array.from_buffers(self.kind, len(taken), buffers, taken.null_count)
 
-    def _taken(self, rows: Any, present: Any = None) -> Any:
+    def _take_bytes(self, rows: Any, present: Any = None) -> Any:
         places = self._at[rows]
         missing = places < 0 if present is None else (places < 0) | ~present
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
@@ -214,18 +210,18 @@ class BytesVector(Vector):
         return False
 
     def equal(self, rows: Any, values: Any) -> Any:
-        taken, values = self._taken(rows), large_binary(values)
+        taken, values = self._take_bytes(rows), large_binary(values)
         if taken.equals(values):
             return np.ones(len(taken), bool)
         return _equal(taken, values)
 
     def keep(self, rows: Any) -> None:
-        kept = self._taken(rows)
+        values = self._take_bytes(rows)
         self._at = np.full(len(rows), -1, np.int64)
         self._empty()
         if len(rows):
-            self._append(kept)
-            valid = kept.is_valid().to_numpy(zero_copy_only=False)
+            self._append(values)
+            valid = values.is_valid().to_numpy(zero_copy_only=False)
             self._at[valid] = np.flatnonzero(valid)
 
     @property
@@ -280,24 +276,40 @@ class StructVector(Vector):
         return sum(field.nbytes for field in self.fields)
 
 
-def vector_of(kind: pa.DataType) -> Vector:
-    """Make an empty vector for an Arrow type."""
-    if pa.types.is_struct(kind):
-        return StructVector(kind, [vector_of(field.type) for field in kind])
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return BytesVector(kind)
-    if pa.types.is_date(kind):
-        return FixedVector(kind, np.dtype("datetime64[D]"))
-    return FixedVector(kind, np.dtype(kind.to_pandas_dtype()))
+class NoVector(Vector):
+    """A column that holds nothing: entries have no value."""
 
+    kind = pa.null()
 
-def _zero(kind: pa.DataType) -> Any:
-    # Arrow casts no int64 to a date of 32 bits.
-    return (
-        pa.scalar(0, pa.int64())
-        .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
-        .cast(kind)
-    )
+    def reserve(self, count: int) -> None:
+        """Make no room, since there are no values."""
+
+    def put(self, rows: Any, values: Any) -> None:
+        """Store nothing, since there are no values."""
+
+    def take(self, rows: Any) -> Any:  # noqa: ARG002
+        """Return None: there is no column."""
+        return None
+
+    def to_arrow(self, rows: Any, present: Any = None) -> Any:  # noqa: ARG002
+        """Return a column of nulls."""
+        return pa.nulls(len(rows))
+
+    def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002
+        """Return False: no value is missing."""
+        return False
+
+    def equal(self, rows: Any, values: Any) -> Any:  # noqa: ARG002
+        """Return True for each row: no two entries differ in their value."""
+        return np.ones(len(rows), bool)
+
+    def keep(self, rows: Any) -> None:
+        """Forget nothing, since there are no values."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory: none."""
+        return 0
 
 
 def _equal(one: Any, other: Any) -> Any:
@@ -306,6 +318,17 @@ def _equal(one: Any, other: Any) -> Any:
         same = pc.or_(pc.fill_null(same, False), pc.and_(one.is_null(), other.is_null()))
     return same.to_numpy(zero_copy_only=False)
 
+
+def grown(array: Any, count: int, fill: Any = 0) -> Any:
+    """Return the array with room for at least `count` rows: the same, or twice as long."""
+    if count <= len(array):
+        return array
+    larger = np.full(max(count, 2 * len(array), _LEAST), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+# Hashes
 
 _U64 = np.uint64
 _SEED = int.from_bytes(os.urandom(8), "little")
@@ -358,24 +381,8 @@ def _mixed(words: Any) -> Any:
     return words
 
 
-def large_binary(column: Any) -> Any:
-    """Return a column of strings or bytes as bytes with offsets of 64 bits."""
-    return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
-
-
-def offsets_of(column: Any) -> tuple[Any, Any]:
-    """Return the offsets of a `large_binary` column's values, and the bytes that hold them."""
-    # The buffers of a slice are those of the whole column: its own offset says where it begins.
-    _, offsets, data = column.buffers()
-    begin, end = column.offset, column.offset + len(column) + 1
-    if offsets is None or not len(column):
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    found = np.frombuffer(offsets, np.int64)[begin:end]
-    return found, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-
-
 def _bytes_hashes(column: Any) -> Any:
-    offsets, data = offsets_of(large_binary(column))
+    offsets, data = _offsets_of(large_binary(column))
     starts, lengths = offsets[:-1], np.diff(offsets)
     hashes = _mixed(lengths.astype(_U64) ^ _U64(_SEED))
     if not len(hashes) or not len(data):
@@ -401,37 +408,17 @@ def _bytes_hashes(column: Any) -> Any:
     return hashes
 
 
-class NoVector(Vector):
-    """A column that holds nothing: entries have no value."""
+def large_binary(column: Any) -> Any:
+    """Return a column of strings or bytes as bytes with offsets of 64 bits."""
+    return column if pa.types.is_large_binary(column.type) else column.cast(pa.large_binary())
 
-    kind = pa.null()
 
-    def reserve(self, count: int) -> None:
-        """Make no room, since there are no values."""
-
-    def put(self, rows: Any, values: Any) -> None:
-        """Store nothing, since there are no values."""
-
-    def take(self, rows: Any) -> Any:  # noqa: ARG002
-        """Return None: there is no column."""
-        return None
-
-    def to_arrow(self, rows: Any, present: Any = None) -> Any:  # noqa: ARG002
-        """Return a column of nulls."""
-        return pa.nulls(len(rows))
-
-    def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002
-        """Return False: no value is missing."""
-        return False
-
-    def equal(self, rows: Any, values: Any) -> Any:  # noqa: ARG002
-        """Return True for each row: no two entries differ in their value."""
-        return np.ones(len(rows), bool)
-
-    def keep(self, rows: Any) -> None:
-        """Forget nothing, since there are no values."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory: none."""
-        return 0
+def _offsets_of(column: Any) -> tuple[Any, Any]:
+    """Return the offsets of a `large_binary` column's values, and the bytes that hold them."""
+    # The buffers of a slice are those of the whole column: its own offset says where it begins.
+    _, offsets, data = column.buffers()
+    begin, end = column.offset, column.offset + len(column) + 1
+    if offsets is None or not len(column):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    found = np.frombuffer(offsets, np.int64)[begin:end]
+    return found, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five keyed states, each written once over a `Table`.
+"""State: declared by descriptors, kept in tables, expired by a TTL.
 
-A state turns what the user hands over into the immutable form of its type (`freeze`), and what it
-reads into the user's own copy (`thaw`).  It knows neither whether its table expires entries nor
-where they are stored.
-
-Names and signatures are PyFlink's (`pyflink.datastream.state`); where PyFlink's process mode
-differs from Flink's heap backend, the behaviour is that of the heap backend.
+This module names the states that a function gets.
 """
 
 from __future__ import annotations

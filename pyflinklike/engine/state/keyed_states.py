@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of all states: a name, a table, and the two forms of a value.
+"""The five keyed states, each written once over a `Table`: value, list, map, reducing, aggregating.
 
-Value state: one value for each key.
+A state turns what the user hands over into the immutable form of its type (`freeze`), and what it
+reads into the user's own copy (`thaw`).  It knows neither whether its table expires entries nor
+where they are stored.  A TTL is that of a list's element or a map's entry, else that of the key's
+one value.
 
-List state: elements in the order they were added, each with a TTL of its own.
-
-Map state: entries under user keys, each with a TTL of its own.
-
-Reducing and aggregating state: elements folded into one value for each key.
+Names and signatures are PyFlink's (`pyflink.datastream.state`); where PyFlink's process mode
+differs from Flink's heap backend, the behaviour is that of the heap backend.
 """
 
 from __future__ import annotations
@@ -371,21 +371,6 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:
-    """What may not come to be another field, though it keeps its position, as a setting.
-
-    Args:
-        function: That folds.
-        type_info: Of the elements: one of rows may have its fields in another order some day.
-    """
-    names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else ()
-    field = function.folded_field(names)
-    if field is None:
-        return ()
-    remedy = "put the fields back into their order, or begin a new checkpoint"
-    return (Setting("the field that is folded", field, remedy=remedy),)
-
-
 class _FoldingState(MergingState[IN, OUT]):
     """A state of one value for each key, two of which can be made one."""
 
@@ -508,14 +493,14 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         A pickled accumulator of any function can be restored by any other: only the function fails.
         """
         try:
-            kept = stored if self._thaw is None else self._thaw(stored)
+            accumulator = stored if self._thaw is None else self._thaw(stored)
             new = self._function.create_accumulator()
         except Exception:  # the error at hand is the one to report
             return
-        numbers = isinstance(kept, (int, float)) and isinstance(new, (int, float))
-        if not numbers and new is not None and type(kept) is not type(new):
+        numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
+        if not numbers and new is not None and type(accumulator) is not type(new):
             error.state_hint = (  # type: ignore[attr-defined]
-                f"; the accumulator that was kept is {shown(kept)}, and create_accumulator gives "
+                f"; the accumulator that was kept is {shown(accumulator)}, and create_accumulator gives "
                 f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
                 "of its own, and both an accumulator_type, so that this is refused at the start"
             )
@@ -557,3 +542,20 @@ def _blame(state: State, error: Exception) -> None:
     """Note in the error of a state's function which state it is."""
     if not hasattr(error, "state_name"):
         error.state_name = state.name  # type: ignore[attr-defined]
+
+
+def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:
+    """Return the field that a function folds as a setting, if it knows the field by position only.
+
+    Another field may stand at that position some day, where elements are rows.
+
+    Args:
+        function: The function that folds.
+        type_info: The type of the elements.
+    """
+    names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else ()
+    field = function.folded_field(names)
+    if field is None:
+        return ()
+    remedy = "put the fields back into their order, or begin a new checkpoint"
+    return (Setting("the field that is folded", field, remedy=remedy),)

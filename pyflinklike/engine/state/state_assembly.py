@@ -3,11 +3,9 @@
 
 This is the one place where TTL is put around a table.
 
-The contents of several namespaces of a state moved into one, as merging windows need it.
-
-As by Flink's `mergeNamespaces`, lists are joined, and folded values are folded once more: the
-target's own contents first, then those of the sources in their order.  The sources are empty
-afterwards.
+Merging windows move the contents of several namespaces of a state into one.  As by Flink's
+`mergeNamespaces`, lists are joined, and folded values are folded once more: the target's own
+contents first, then those of the sources in their order.  The sources are empty afterwards.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from pyflinklike.engine.type_vars import T_co
 from pyflinklike.errors import DeclarationError, DeclarationTypeError
 
 __all__ = ["Assembled", "assemble", "merge_namespaces"]
-
 
 S = TypeVar("S")
 
@@ -76,6 +73,10 @@ class Assembled(Generic[T_co]):
         return cast("S", self.state)
 
 
+def _described(declaration: tuple[Any, ...]) -> str:
+    return f"{declaration[2]!r} with ttl={declaration[3]!r}"
+
+
 def assemble(
     descriptor: StateDescriptor[S], tables: Tables, clock: Clock, spec: TableSpec | None = None
 ) -> Assembled[S]:
@@ -93,10 +94,6 @@ def assemble(
         table = ttl = TtlTable(table, descriptor.ttl_config, clock)
     state = descriptor.state(table)
     return Assembled(type(descriptor), descriptor._declaration(), state, ttl, stored)
-
-
-def _described(declaration: tuple[Any, ...]) -> str:
-    return f"{declaration[2]!r} with ttl={declaration[3]!r}"
 
 
 def merge_namespaces(

@@ -29,13 +29,11 @@ Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
    while they are read is allowed.
 4. Where no key is current, every verb raises `StateAccessError`.
 5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB); users are told that it
-is
-   unspecified.  A `LIST` table iterates by position.
+   is unspecified.  A `LIST` table iterates by position.
 6. `range` of an ordered table returns the entries of the moment when it was called, in order.
 
-Changed entries of one table as columns: `TableChanges` without an object for each entry.
-
-A table whose entries lie in columns gives them to the log in this form, and takes them back in it.
+The log gets what changed as `TableChanges`.  A table whose entries lie in columns gives and takes
+`ColumnChanges` instead, which have no object for each entry.
 """
 
 from __future__ import annotations
@@ -73,7 +71,6 @@ __all__ = [
     "TableSpec",
     "Tables",
 ]
-
 
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Beginning of the names of the runtime's own tables."""
@@ -262,6 +259,20 @@ class OrderedTable(Table, Protocol):
         """
 
 
+class Tables(Protocol):
+    """The tables of one operator: the part of a backend that states, timers and stores use."""
+
+    current: CurrentKey
+    is_persistent: bool
+    """Whether working state lies on a disk and not in memory."""
+
+    def table(self, spec: TableSpec) -> Table:
+        """Return a state's table, created at its first use; an `OrderedTable` if its spec says so."""
+
+
+# Changed entries, for the log
+
+
 @attrs.define
 class TableChanges:
     """Final states of the entries of one table that changed, for the log.
@@ -285,17 +296,6 @@ class TableChanges:
 
     def __len__(self) -> int:
         return len(self.cleared) + len(self.keys)
-
-
-class Tables(Protocol):
-    """The tables of one operator: the part of a backend that states, timers and stores use."""
-
-    current: CurrentKey
-    is_persistent: bool
-    """Whether working state lies on a disk and not in memory."""
-
-    def table(self, spec: TableSpec) -> Table:
-        """Return a state's table, created at its first use; an `OrderedTable` if its spec says so."""
 
 
 PUT, DELETE, CLEAR = 0, 1, 2

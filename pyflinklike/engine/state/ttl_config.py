@@ -10,7 +10,8 @@ A `StateTtlConfig` answers four independent questions about one state:
   the value, once.
 * Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or the watermark.
 
-`CleanupStrategies` answers a fifth: who removes the expired entries that nobody reads.
+`CleanupStrategies` answers a fifth: who removes the expired entries that nobody reads.  It decides
+how much is stored, never what a reader sees of a live entry.
 
 Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`.  What PyFlink
 lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is refused here, by the very
@@ -19,15 +20,6 @@ ours, for Flink never shipped it.
 
 Everything here is frozen and compared by value.  The builder is the one exception:
 its methods change it and return it, so they can be chained, or not.
-
-Checks and conversions of the declaration of a TTL, for attrs.
-
-The cleanup of expired entries that nobody reads.
-
-It decides how much is stored, never what a reader sees of a live entry.
-
-Users know these classes as `StateTtlConfig.CleanupStrategies` and the classes nested in it, as in
-PyFlink.
 """
 
 from __future__ import annotations
@@ -35,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 
@@ -45,20 +37,15 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.table import Setting
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = [
-    "CLOCK_OF_TTL",
-    "CleanupStrategies",
-    "StateTtlConfig",
-    "at_least",
-    "clock_of_ttl",
-    "member_of",
-    "of_kind",
-    "to_compaction_period",
-    "to_ttl",
-]
+__all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
+
+_S = TypeVar("_S")
 
 
-def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+# Validators and converters stand first: attrs takes them while the classes below are made.
+
+
+def _of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     """Build an attrs validator: the argument must be an instance of `kind`."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -70,7 +57,7 @@ def of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any
     return check
 
 
-def at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     """Build an attrs validator: the argument must be an int of at least `minimum`."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -86,7 +73,7 @@ def at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     return check
 
 
-def to_compaction_period(period: DurationLike | None) -> Duration:
+def _to_compaction_period(period: DurationLike | None) -> Duration:
     """Return the period as a `Duration`; None is Flink's default, zero stays zero."""
     if period is None:
         return Duration.of_days(30)
@@ -111,11 +98,11 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
         msg = f"strategies must be a dict, got {shown(given)}; give {{}} to set none"
         raise DeclarationTypeError(msg)
     given = dict(given)
-    names = CleanupStrategies.Strategies
+    cleanup = StateTtlConfig.CleanupStrategies
     kinds = {
-        names.FULL_STATE_SCAN_SNAPSHOT: CleanupStrategies.CleanupStrategy,
-        names.INCREMENTAL_CLEANUP: CleanupStrategies.IncrementalCleanupStrategy,
-        names.ROCKSDB_COMPACTION_FILTER: CleanupStrategies.RocksdbCompactFilterCleanupStrategy,
+        cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT: cleanup.CleanupStrategy,
+        cleanup.Strategies.INCREMENTAL_CLEANUP: cleanup.IncrementalCleanupStrategy,
+        cleanup.Strategies.ROCKSDB_COMPACTION_FILTER: cleanup.RocksdbCompactFilterCleanupStrategy,
     }
     for name, strategy in given.items():
         if name not in kinds or not isinstance(strategy, kinds[name]):
@@ -127,154 +114,12 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
     return tuple((name, given[name]) for name in kinds if name in given)
 
 
-_S = TypeVar("_S")
-
-
-@attrs.frozen
-class CleanupStrategies:
-    """The cleanup of expired entries that nobody reads.
-
-    Reading removes the expired entries that it meets, whatever is set here.
-
-    Args:
-        strategies: The strategies that were set explicitly, by `Strategies`.
-        is_cleanup_in_background: Whether strategies that are not set take their defaults.
-
-    Raises:
-        DeclarationTypeError: An argument is of the wrong kind.
-    """
-
-    class Strategies(Enum):
-        """The kinds of cleanup, at most one of each."""
-
-        FULL_STATE_SCAN_SNAPSHOT = 0
-        INCREMENTAL_CLEANUP = 1
-        ROCKSDB_COMPACTION_FILTER = 2
-
-    class CleanupStrategy:
-        """The base of the strategies' settings."""
-
-    @attrs.frozen
-    class EmptyCleanupStrategy(CleanupStrategy):
-        """A strategy that has no settings."""
-
-    @attrs.frozen
-    class IncrementalCleanupStrategy(CleanupStrategy):
-        """The check of some entries at each access of the state.
-
-        Args:
-            cleanup_size: Number of entries checked at each step, at least 1.
-            run_cleanup_for_every_record: Whether each record is a step, too.
-
-        Raises:
-            DeclarationTypeError: An argument is of the wrong kind.
-            DeclarationValueError: The size is not positive.
-        """
-
-        _cleanup_size: int = attrs.field(validator=at_least(1))
-        _run_cleanup_for_every_record: bool = attrs.field(
-            validator=of_kind(bool, "give True or False")
-        )
-
-        def get_cleanup_size(self) -> int:
-            """Return the number of entries checked at each step."""
-            return self._cleanup_size
-
-        def run_cleanup_for_every_record(self) -> bool:
-            """Return whether each record is a step, too, accessed state or not."""
-            return self._run_cleanup_for_every_record
-
-    @attrs.frozen
-    class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-        """The cleanup by a compaction, which leaves expired entries out.
-
-        Args:
-            query_time_after_num_entries: Number of entries judged by one reading of the clock, at
-                least 0.
-            periodic_compaction_time: Age at which a log is compacted anew; zero switches that off;
-                None is 30 days.
-
-        Raises:
-            DeclarationTypeError: An argument is of the wrong kind.
-            DeclarationValueError: An argument is negative.
-        """
-
-        _query_time_after_num_entries: int = attrs.field(validator=at_least(0))
-        _periodic_compaction_time: Duration = attrs.field(
-            default=None, converter=to_compaction_period
-        )
-
-        def get_query_time_after_num_entries(self) -> int:
-            """Return the number of entries judged by one reading of the clock."""
-            return self._query_time_after_num_entries
-
-        def get_periodic_compaction_time(self) -> Duration:
-            """Return the age at which a log is compacted anew; zero is never."""
-            return self._periodic_compaction_time
-
-    EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
-
-    _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
-    _is_cleanup_in_background: bool = attrs.field(
-        default=True, validator=of_kind(bool, "give True or False")
-    )
-
-    def is_cleanup_in_background(self) -> bool:
-        """Return whether cleanup that is not set explicitly runs with its defaults."""
-        return self._is_cleanup_in_background
-
-    def in_full_snapshot(self) -> bool:
-        """Return whether a full snapshot leaves expired entries out; local state stays."""
-        return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
-
-    def in_rocksdb_compact_filter(self) -> bool:
-        """Return whether compaction leaves expired entries out, as Java's."""
-        return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
-
-    def get_incremental_cleanup_strategy(
-        self,
-    ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
-        """Return the strategy that was set; else (5, False) in background; else None."""
-        return self._find(self.IncrementalCleanupStrategy(5, False))
-
-    def get_rocksdb_compact_filter_cleanup_strategy(
-        self,
-    ) -> CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-        """Return the strategy that was set; else PyFlink's (1000, 30 days) in background; else None."""
-        return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
-
-    def _find(self, default: _S) -> _S | None:
-        for _, strategy in self._strategies:
-            if isinstance(strategy, type(default)):
-                return strategy
-        return default if self._is_cleanup_in_background else None
-
-
-_Cleanup = CleanupStrategies
-
-CLOCK_OF_TTL: Final = "the clock of its TTL"
-"""Name of the setting that keeps the clock of a TTL."""
-
-
-def clock_of_ttl(time: str) -> Setting:
-    """Return the clock of a TTL as a setting of the table whose entries it stamps.
-
-    Args:
-        time: Name of a `TtlTimeCharacteristic`.
-    """
-    remedy = (
-        "its stamps mean nothing by the other clock: keep the former, use another state, or begin "
-        "a new checkpoint with a savepoint that Savepoint.with_ttl() has changed"
-    )
-    return Setting(CLOCK_OF_TTL, time, remedy=remedy)
-
-
-def member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def _member_of(kind: type[Enum]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     """Build an attrs validator: the argument must be a member of the enum."""
-    return of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
+    return _of_kind(kind, f"give one of {', '.join(str(member) for member in kind)}")
 
 
-def to_ttl(ttl: DurationLike | None) -> Time:
+def _to_ttl(ttl: DurationLike | None) -> Time:
     """Return the TTL as a `Time` of whole ms, at least one."""
     if ttl is None:
         msg = (
@@ -288,7 +133,7 @@ def to_ttl(ttl: DurationLike | None) -> Time:
     return Time(milliseconds)
 
 
-@attrs.frozen(repr=False, auto_attribs=False)  # an alias is annotated too
+@attrs.frozen(repr=False)
 class StateTtlConfig:
     """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
 
@@ -334,7 +179,124 @@ class StateTtlConfig:
         EventTime = 1
         """The watermark (ours; Flink has no event-time TTL, FLINK-12005)."""
 
-    CleanupStrategies: TypeAlias = _Cleanup
+    @attrs.frozen
+    class CleanupStrategies:
+        """The cleanup of expired entries that nobody reads.
+
+        Reading removes the expired entries that it meets, whatever is set here.
+
+        Args:
+            strategies: The strategies that were set explicitly, by `Strategies`.
+            is_cleanup_in_background: Whether strategies that are not set take their defaults.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+
+        class Strategies(Enum):
+            """The kinds of cleanup, at most one of each."""
+
+            FULL_STATE_SCAN_SNAPSHOT = 0
+            INCREMENTAL_CLEANUP = 1
+            ROCKSDB_COMPACTION_FILTER = 2
+
+        class CleanupStrategy:
+            """The base of the strategies' settings."""
+
+        @attrs.frozen
+        class EmptyCleanupStrategy(CleanupStrategy):
+            """A strategy that has no settings."""
+
+        @attrs.frozen
+        class IncrementalCleanupStrategy(CleanupStrategy):
+            """The check of some entries at each access of the state.
+
+            Args:
+                cleanup_size: Number of entries checked at each step, at least 1.
+                run_cleanup_for_every_record: Whether each record is a step, too.
+
+            Raises:
+                DeclarationTypeError: An argument is of the wrong kind.
+                DeclarationValueError: The size is not positive.
+            """
+
+            _cleanup_size: int = attrs.field(validator=_at_least(1))
+            _run_cleanup_for_every_record: bool = attrs.field(
+                validator=_of_kind(bool, "give True or False")
+            )
+
+            def get_cleanup_size(self) -> int:
+                """Return the number of entries checked at each step."""
+                return self._cleanup_size
+
+            def run_cleanup_for_every_record(self) -> bool:
+                """Return whether each record is a step, too, accessed state or not."""
+                return self._run_cleanup_for_every_record
+
+        @attrs.frozen
+        class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+            """The cleanup by a compaction, which leaves expired entries out.
+
+            Args:
+                query_time_after_num_entries: Number of entries judged by one reading of the clock, at
+                    least 0.
+                periodic_compaction_time: Age at which a log is compacted anew; zero switches that off;
+                    None is 30 days.
+
+            Raises:
+                DeclarationTypeError: An argument is of the wrong kind.
+                DeclarationValueError: An argument is negative.
+            """
+
+            _query_time_after_num_entries: int = attrs.field(validator=_at_least(0))
+            _periodic_compaction_time: Duration = attrs.field(
+                default=None, converter=_to_compaction_period
+            )
+
+            def get_query_time_after_num_entries(self) -> int:
+                """Return the number of entries judged by one reading of the clock."""
+                return self._query_time_after_num_entries
+
+            def get_periodic_compaction_time(self) -> Duration:
+                """Return the age at which a log is compacted anew; zero is never."""
+                return self._periodic_compaction_time
+
+        EMPTY_STRATEGY: ClassVar[CleanupStrategy] = EmptyCleanupStrategy()
+
+        _strategies: _StrategyItems = attrs.field(default=(), converter=_to_strategies)
+        _is_cleanup_in_background: bool = attrs.field(
+            default=True, validator=_of_kind(bool, "give True or False")
+        )
+
+        def is_cleanup_in_background(self) -> bool:
+            """Return whether cleanup that is not set explicitly runs with its defaults."""
+            return self._is_cleanup_in_background
+
+        def in_full_snapshot(self) -> bool:
+            """Return whether a full snapshot leaves expired entries out; local state stays."""
+            return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in dict(self._strategies)
+
+        def in_rocksdb_compact_filter(self) -> bool:
+            """Return whether compaction leaves expired entries out, as Java's."""
+            return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
+
+        def get_incremental_cleanup_strategy(
+            self,
+        ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
+            """Return the strategy that was set; else (5, False) in background; else None."""
+            return self._find(self.IncrementalCleanupStrategy(5, False))
+
+        def get_rocksdb_compact_filter_cleanup_strategy(
+            self,
+        ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
+            """Return the strategy that was set; else PyFlink's (1000, 30 days) in background; else None."""
+            return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
+
+        def _find(self, default: _S) -> _S | None:
+            for _, strategy in self._strategies:
+                if isinstance(strategy, type(default)):
+                    return strategy
+            return default if self._is_cleanup_in_background else None
 
     class Builder:
         """A builder of a `StateTtlConfig`; each method changes the builder and returns it.
@@ -397,15 +359,17 @@ class StateTtlConfig:
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
             """Leave expired entries out of full snapshots."""
-            return self._add(_Cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT, _Cleanup.EMPTY_STRATEGY)
+            cleanup = StateTtlConfig.CleanupStrategies
+            return self._add(cleanup.Strategies.FULL_STATE_SCAN_SNAPSHOT, cleanup.EMPTY_STRATEGY)
 
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
             """Check `cleanup_size` entries at each access; see `IncrementalCleanupStrategy`."""
+            cleanup = StateTtlConfig.CleanupStrategies
             return self._add(
-                _Cleanup.Strategies.INCREMENTAL_CLEANUP,
-                _Cleanup.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
+                cleanup.Strategies.INCREMENTAL_CLEANUP,
+                cleanup.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
             )
 
         def cleanup_in_rocksdb_compact_filter(
@@ -414,9 +378,10 @@ class StateTtlConfig:
             periodic_compaction_time: DurationLike | None = None,
         ) -> StateTtlConfig.Builder:
             """Clean in compaction; see `RocksdbCompactFilterCleanupStrategy`."""
+            cleanup = StateTtlConfig.CleanupStrategies
             return self._add(
-                _Cleanup.Strategies.ROCKSDB_COMPACTION_FILTER,
-                _Cleanup.RocksdbCompactFilterCleanupStrategy(
+                cleanup.Strategies.ROCKSDB_COMPACTION_FILTER,
+                cleanup.RocksdbCompactFilterCleanupStrategy(
                     query_time_after_num_entries, periodic_compaction_time
                 ),
             )
@@ -455,19 +420,19 @@ class StateTtlConfig:
     """No TTL, as Java's: `enable_time_to_live(DISABLED)` switches it off again."""
 
     _update_type: UpdateType = attrs.field(
-        default=UpdateType.OnCreateAndWrite, validator=member_of(UpdateType)
+        default=UpdateType.OnCreateAndWrite, validator=_member_of(UpdateType)
     )
     _state_visibility: StateVisibility = attrs.field(
-        default=StateVisibility.NeverReturnExpired, validator=member_of(StateVisibility)
+        default=StateVisibility.NeverReturnExpired, validator=_member_of(StateVisibility)
     )
     _ttl_time_characteristic: TtlTimeCharacteristic = attrs.field(
         default=TtlTimeCharacteristic.ProcessingTime,
-        validator=member_of(TtlTimeCharacteristic),
+        validator=_member_of(TtlTimeCharacteristic),
     )
-    _ttl: Time = attrs.field(default=None, converter=to_ttl)
+    _ttl: Time = attrs.field(default=None, converter=_to_ttl)
     _cleanup_strategies: CleanupStrategies = attrs.field(
         factory=CleanupStrategies,
-        validator=of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
+        validator=_of_kind(CleanupStrategies, "let StateTtlConfig.new_builder(ttl) make it"),
     )
 
     @staticmethod
@@ -527,18 +492,38 @@ class StateTtlConfig:
         )
 
 
-_StrategyItems = tuple[tuple[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy], ...]
-_Strategies = (
-    Mapping[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] | _StrategyItems
-)
-
-
-# Nested here by name as well: it is what users write, `repr` shows and pickle looks up.
-for _each in (_Cleanup, *vars(_Cleanup).values()):
-    if isinstance(_each, type):
-        _each.__qualname__ = f"StateTtlConfig.{_each.__qualname__}"
-
 # As in Java.  A TTL must be given, so it is the longest one.
 StateTtlConfig.DISABLED = StateTtlConfig(
     update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
 )
+
+_StrategyItems = tuple[
+    tuple[
+        StateTtlConfig.CleanupStrategies.Strategies,
+        StateTtlConfig.CleanupStrategies.CleanupStrategy,
+    ],
+    ...,
+]
+_Strategies = (
+    Mapping[
+        StateTtlConfig.CleanupStrategies.Strategies,
+        StateTtlConfig.CleanupStrategies.CleanupStrategy,
+    ]
+    | _StrategyItems
+)
+
+CLOCK_OF_TTL: Final = "the clock of its TTL"
+"""Name of the setting that keeps the clock of a TTL."""
+
+
+def clock_of_ttl(time: str) -> Setting:
+    """Return the clock of a TTL as a setting of the table whose entries it stamps.
+
+    Args:
+        time: Name of a `TtlTimeCharacteristic`.
+    """
+    remedy = (
+        "its stamps mean nothing by the other clock: keep the former, use another state, or begin "
+        "a new checkpoint with a savepoint that Savepoint.with_ttl() has changed"
+    )
+    return Setting(CLOCK_OF_TTL, time, remedy=remedy)

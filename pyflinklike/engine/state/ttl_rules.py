@@ -4,40 +4,26 @@
 They are written once, for single entries and for columns of entries: a stamp may be an int, or a
 NumPy array of them.
 
-* An entry stamped `ts` is expired at exactly `ts + ttl`, which saturates at the largest timestamp:
-  its stamp is not after the *horizon*, the time minus the TTL.
+* An entry with a TTL is a pair of its stamp, in ms, and its value.  It is expired at exactly its
+  stamp plus the TTL, which saturates at the largest timestamp: if its stamp is not after the
+  *horizon*, the time minus the TTL.
 * The time is the clock's processing time or, for `TtlTimeCharacteristic.EventTime`, its watermark.
   An event-time stamp is the larger of the watermark and the element's timestamp, so that an entry
   written ahead of the watermark lives its whole TTL.  An entry written before either is known stays
   until it is written again.  Neither moves during a call, so all checks of a call agree.
-
-The tests for expired entries that tables and readers are given.
-
-An entry with a TTL is a pair of its stamp, in ms, and its value.  It is expired if its stamp is not
-after the *horizon*: the current time minus the TTL.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.state.table import Entry
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 
-__all__ = ["ExpiredAt", "JudgedElements", "TtlRules", "expired_by_a_moving_clock", "horizon_at"]
-
-
-def horizon_at(now: int, ttl: int) -> int:
-    """Return the latest stamp of an expired entry, in ms; below 64 bits if none can be expired.
-
-    Args:
-        now: The time that the TTL goes by, in ms.
-        ttl: The TTL, in ms.
-    """
-    return MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl
+__all__ = ["TtlRules", "horizon_at"]
 
 
 class TtlRules(ABC):
@@ -87,7 +73,7 @@ class TtlRules(ABC):
         now = clock.watermark if self._event_time else clock.processing_time
         self._now = now
         self._horizon = horizon_at(now, self._ttl)
-        self._dead = ExpiredAt(self._horizon)
+        self._dead = _ExpiredAt(self._horizon)
         self.entered()
 
     def stamp(self) -> int:
@@ -148,7 +134,17 @@ class TtlRules(ABC):
         """Count the entries of the key group, expired or not."""
 
 
-class ExpiredAt:
+def horizon_at(now: int, ttl: int) -> int:
+    """Return the latest stamp of an expired entry, in ms; below 64 bits if none can be expired.
+
+    Args:
+        now: The time that the TTL goes by, in ms.
+        ttl: The TTL, in ms.
+    """
+    return MAX_WATERMARK if now >= MAX_WATERMARK else now - ttl
+
+
+class _ExpiredAt:
     """A test for entries that were stamped so long ago that they are expired."""
 
     __slots__ = ("_horizon",)
@@ -168,43 +164,3 @@ class ExpiredAt:
             if stamp <= horizon:
                 return True
         return False
-
-
-def expired_by_a_moving_clock(
-    horizon_now: Callable[[], int], every: int
-) -> Callable[[Entry], bool]:
-    """Build a test that asks for the horizon again after a number of entries.
-
-    Args:
-        horizon_now: Returns the horizon, in ms.
-        every: Number of entries for which one answer is used.
-    """
-    horizon, left = 0, 0
-
-    def is_dead(entry: Entry) -> bool:
-        nonlocal horizon, left
-        if not left:
-            horizon, left = horizon_now(), every
-        left -= 1
-        dead: bool = entry[0] <= horizon
-        return dead
-
-    return is_dead
-
-
-class JudgedElements:
-    """An iterable that judges the elements of a list anew each time it is iterated.
-
-    Args:
-        judge: Returns the values that may be seen.
-        items: Positions and entries, as they were when the list was read.
-    """
-
-    def __init__(
-        self, judge: Callable[[list[tuple[Any, Entry]]], Iterator[Any]], items: list[Any]
-    ) -> None:
-        self._judge = judge
-        self._items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._judge(self._items)

@@ -22,7 +22,7 @@ from typing import Any
 from pyflinklike.engine.clock import Clock
 from pyflinklike.engine.state.table import MISSING, Entry, Shape, Table, TableChanges
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.state.ttl_rules import JudgedElements, TtlRules, expired_by_a_moving_clock
+from pyflinklike.engine.state.ttl_rules import TtlRules
 
 __all__ = ["TtlTable"]
 
@@ -109,7 +109,7 @@ class TtlTable(TtlRules):
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
             )
-        return JudgedElements(self._judged_elements, items)
+        return _JudgedElements(self._judged_elements, items)
 
     def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
         any_alive = False
@@ -175,8 +175,7 @@ class TtlTable(TtlRules):
         """Look at the next few entries of the state, as Flink's incremental cleanup.
 
         A large table is swept every few accesses with a matching number of entries: the same
-            progress at a
-        fraction of the cost.  After a whole pass it waits until the time moves.
+        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
         """
         if self._sweep_left:
             self._countdown -= 1
@@ -224,7 +223,7 @@ class TtlTable(TtlRules):
         As Flink's compaction filter, it reads the clock again after a number of entries.
         """
         dropped = self._table.sweep_all(
-            expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
+            _expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
         )
         self.expired += dropped
         return dropped
@@ -235,13 +234,53 @@ class TtlTable(TtlRules):
     def without_expired(self, contents: TableChanges) -> TableChanges:
         """Return the part of these contents of the table that a full snapshot takes."""
         # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
-        kept = TableChanges(contents.spec)
+        alive = TableChanges(contents.spec)
         met_alive: set[Any] = set()
         for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
             if key in met_alive or not self._dead(entry):
-                kept.keys.append(key)
-                kept.user_keys.append(user_key)
-                kept.entries.append(entry)
+                alive.keys.append(key)
+                alive.user_keys.append(user_key)
+                alive.entries.append(entry)
                 if contents.spec.shape is Shape.LIST:
                     met_alive.add(key)
-        return kept
+        return alive
+
+
+class _JudgedElements:
+    """An iterable that judges the elements of a list anew each time it is iterated.
+
+    Args:
+        judge: Returns the values that may be seen.
+        items: Positions and entries, as they were when the list was read.
+    """
+
+    def __init__(
+        self, judge: Callable[[list[tuple[Any, Entry]]], Iterator[Any]], items: list[Any]
+    ) -> None:
+        self._judge = judge
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._judge(self._items)
+
+
+def _expired_by_a_moving_clock(
+    horizon_now: Callable[[], int], every: int
+) -> Callable[[Entry], bool]:
+    """Build a test that asks for the horizon again after a number of entries.
+
+    Args:
+        horizon_now: Returns the horizon, in ms.
+        every: Number of entries for which one answer is used.
+    """
+    horizon, left = 0, 0
+
+    def is_dead(entry: Entry) -> bool:
+        nonlocal horizon, left
+        if not left:
+            horizon, left = horizon_now(), every
+        left -= 1
+        dead: bool = entry[0] <= horizon
+        return dead
+
+    return is_dead

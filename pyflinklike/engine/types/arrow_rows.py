@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns as rows of Python.
+"""Arrow columns as values of Python: rows, lists with parts, times.
 
-Values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the session's
-time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a dict.
-A timestamp without a time zone stays as it is.
+Of records, values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the
+session's time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a
+dict.  A timestamp without a time zone stays as it is.
 
-Values with parts in Arrow columns.
-
-The elements of all lists form one column; offsets tell where each list begins, and a mask says
-which lists are None.
-
-Arrow's timestamp columns as numbers.
+Of stored lists, the elements of all form one column; offsets tell where each list begins, and a
+mask says which lists are None.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -41,13 +36,16 @@ __all__ = [
 ]
 
 
+# Values as a PySpark `Row` would hold them
+
+
 def to_rows(names: tuple[str, ...], columns: list[list[Any]], count: int) -> list[Row]:
     """Make `count` rows of Python columns with these names."""
     cls = row_class(names)
     if not columns:
         return [cls._make(()) for _ in range(count)]
     # The rows' own constructor is Python code; the tuple's makes the same object.
-    return list(map(tuple.__new__, itertools.repeat(cls), zip(*columns)))
+    return list(map(tuple.__new__, repeat(cls), zip(*columns)))
 
 
 def to_python(column: pa.Array, time_zone: str) -> list[Any]:
@@ -61,26 +59,25 @@ def to_python(column: pa.Array, time_zone: str) -> list[Any]:
     if pa.types.is_struct(kind):
         fields = [to_python(part, time_zone) for part in column.flatten()]
         names = tuple(kind.field(index).name for index in range(kind.num_fields))
-        return _nulled(to_rows(names, fields, len(column)), column)
+        return put_nulls(column, to_rows(names, fields, len(column)))
     if pa.types.is_map(kind):
         keys, items = to_python(column.keys, time_zone), to_python(column.items, time_zone)
-        return _sliced(column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop])))
+        return _each_list(
+            column, lambda start, stop: dict(zip(keys[start:stop], items[start:stop]))
+        )
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         elements = to_python(column.values, time_zone)
-        return _sliced(column, lambda start, stop: elements[start:stop])
+        return _each_list(column, lambda start, stop: elements[start:stop])
     plain: list[Any] = column.to_pylist()
     return plain
 
 
-def _nulled(values: list[Any], column: pa.Array) -> list[Any]:
-    if not column.null_count:
-        return values
-    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist())]
-
-
-def _sliced(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
+def _each_list(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
     offsets = column.offsets.to_pylist()
-    return _nulled([take(start, stop) for start, stop in itertools.pairwise(offsets)], column)
+    return put_nulls(column, [take(start, stop) for start, stop in pairwise(offsets)])
+
+
+# Values with parts
 
 
 def offsets_of(stored: Sequence[Any]) -> Column:
@@ -92,12 +89,6 @@ def offsets_of(stored: Sequence[Any]) -> Column:
 def elements_of(stored: Sequence[Any]) -> list[Any]:
     """Return the elements of all lists, one after another."""
     return list(chain.from_iterable(values for values in stored if values is not None))
-
-
-def null_mask(stored: Sequence[Any]) -> Column:
-    """Return the mask of the values that are None; no mask if none is, which writes faster."""
-    nulls = [value is None for value in stored]
-    return pa.array(nulls, pa.bool_()) if any(nulls) else None
 
 
 def sliced(column: Column, parts: list[Any]) -> list[Any]:
@@ -118,6 +109,19 @@ def covered(column: Column, parts: Column) -> Column:
     return parts.slice(first, starts[-1].as_py() - first)
 
 
+def null_mask(stored: Sequence[Any]) -> Column:
+    """Return the mask of the values that are None; no mask if none is, which writes faster."""
+    nulls = [value is None for value in stored]
+    return pa.array(nulls, pa.bool_()) if any(nulls) else None
+
+
+def put_nulls(column: Column, values: list[Any]) -> list[Any]:
+    """Return the values, with None where the column is null."""
+    if column.null_count:
+        return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
+    return values
+
+
 def refuse_nulls(column: Column, optional: bool) -> None:
     """Refuse a column with nulls where null is no value.
 
@@ -129,11 +133,7 @@ def refuse_nulls(column: Column, optional: bool) -> None:
         raise ValueError(msg)
 
 
-def put_nulls(column: Column, values: list[Any]) -> list[Any]:
-    """Return the values, with None where the column is null."""
-    if column.null_count:
-        return [v if valid else None for v, valid in zip(values, column.is_valid().to_pylist())]
-    return values
+# Timestamps
 
 
 def milliseconds(column: pa.Array) -> pa.Array:

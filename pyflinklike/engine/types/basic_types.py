@@ -16,6 +16,17 @@ import pyarrow.compute as pc
 from pyflinklike.engine.checks import is_int, is_number
 from pyflinklike.engine.types.type_information import Column, TypeInformation, plain
 
+__all__ = [
+    "BigDecTypeInfo",
+    "BigIntTypeInfo",
+    "BooleanTypeInfo",
+    "CharTypeInfo",
+    "DoubleTypeInfo",
+    "FloatTypeInfo",
+    "IntegralTypeInfo",
+    "StringTypeInfo",
+]
+
 _SMALL = 250
 _nan = math.nan
 _float32 = struct.Struct("<f")

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types by the names that PyFlink gives them.
+"""The types by the names that PyFlink gives them, and back from what is stored of them.
 
-A type's signature back to the type.
+State is stored with the signatures of its types.  The program that wrote it only compares them;
+code that reads state without that program gets the types back by `type_of`.
 
-State is stored with the signatures of its types.  The program that wrote it only compares them.
-Code that reads state without that program gets the types back here.
-
-Pickles of types: the call of `Types` that makes the type.
-
-So the pickle of a descriptor says `Types.LIST(Types.LONG())`, as a program does, and names none of
-the classes that check and copy values, which are not public.
+The pickle of a type is the call of `Types` that makes it.  So the pickle of a descriptor says
+`Types.LIST(Types.LONG())`, as a program does, and names none of the classes that check and copy
+values, which are not public.
 """
 
-# ruff: noqa: N802 - the names are PyFlink's
 from __future__ import annotations
 
 import ast
@@ -22,11 +18,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import K, T, V
 from pyflinklike.engine.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
@@ -61,11 +58,6 @@ from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError
 
 __all__ = ["Types", "register_reducers", "type_of"]
 
-
-K = TypeVar("K")
-T = TypeVar("T")
-V = TypeVar("V")
-
 _STRING = StringTypeInfo()
 _CHAR = CharTypeInfo()
 _BOOLEAN = BooleanTypeInfo()
@@ -87,14 +79,7 @@ _BYTE_ARRAY = ByteArrayTypeInfo()
 _PRIMITIVE = (_BOOLEAN, _BYTE, _SHORT, _INT, _LONG, _FLOAT, _DOUBLE, _CHAR)
 
 
-def _element(
-    element_type: TypeInformation, allowed: tuple[TypeInformation, ...], kind: str
-) -> None:
-    if require_type(element_type, "element_type") not in allowed:
-        msg = f"a {kind} array has elements of {list(allowed)}, got {shown(element_type)}; use OBJECT_ARRAY or LIST"
-        raise DeclarationTypeError(msg)
-
-
+# ruff: disable[N802] - the names are PyFlink's
 class Types:
     """The types of keys and state, as `pyflink.common.Types`."""
 
@@ -240,6 +225,19 @@ class Types:
         return ListTypeInfo(element_type)
 
 
+# ruff: enable[N802]
+
+
+def _element(
+    element_type: TypeInformation, allowed: tuple[TypeInformation, ...], kind: str
+) -> None:
+    if require_type(element_type, "element_type") not in allowed:
+        msg = f"a {kind} array has elements of {list(allowed)}, got {shown(element_type)}; use OBJECT_ARRAY or LIST"
+        raise DeclarationTypeError(msg)
+
+
+# Types of signatures
+
 _SCALARS: dict[str, TypeInformation] = {
     each.signature: each
     for each in (
@@ -375,6 +373,8 @@ class _Reader:
             raise ValueError(self._rest())
 
 
+# Pickles of types
+
 _MADE_BY: dict[type, tuple[Callable[..., TypeInformation], tuple[str, ...]]] = {
     BasicArrayTypeInfo: (Types.BASIC_ARRAY, ("elem_type",)),
     BigDecTypeInfo: (Types.BIG_DEC, ()),
@@ -407,6 +407,11 @@ def register_reducers() -> None:
     copyreg.pickle(RowTypeInfo, _reduced_row)
 
 
+def _reduced(each: TypeInformation) -> Any:
+    maker, arguments = _MADE_BY[type(each)]
+    return maker, tuple(getattr(each, name) for name in arguments)
+
+
 # The result is Any, since copyreg's stubs want a maker of that very class.
 def _reduced_integral(each: IntegralTypeInfo) -> Any:
     return _INTEGRAL[each.bits], ()
@@ -421,8 +426,3 @@ def _reduced_row(each: RowTypeInfo) -> Any:
     # Without defaults the call stays the one that earlier pickles say.
     maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED
     return maker, (each.field_names, each.field_types)
-
-
-def _reduced(each: TypeInformation) -> Any:
-    maker, arguments = _MADE_BY[type(each)]
-    return maker, tuple(getattr(each, name) for name in arguments)

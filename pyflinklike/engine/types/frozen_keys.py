@@ -91,6 +91,10 @@ def _encode_rare(value: Any) -> bytes:
         raise StateValueError(msg) from error
 
 
+def _terminated(tag: int, data: bytes) -> bytes:
+    return bytes((tag,)) + data.replace(b"\x00", b"\x00\xff") + b"\x00"
+
+
 def decode(data: bytes, at: int) -> tuple[Any, int]:
     """Return the frozen key whose bytes begin at `at`, and where they end.
 
@@ -124,6 +128,26 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
     return (value if value == value else nan), at
 
 
+def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+    elements: list[Any] = []
+    while data[at : at + 1] != b"\x00":
+        element, at = decode(data, at)
+        elements.append(element)
+    return tuple(elements), at + 1
+
+
+def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
+    end = at
+    while True:
+        end = data.find(b"\x00", end)
+        if end < 0:
+            msg = f"a stored key must end with 00, got {shown(data)}; delete the local directory"
+            raise CorruptStateError(msg)
+        if data[end + 1 : end + 2] != b"\xff":
+            return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1
+        end += 2
+
+
 def key_group_of(key: Hashable, max_parallelism: int) -> int:
     """Return the key group of a key of a job.
 
@@ -150,27 +174,3 @@ def with_the_one_nan(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(map(with_the_one_nan, key))
     return key
-
-
-def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
-    elements: list[Any] = []
-    while data[at : at + 1] != b"\x00":
-        element, at = decode(data, at)
-        elements.append(element)
-    return tuple(elements), at + 1
-
-
-def _terminated(tag: int, data: bytes) -> bytes:
-    return bytes((tag,)) + data.replace(b"\x00", b"\x00\xff") + b"\x00"
-
-
-def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
-    end = at
-    while True:
-        end = data.find(b"\x00", end)
-        if end < 0:
-            msg = f"a stored key must end with 00, got {shown(data)}; delete the local directory"
-            raise CorruptStateError(msg)
-        if data[end + 1 : end + 2] != b"\xff":
-            return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1
-        end += 2

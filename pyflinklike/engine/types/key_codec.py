@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys as bytes that sort as the keys do, and back.
+"""Keys as bytes that sort as the keys do, and back; and the type of keys that nobody declared.
 
 A key is None, a bool, int, float, str, bytes, `Decimal`, date, time, datetime, or a tuple of these.
 Every value starts with a byte that names its type.  So `1`, `1.0` and `True` are three keys, and
@@ -15,8 +15,6 @@ order of the bytes is Python's order of the values:
 | tuple    | the elements, then 00 (a `None` inside is 00 FF)                 |
 | date ... | the integer of days or microseconds, as an int                   |
 | Decimal  | its text as a str: exact, but not in numeric order               |
-
-The type of keys whose type nobody declared.
 
 A harness takes any key that a selector returns.  Two keys are the same if their encodings are: `1`,
 `1.0` and `True` are three keys, as in PyFlink, which groups undeclared keys by their bytes.
@@ -50,7 +48,6 @@ __all__ = [
     "encode_key",
 ]
 
-
 MAX_INT = (1 << 8 * 255) - 1
 """The largest int that can be a key, and minus the smallest."""
 
@@ -67,7 +64,6 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _FIRST = (dt.datetime.min - _EPOCH) // _MICROSECOND
 _LAST = (dt.datetime.max - _EPOCH) // _MICROSECOND
-
 
 _RAW = (IndexError, struct.error, ValueError, ArithmeticError)
 """Errors that decoding raises for damaged bytes."""
@@ -311,6 +307,8 @@ def _unflip(packed: bytes) -> bytes:
         return bytes((packed[0] ^ 0x80,)) + packed[1:]
     return bytes(byte ^ 0xFF for byte in packed)
 
+
+# Keys whose type nobody declared
 
 _PLAIN = frozenset((str, int, bytes))
 

@@ -30,6 +30,17 @@ from pyflinklike.engine.types.arrow_rows import (
 from pyflinklike.engine.types.type_information import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 
+__all__ = [
+    "BasicArrayTypeInfo",
+    "ByteArrayTypeInfo",
+    "ListTypeInfo",
+    "MapTypeInfo",
+    "ObjectArrayTypeInfo",
+    "PrimitiveArrayTypeInfo",
+    "name_part",
+    "require_type",
+]
+
 
 def require_type(type_info: Any, what: str) -> TypeInformation:
     """Return the type itself.

@@ -11,8 +11,6 @@ pickled without memo, so that `("a", "a")` is the same key whether or not its pa
 
 A cell of the column is a pickle, which starts with 0x80, or a letter and the scalar.
 
-The switch that refuses unpickling altogether.
-
 A pickle is a program: whoever wrote it decides what runs when it is read.  State is unpickled
 only where the program declares `Types.PICKLED_BYTE_ARRAY()`; with the switch off it cannot.
 """
@@ -39,8 +37,7 @@ from pyflinklike.errors import (
     StateValueError,
 )
 
-__all__ = ["ALLOW_PICKLE", "check_pickled", "pickle_allowed"]
-
+__all__ = ["ALLOW_PICKLE", "Pickled", "PickledByteArrayTypeInfo", "check_pickled", "pickle_allowed"]
 
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
 _float64 = struct.Struct("<d")
@@ -139,6 +136,17 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
         return "PickledByteArrayTypeInfo"
 
 
+def _loads(stored: bytes) -> Any:
+    try:
+        return pickle.loads(stored)  # noqa: S301
+    except ModuleNotFoundError as error:
+        if (error.name or "") not in _FORMER and not any(
+            m.startswith(f"{error.name}.") for m in _FORMER
+        ):
+            raise
+        return _FormerUnpickler(io.BytesIO(stored)).load()
+
+
 _FORMER = {
     "pyflinklike.cdc.event": "pyflinklike.cdc",
     "pyflinklike.clock": "pyflinklike",
@@ -155,17 +163,6 @@ class _FormerUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         return super().find_class(_FORMER.get(module, module), name)
-
-
-def _loads(stored: bytes) -> Any:
-    try:
-        return pickle.loads(stored)  # noqa: S301
-    except ModuleNotFoundError as error:
-        if (error.name or "") not in _FORMER and not any(
-            m.startswith(f"{error.name}.") for m in _FORMER
-        ):
-            raise
-        return _FormerUnpickler(io.BytesIO(stored)).load()
 
 
 def _dumps(value: Any) -> bytes:
@@ -216,6 +213,8 @@ def _decode(cell: bytes) -> Any:
         raise CorruptStateError(msg)
     return decoder(cell)
 
+
+# The switch that refuses unpickling
 
 ALLOW_PICKLE = "PYFLINKLIKE_ALLOW_PICKLE"
 """An environment variable: 0 refuses unpickling, whatever a program says."""

@@ -13,10 +13,6 @@ Records, keys and row-typed state are `Row`s, so a row must cost what a tuple co
 
 Two rows are equal if their values and their names are; any other tuple is compared by values.  The
 hash is the tuple's, which agrees with both.
-
-The fields of a row of any class: a mapping, our `Row`, Spark's, or a named tuple.
-
-The four kinds of a change, as Flink's RowKind names them.
 """
 
 from __future__ import annotations
@@ -28,19 +24,23 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from pyflinklike.engine.shown import shown
 
-__all__ = ["Row", "field_of", "names_of", "restore_row", "row_class"]
-
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "OPS",
+    "UPDATE_AFTER",
+    "UPDATE_BEFORE",
+    "Row",
+    "field_of",
+    "names_of",
+    "restore_row",
+    "row_class",
+]
 
 # mypy would take a call of `namedtuple` for the declaration of a class.
 _named_tuple: Any = namedtuple
 _get_item = tuple.__getitem__
 _new_tuple = tuple.__new__
-
-
-class _NoSuchFieldError(KeyError, ValueError):
-    """There is no such field.  PyFlink raises a ValueError; everyone expects a KeyError."""
-
-    __str__ = Exception.__str__
 
 
 class Row(tuple[Any, ...]):
@@ -194,6 +194,12 @@ class Row(tuple[Any, ...]):
         return f"<Row({', '.join(map(repr, self))})>"
 
 
+class _NoSuchFieldError(KeyError, ValueError):
+    """There is no such field.  PyFlink raises a ValueError; everyone expects a KeyError."""
+
+    __str__ = Exception.__str__
+
+
 _METHODS = frozenset(vars(Row)) - frozenset(vars(tuple))
 
 
@@ -255,6 +261,9 @@ def _as_dicts(value: Any) -> Any:
     return value
 
 
+# Fields of a row of any class: a mapping, our `Row`, Spark's, or a named tuple
+
+
 def names_of(row: Any) -> tuple[str, ...] | None:
     """Return the names of a row's fields; None where it has none."""
     if isinstance(row, Row):  # not by getattr: a Row is slow to refuse a name that is no field
@@ -281,6 +290,8 @@ def field_of(row: Any, name: str, default: Any) -> Any:
         return default if hasattr(tuple, name) else getattr(row, name, default)
     return row.get(name, default) if isinstance(row, Mapping) else getattr(row, name, default)
 
+
+# Kinds of a change, by the names of Flink's RowKind
 
 INSERT: Final = "insert"
 UPDATE_BEFORE: Final = "update_before"

@@ -4,8 +4,7 @@
 Both are stored as tuples of frozen fields and written as one column per field.  A row is a tuple
 with names, and its type is the tuple's type with names.
 
-Defaults of a row's fields: the value of a field in rows that were stored before its declaration.
-
+A field of a row may have a default: its value in rows that were stored before its declaration.
 Defaults are part of the type and of its signature, so whoever reads state without the program finds
 the same values as the program.  Hence they are plain: None, or what Python writes and reads as a
 literal.
@@ -30,8 +29,7 @@ from pyflinklike.engine.types.row import Row, row_class
 from pyflinklike.engine.types.type_information import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 
-__all__ = ["Defaults", "checked_defaults", "default_of", "literal_of"]
-
+__all__ = ["RowTypeInfo", "TupleTypeInfo", "default_of"]
 
 _new_tuple = tuple.__new__
 _FreezeFields = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -209,10 +207,6 @@ def _error_of(freeze: Callable[[Any], Any], value: Any) -> StateValueError | Non
     return None
 
 
-def _default_names(count: int) -> tuple[str, ...]:
-    return tuple(f"f{i}" for i in range(count))
-
-
 @attrs.frozen(repr=False)
 class RowTypeInfo(TupleTypeInfo[Row]):
     """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
@@ -242,7 +236,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         if len(set(names)) < len(names):
             msg = f"the field names of a row must differ, got {list(names)}; rename some"
             raise DeclarationValueError(msg)
-        defaults = checked_defaults(names, self.field_types, self.defaults)
+        defaults = _checked_defaults(names, self.field_types, self.defaults)
         object.__setattr__(self, "defaults", defaults)
         TupleTypeInfo.__attrs_post_init__(self)
         object.__setattr__(self, "_class", row_class(names))
@@ -251,7 +245,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
     def signature(self) -> str:
         """The names and signatures of the fields, and their defaults."""
         fields = [
-            f"{name!r}: {part.signature}{literal_of(self.defaults, name)}"
+            f"{name!r}: {part.signature}{_literal_of(self.defaults, name)}"
             for name, part in zip(self.field_names, self.field_types)
         ]
         return f"RowTypeInfo({', '.join(fields)})"
@@ -303,13 +297,19 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         return f"RowTypeInfo({', '.join(f'{name}: {part!r}' for name, part in fields)})"
 
 
+def _default_names(count: int) -> tuple[str, ...]:
+    return tuple(f"f{i}" for i in range(count))
+
+
+# Defaults of fields
+
 Defaults = tuple[tuple[str, str], ...]
 """Field names in the fields' order, each with the literal of its default."""
 
 _PLAIN = (bool, int, float, str, bytes)
 
 
-def checked_defaults(
+def _checked_defaults(
     names: Sequence[str], types: Sequence[TypeInformation], defaults: Any
 ) -> Defaults:
     """Return defaults in the form that a type holds.
@@ -333,13 +333,13 @@ def checked_defaults(
         msg = f"defaults are of the fields {list(names)}, got {shown(unknown[0])}; rename it"
         raise DeclarationValueError(msg)
     return tuple(
-        (name, _checked(name, part, defaults[name]))
+        (name, _checked_default(name, part, defaults[name]))
         for name, part in zip(names, types)
         if name in defaults
     )
 
 
-def _checked(name: str, part: TypeInformation, value: Any) -> str:
+def _checked_default(name: str, part: TypeInformation, value: Any) -> str:
     if value is None:
         return repr(None)
     try:
@@ -363,7 +363,7 @@ def default_of(defaults: Defaults, name: str) -> Any:
     return ast.literal_eval(dict(defaults).get(name, "None"))
 
 
-def literal_of(defaults: Defaults, name: str) -> str:
+def _literal_of(defaults: Defaults, name: str) -> str:
     """Return how a signature writes a field's default; "" where it has none."""
     found = dict(defaults).get(name)
     return "" if found is None else f" = {found}"

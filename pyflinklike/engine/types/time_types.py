@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of dates and times, and `Instant`.
+"""The types of dates and times, `Instant`, and instants as local times of a session.
 
 SQL types have no time zone.  A value with one is refused instead of being shifted
 silently, and `fold` is dropped, since equality ignores it and a column cannot keep it.
 
-Between instants and the local times of the session, both ways without loss.
-
-A function sees an instant as PySpark shows it: a naive `datetime` in the session's time zone.  When
-clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the second one (PEP
-495).
+A function sees an instant of a record as PySpark shows it: a naive `datetime` in the session's time
+zone.  When clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the second
+one (PEP 495).  So both ways are without loss.
 """
 
 from __future__ import annotations
@@ -27,7 +25,17 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.type_information import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["local_time", "to_instant", "to_instants", "to_local_times"]
+__all__ = [
+    "DateTypeInfo",
+    "Instant",
+    "InstantTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
+    "local_time",
+    "to_instant",
+    "to_instants",
+    "to_local_times",
+]
 
 
 @attrs.frozen(order=True)
@@ -185,22 +193,13 @@ def _clock(value: dt.datetime) -> dt.time:
     return dt.time(value.hour, value.minute, value.second, value.microsecond)
 
 
+# Instants and local times
+
 _MICROS = pa.timestamp("us")
 _MARGIN = dt.timedelta(days=1)
 _DAYS = dt.timedelta(days=14)
 _END_OF_TABLES = 2037
 """Arrow knows no change of clocks after that year, and Python does; columns decide."""
-
-
-@lru_cache(maxsize=16)
-def zone_of(name: str) -> dt.tzinfo:
-    """Return a time zone by a name of Spark and Arrow, such as America/New_York or +02:00."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError):
-        epoch = pa.scalar(0, pa.timestamp("us", tz=name)).as_py()
-        zone: dt.tzinfo = epoch.tzinfo
-        return zone
 
 
 def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
@@ -209,7 +208,7 @@ def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
         if local.year >= _END_OF_TABLES:
             instant: dt.datetime = to_instants([local], time_zone)[0].as_py()
             return instant.astimezone(dt.timezone.utc)
-        local = local.replace(tzinfo=zone_of(time_zone))
+        local = local.replace(tzinfo=_zone_of(time_zone))
     return local.astimezone(dt.timezone.utc)
 
 
@@ -218,7 +217,7 @@ def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
     if instant.year >= _END_OF_TABLES:
         local: dt.datetime = to_local_times(pa.array([instant]), time_zone)[0]
         return local
-    return instant.astimezone(zone_of(time_zone)).replace(tzinfo=None)
+    return instant.astimezone(_zone_of(time_zone)).replace(tzinfo=None)
 
 
 def to_instants(values: Sequence[Any], time_zone: str) -> pa.Array:
@@ -247,13 +246,24 @@ def to_local_times(instants: pa.Array, time_zone: str) -> list[Any]:
     return values
 
 
+@lru_cache(maxsize=16)
+def _zone_of(name: str) -> dt.tzinfo:
+    """Return a time zone by a name of Spark and Arrow, such as America/New_York or +02:00."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError):
+        epoch = pa.scalar(0, pa.timestamp("us", tz=name)).as_py()
+        zone: dt.tzinfo = epoch.tzinfo
+        return zone
+
+
 def _first(local: pa.Array, time_zone: str) -> pa.Array:
     return pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
 
 
 def _may_repeat(local: pa.Array, time_zone: str) -> bool:
     """Return whether clocks may go back where these times lie: a look at all of them is slow."""
-    zone = zone_of(time_zone)
+    zone = _zone_of(time_zone)
     if zone.utcoffset(None) is not None:
         return False  # the same offset at all times
     ends = pc.min_max(local).as_py()

@@ -31,6 +31,8 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T_co
 from pyflinklike.errors import StateValueError
 
+__all__ = ["Column", "TypeInformation", "plain"]
+
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
 
