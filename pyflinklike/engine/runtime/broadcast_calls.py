@@ -71,7 +71,9 @@ class BroadcastCalls(FunctionCalls):
     def __attrs_post_init__(self) -> None:
         apply = self._apply if self._has_keys else None
         # Assigned here, since the context takes a method of this frozen object.
-        object.__setattr__(self, "_side", BroadcastSideContext(self._clock, self.states, apply))
+        object.__setattr__(
+            self, "_side", BroadcastSideContext(self._parts.clock, self.states, apply)
+        )
 
     def process_broadcast(self, index: int, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Process elements of the broadcast input in the current key group, in order.
@@ -99,17 +101,18 @@ class BroadcastCalls(FunctionCalls):
         self.states.journal.forget()
 
     def _process_here(self, element: Processed) -> None:
-        clock = self._clock
+        parts = self._parts
+        clock = parts.clock
         clock.timestamp = element.timestamp
         try:
             results = self.function.process_broadcast_element(element.value, self._side)
             if results is not None:
-                self.outputs.emit(results, GROUP_KEY)
+                parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
             self._explain(error, "process_broadcast_element", element.value)
             raise
         finally:
-            self._current.key, clock.timestamp = NO_KEY, None
+            parts.current.key, clock.timestamp = NO_KEY, None
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
         # A function without keys has no timers, and no method for them.
@@ -120,7 +123,7 @@ class BroadcastCalls(FunctionCalls):
         # Keys differ from group to group, so each key group must process this element itself.
         self.states.journal.keep_local()
         state = self._runtime_context.state_of(descriptor)
-        current, thaw = self._current, self.key_type.thaw_key
+        current, thaw = self._parts.current, self.key_type.thaw_key
         for key in self._runtime_context.keys_of(descriptor.name):
             current.key = key
             given = function(thaw(key), state)

@@ -26,6 +26,8 @@ from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state import (
     AggregatingState,
@@ -59,6 +61,7 @@ __all__ = [
     "CallContext",
     "Extension",
     "NamespacedOperatorContext",
+    "OperatorParts",
     "OperatorRuntimeContext",
     "TaskInfo",
     "UnkeyedCallContext",
@@ -102,6 +105,29 @@ class TaskInfo:
         return OperatorIdentity(
             self.name, self.max_parallelism, self.key_columns, key_type.signature
         )
+
+
+@attrs.frozen
+class OperatorParts:
+    """The parts of an operator that every caller of a function works with.
+
+    Args:
+        key_type: Thaws keys for messages.
+        current: Holds the current key, which the caller assigns.
+        clock: Holds the timestamp of the current element, which the caller assigns.
+        context: The `ctx` of the function.
+        before_every_call: Functions to call before every record and timer; the list may grow.
+        metrics: Count the timers that fire.
+        outputs: Gather outputs until the host takes them.
+    """
+
+    key_type: TypeInformation
+    current: CurrentKey
+    clock: Clock
+    context: Any
+    before_every_call: Sequence[Callable[[], None]]
+    metrics: OperatorMetrics
+    outputs: Outputs
 
 
 class OperatorRuntimeContext(RuntimeContext):

@@ -29,7 +29,11 @@ from pyflinklike.engine.columnar.column_tables import BatchRows, TtlColumns
 from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
 from pyflinklike.engine.columnar.value_columns import value_column
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
-from pyflinklike.engine.runtime.call_contexts import OperatorRuntimeContext, TaskInfo
+from pyflinklike.engine.runtime.call_contexts import (
+    OperatorParts,
+    OperatorRuntimeContext,
+    TaskInfo,
+)
 from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.runtime.columnar_records import BatchKeys, ColumnOutputs, KeyColumns
 from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
@@ -108,9 +112,9 @@ def keyed_batch_operator(
     runtime.batch = batch
     context: Any = BatchContext(clock, outputs.emit_side_columns, timers)
     before = runtime.before_every_call
-    parts = (key_type, current, clock, context, before, metrics, outputs, backend, batch)
+    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
     key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
-    calls = BatchCalls(function, *parts, key_columns)
+    calls = BatchCalls(function, parts, backend, batch, key_columns)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
@@ -211,7 +215,7 @@ class BatchCalls(FunctionCalls):
 
     def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
         """Call a method for a batch, and gather its outputs."""
-        outputs, batch, metrics = self.outputs, self._batch, self._metrics
+        outputs, batch, metrics = self._parts.outputs, self._batch, self._parts.metrics
         assert isinstance(outputs, ColumnOutputs)
         assert isinstance(metrics, ColumnMetrics)
         metrics.touch_rows(self._backend.columns, rows)
@@ -219,9 +223,9 @@ class BatchCalls(FunctionCalls):
         batch.codes, batch.timestamps = values.groups.codes, timestamps
         batch.latest = values.groups.latest(timestamps)
         try:
-            for each in self._before:
+            for each in self._parts.before_every_call:
                 each()
-            outputs.emit_columns(method(values, self._context), method.__name__)
+            outputs.emit_columns(method(values, self._parts.context), method.__name__)
         except PyflinklikeError as error:
             _note(error, f"{self._told(method, values)}{where_raised(error)}")
             raise
@@ -258,7 +262,7 @@ class BatchCalls(FunctionCalls):
                 "with the function that registered them until they have fired"
             )
             raise IncompatibleStateError(msg)
-        context: Any = self._context
+        context = self._parts.context
         context.domain = queue.domain
         fired = 0
         due = queue.due(now)
@@ -269,7 +273,7 @@ class BatchCalls(FunctionCalls):
         finally:
             due.close()  # if a call raised: timers not yet given stay due
             context.domain = None
-        self._metrics.timers_fired += fired
+        self._parts.metrics.timers_fired += fired
         return fired
 
     def _fire(self, rows: Any, times: Any) -> None:
@@ -281,7 +285,7 @@ class BatchCalls(FunctionCalls):
         self._call(self.function.on_timers, rows, values, None)
 
     def _told(self, method: Callable[..., Any], batch: Any) -> str:
-        what = "timers" if self._context.domain is not None else "records"
+        what = "timers" if self._parts.context.domain is not None else "records"
         return (
             f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
             f"{len(batch.groups)} keys, columns {batch.column_names}"
