@@ -53,7 +53,7 @@ from pyflinklike.engine.runtime.assembly import keyed_process_operator
 from pyflinklike.engine.runtime.async_calls import Waiting
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import Batches, end_bounded, enter_bounded
+from pyflinklike.engine.runtime.micro_batch import ElementBundles, end_bounded, enter_bounded
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
@@ -174,7 +174,7 @@ class OperatorStation(Station):
     def open(self) -> None:
         """Open the function."""
         self._operator.open()
-        self._process_one = Batches(self._operator).process_one
+        self._process_one = ElementBundles(self._operator).process_one
 
     def close(self) -> None:
         """The input has ended: close the function, and let go of the state."""
