@@ -28,7 +28,11 @@ from pyflinklike.engine.api.process_functions import (
     KeyedBroadcastProcessFunction,
 )
 from pyflinklike.engine.clock import Clock, TimeDomain
-from pyflinklike.engine.runtime.call_contexts import CallContext, OperatorRuntimeContext
+from pyflinklike.engine.runtime.call_contexts import (
+    CallContext,
+    ClockReadings,
+    OperatorRuntimeContext,
+)
 from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.broadcast_state import (
@@ -208,7 +212,7 @@ class BroadcastStates:
         return made
 
 
-class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
+class KeyedReadContext(ClockReadings, CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
     """A `CallContext` that also gives the broadcast states, to be read."""
 
     def __init__(
@@ -222,14 +226,6 @@ class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext
         super().__init__(clock, current, key_type, timers)
         self._broadcast = broadcast
 
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
-
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
@@ -237,7 +233,7 @@ class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext
         return self._broadcast.to_read(state_descriptor)
 
 
-class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyContext):
     """The context of a call of a function without keys."""
 
     domain: TimeDomain | None = None
@@ -251,14 +247,6 @@ class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
-
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
@@ -266,7 +254,7 @@ class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         return self._broadcast.to_read(state_descriptor)
 
 
-class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
+class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context):
     """The context of a call of `process_broadcast_element`.
 
     Args:
@@ -281,14 +269,6 @@ class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
     def timestamp(self) -> int | None:
         """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
-
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]

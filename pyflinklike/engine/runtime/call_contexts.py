@@ -59,6 +59,7 @@ from pyflinklike.errors import (
 __all__ = [
     "NO_TIMERS",
     "CallContext",
+    "ClockReadings",
     "Extension",
     "NamespacedOperatorContext",
     "OperatorParts",
@@ -324,6 +325,20 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
             msg = "a time domain belongs to a timer, got a call outside on_timer"
             raise StateAccessError(msg)
         return self.domain
+
+
+class ClockReadings:
+    """The times of contexts that have no timer service to ask for them."""
+
+    _clock: Clock
+
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms."""
+        return self._clock.processing_time
+
+    def current_watermark(self) -> int:
+        """Return the watermark in ms."""
+        return self._clock.watermark
 
 
 class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext):

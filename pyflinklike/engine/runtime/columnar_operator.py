@@ -13,7 +13,7 @@ The counters of an operator whose keys are rows of a key index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import attrs
@@ -30,6 +30,7 @@ from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
 from pyflinklike.engine.columnar.value_columns import value_column
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.runtime.call_contexts import (
+    ClockReadings,
     OperatorParts,
     OperatorRuntimeContext,
     TaskInfo,
@@ -130,13 +131,10 @@ def _refused(
 
 
 class _NoStores:
-    """The `Extension` of an operator without stores: `open` and `get` raise, the others do nothing."""
+    """The `Extension` of an operator without stores."""
 
     def __contains__(self, name: object) -> bool:
         return False
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
 
     def open(self, descriptor: Any) -> Any:
         """Raise always: `get_store` of the context refuses before it asks an extension."""
@@ -155,17 +153,10 @@ class _NoStores:
         """Return no declarations."""
         return {}
 
-    def begin_call(self) -> None:
-        """Do nothing."""
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    def drop_expired(self) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, as at every step that an extension follows."""
+
+    begin_call = flush = drop_expired = close
 
 
 @attrs.frozen
@@ -393,7 +384,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return state
 
 
-class BatchContext(KeyedBatchFunction.OnTimersContext):
+class BatchContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
     """The context of `process_batch` and `on_timers`; one object serves all calls.
 
     Args:
@@ -424,14 +415,6 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
             msg = "a time domain belongs to timers, got a call outside on_timers"
             raise StateAccessError(msg)
         return self.domain
-
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
 
     def output(self, tag: OutputTag, columns: Any) -> None:
         """Emit rows to a side output.

@@ -25,6 +25,7 @@ from pyflinklike.engine.api.contexts import ColumnTimerService
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.columnar.arrays import checked_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, MapTable
+from pyflinklike.engine.runtime.call_contexts import ClockReadings
 from pyflinklike.engine.runtime.timer_queue import MOST_AT_THE_END, next_round
 from pyflinklike.engine.state.timer_agenda import Agenda, timers_spec
 from pyflinklike.errors import (
@@ -198,7 +199,7 @@ _MOST = 2**63 - 1
 
 
 @attrs.frozen
-class KeyedColumnTimerService(ColumnTimerService):
+class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
     """Registers and deletes the timers of a batch's keys.
 
     Args:
@@ -216,14 +217,6 @@ class KeyedColumnTimerService(ColumnTimerService):
     def queues(self) -> tuple[ColumnTimerQueue, ColumnTimerQueue]:
         """The queue of event time, then that of processing time."""
         return self._event_timers, self._processing_timers
-
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
 
     def register_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
