@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job: a graph and settings, the input of a host.
-
-The nodes of a program, added by the API as the program declares them.
-"""
+"""A job, which is a graph with settings: the input of a host; and the builder of a program's graph."""
 
 from __future__ import annotations
 
@@ -188,6 +185,9 @@ class Job:
         if source.source.is_bounded and self.graph.is_only_broadcast(source.id):
             return attrs.evolve(self.settings, records_per_batch=None)
         return self.settings
+
+
+# The builder
 
 
 _NO_OPERATORS = (FromSource, KeyBy, Partition, SideOutput, Union)

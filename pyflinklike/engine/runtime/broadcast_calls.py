@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a function with a broadcast input.
+"""Functions with a broadcast input: their calls, their contexts and the broadcast states.
 
-Its elements have no key, so a host gives them to `process_broadcast`, apart from the records.
+Elements of the broadcast input have no key, so a host gives them to `process_broadcast`, apart from
+the records.  Every key group has its own copy of broadcast state, and all copies are equal.
+
 Flink calls the function once for an element in each parallel instance.  Here the first key group
-of a task calls it, and the journal repeats its writes in the others.
-
-The broadcast states of one operator, and the contexts of functions with a broadcast input.
-
-The journal of a broadcast input: the writes of each element, to be repeated.
-
-Every key group has its own copy of broadcast state, and all copies are equal.  So the function
-processes an element only in the first key group of a task, and the journal repeats its writes in
-the others, which keeps the copies equal.  An element that looked at the state of keys is processed
-in each key group, for each has other keys.
+of a task calls it, and the journal repeats its writes in the others, which keeps the copies equal.
+An element that looked at the state of keys is processed in each key group, for each has other keys.
 """
 
 from __future__ import annotations
@@ -139,6 +133,9 @@ class BroadcastCalls(FunctionCalls):
                 )
                 raise OutputError(msg)
         current.key = NO_KEY
+
+
+# States and contexts
 
 
 K = TypeVar("K")
@@ -287,6 +284,9 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
             )
             raise DeclarationError(msg)
         self._apply(state_descriptor, function)
+
+
+# The journal
 
 
 @attrs.define

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
+"""What a function is given: its task, states and metrics in `open`, and `ctx` in every other call.
 
-The context of a function whose states may belong to a key and a namespace.
-
-Contexts of a function whose elements have no keys: in `open`, and with each element.
-
-The protocol of what joins an operator without being known to it, such as stores.
+One object serves all calls of an operator.  The class of a context follows from the function:
+with keys, with keys and namespaces, or without keys.
 """
 
 from __future__ import annotations
@@ -341,6 +338,9 @@ class ClockReadings:
         return self._clock.watermark
 
 
+# With namespaces
+
+
 class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext):
     """An `OperatorRuntimeContext` that also has states of namespaces.
 
@@ -405,6 +405,9 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         merge_namespaces(self.assembled[name], self.current, target, sources)
 
 
+# Without keys
+
+
 NO_TIMERS: Mapping[TimeDomain, PyflinklikeError] = {
     domain: StateAccessError(
         "Register timers is only supported on a keyed stream, got one without keys; call key_by "
@@ -460,6 +463,9 @@ def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
         f"a {noun} belongs to keys, got {shown(descriptor)} in a function whose elements have none; "
         "call key_by before, and give a function for keyed streams"
     )
+
+
+# What joins an operator
 
 
 class Extension(Protocol):

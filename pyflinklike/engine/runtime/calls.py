@@ -6,15 +6,6 @@ method, the key and the element or timer; our own errors keep their class and ge
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
 which method takes a record (`_element_call`) and how messages name it (`_named`).
-
-Calls of a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
-
-Such functions have state per key, but neither timers nor the time of an element.
-
-Calls of a function of two inputs.
-
-The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
-share the states and timers of a key.
 """
 
 from __future__ import annotations
@@ -263,12 +254,18 @@ def _cause(error: Exception, hidden: str) -> str:
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"
 
 
+# Functions without a context
+
+
 Results = Iterable[Any] | None
 
 
 @attrs.frozen
 class MapCalls(FunctionCalls):
-    """Calls a function that gets elements without a context."""
+    """Calls a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
+
+    Such functions have state per key, but neither timers nor the time of an element.
+    """
 
     def name(self) -> str:
         """Return the name of the function for messages; a wrapped callable shows its own name."""
@@ -315,9 +312,16 @@ def _nothing(_: int, __: Any) -> None:
     return None
 
 
+# Functions of two inputs
+
+
 @attrs.frozen
 class TwoInputCalls(FunctionCalls):
-    """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`."""
+    """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`.
+
+    The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
+    share the states and timers of a key.
+    """
 
     def _element_call(self) -> Callable[[Any, Any], Results]:
         first, second = (getattr(self.function, self._method(number)) for number in (1, 2))

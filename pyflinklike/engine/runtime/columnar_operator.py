@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The assembly of the operator of a `KeyedBatchFunction`: columns instead of tables, no stores.
+"""The operator of a `KeyedBatchFunction`, which processes whole columns: assembly, calls, contexts.
 
-Everything else is the code that other keyed functions run on: loading, commits, compaction,
-cleanup, the nonce.
-
-Calls of a `KeyedBatchFunction`: each gets a batch of records, or of timers, with the rows of keys.
-
-Contexts of a `KeyedBatchFunction`: its states in `open`, and `ctx` with every batch.
-
-The counters of an operator whose keys are rows of a key index.
+Each call gets a batch of records, or of timers, with the rows of their keys in a key index.  State
+is in columns instead of tables, and there are no stores.  Everything else is the code that other
+keyed functions run on: loading, commits, compaction, cleanup, the nonce.
 """
 
 from __future__ import annotations
@@ -159,6 +154,9 @@ class _NoStores:
     begin_call = flush = drop_expired = close
 
 
+# Calls
+
+
 @attrs.frozen
 class BatchCalls(FunctionCalls):
     """Calls a function of batches.
@@ -293,6 +291,9 @@ def _note(error: PyflinklikeError, text: str) -> None:
         error.add_note(text)
 
 
+# Contexts
+
+
 class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenContext):
     """An `OperatorRuntimeContext` whose states are columns; its backend has column tables."""
 
@@ -423,6 +424,9 @@ class BatchContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
             OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         self._emit(tag, columns)
+
+
+# Metrics
 
 
 _MOST = 64

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a key group as columns, and the reader that makes them of an Arrow record batch.
+"""Records in and record batches out: the input and the outputs of a `KeyedBatchFunction`.
 
-Key columns for timers, which have no records to take them from.
-
-Outputs of a `KeyedBatchFunction`: Arrow record batches, gathered until the host takes them.
+Records of a key group are an Arrow record batch, its distinct keys and its event times.  Timers
+have no records to take key columns from, so `KeyColumns` makes them of the key index.
 """
 
 from __future__ import annotations

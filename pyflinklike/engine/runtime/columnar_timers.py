@@ -8,8 +8,6 @@ that call counts for the later ones.
 So timers fire in *waves*.  A wave has the earliest due timer of every key that has one, in the
 order of time.  Most keys have at most one due timer, so there is mostly one wave.  Timers of
 different keys keep the order of their times within a wave only.
-
-The timer service of a `KeyedBatchFunction`: many timers by one call.
 """
 
 from __future__ import annotations
@@ -192,6 +190,9 @@ def _refuse_endless() -> None:
         "ctx.current_watermark() is MAX_WATERMARK"
     )
     raise UserFunctionError(msg)
+
+
+# The timer service
 
 
 _WHAT = "the time of a timer"
