@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job, which is a graph with settings: the input of a host; and the builder of a program's graph."""
+"""A job, the input of a host: a graph and settings.  `GraphBuilder` builds a program's graph."""
 
 from __future__ import annotations
 
