@@ -147,21 +147,21 @@ def keyed_process_operator(
 
 
 def _columnar_assembly() -> Callable[..., KeyedProcessOperator]:
-    """Return `keyed_batch_operator`.
+    """Return `keyed_columnar_operator`.
 
     Raises:
         RequirementError: NumPy is not installed.
     """
     # Imported late, since NumPy is an extra: an operator of rows must work without it.
     try:
-        from pyflinklike.engine.runtime.columnar_operator import keyed_batch_operator
+        from pyflinklike.engine.runtime.columnar_operator import keyed_columnar_operator
     except ImportError as error:
         msg = (
             f"a KeyedBatchFunction needs the package numpy, got {error}; "
             f"{install('columns')} wherever it runs"
         )
         raise RequirementError(msg) from error
-    return keyed_batch_operator
+    return keyed_columnar_operator
 
 
 def _backend(

@@ -43,12 +43,12 @@ from pyflinklike.errors import DeclarationError, OutputError
 
 __all__ = [
     "BroadcastCalls",
+    "BroadcastElement",
     "BroadcastSideContext",
     "BroadcastStates",
     "Journal",
     "JournaledTable",
     "KeyedReadContext",
-    "Processed",
     "UnkeyedReadContext",
 ]
 
@@ -98,7 +98,7 @@ class BroadcastCalls(FunctionCalls):
         """Forget the elements of the task that is over."""
         self.states.journal.forget()
 
-    def _process_here(self, element: Processed) -> None:
+    def _process_here(self, element: BroadcastElement) -> None:
         parts = self._parts
         clock = parts.clock
         clock.timestamp = element.timestamp
@@ -143,7 +143,7 @@ V = TypeVar("V")
 Apply = Callable[[StateDescriptor[Any], Callable[[Any, Any], None]], None]
 
 
-class _Made(NamedTuple):
+class _StateViews(NamedTuple):
     declaration: tuple[Any, ...]
     read: ReadOnlyBroadcastState[Any, Any]
     write: BroadcastState[Any, Any]
@@ -166,13 +166,13 @@ class BroadcastStates:
     ) -> None:
         self.journal = Journal()
         """The writes that elements of the broadcast input have made in this task."""
-        self._states: dict[str, _Made] = {}
+        self._states: dict[str, _StateViews] = {}
         for each in descriptors:
             spec = broadcast_spec(each)
             table = tables.table(spec)
             on_table(spec)
             journaled = cast(Table, JournaledTable(table, self.journal))
-            self._states[each.name] = _Made(
+            self._states[each.name] = _StateViews(
                 each._declaration(),
                 ReadOnlyBroadcastState(map_over(each, table)),
                 BroadcastState(map_over(each, journaled)),
@@ -194,7 +194,7 @@ class BroadcastStates:
         """
         return self._made(descriptor).write
 
-    def _made(self, descriptor: Any) -> _Made:
+    def _made(self, descriptor: Any) -> _StateViews:
         made = self._states.get(getattr(descriptor, "name", ""))
         if (
             made is None
@@ -290,7 +290,7 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
 
 
 @attrs.define
-class Processed:
+class BroadcastElement:
     """An element of the broadcast input that was processed in one key group.
 
     Args:
@@ -310,23 +310,23 @@ class Journal:
     """The elements of one task's broadcast input, in order."""
 
     def __init__(self) -> None:
-        self._elements: list[Processed] = []
-        self._taken: dict[int, int] = {}
-        self._written: Processed | None = None
+        self._elements: list[BroadcastElement] = []
+        self._positions: dict[int, int] = {}
+        self._written: BroadcastElement | None = None
 
-    def next_of(self, index: int) -> Processed | None:
+    def next_of(self, index: int) -> BroadcastElement | None:
         """Return the next element of a key group, or None if no group of the task has had it.
 
         Args:
             index: The number of the key group.
         """
-        at = self._taken.get(index, 0)
-        self._taken[index] = at + 1
+        at = self._positions.get(index, 0)
+        self._positions[index] = at + 1
         return self._elements[at] if at < len(self._elements) else None
 
-    def begin(self, value: Any, timestamp: int | None) -> Processed:
+    def begin(self, value: Any, timestamp: int | None) -> BroadcastElement:
         """Begin an element that is new to the task: its writes are recorded until `end`."""
-        self._written = Processed(value, timestamp)
+        self._written = BroadcastElement(value, timestamp)
         self._elements.append(self._written)
         return self._written
 
@@ -347,7 +347,7 @@ class Journal:
     def forget(self) -> None:
         """Forget the elements of the task that is over."""
         self._elements.clear()
-        self._taken.clear()
+        self._positions.clear()
         self._written = None
 
 

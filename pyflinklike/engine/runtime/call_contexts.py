@@ -160,7 +160,7 @@ class OperatorRuntimeContext(RuntimeContext):
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
         """The steps of TTL, and of stores if there are any, before every record and timer."""
-        self.told: dict[str, int] = {}
+        self.task_answers: dict[str, int] = {}
         """The fields that the function has asked for, of those that differ from task to task."""
 
     def resume(self, task: TaskInfo) -> None:
@@ -169,7 +169,7 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def fits(self, task: TaskInfo) -> bool:
         """Return whether a task agrees with all that the function was told of its own."""
-        return all(getattr(task, name) == value for name, value in self.told.items())
+        return all(getattr(task, name) == value for name, value in self.task_answers.items())
 
     def get_task_name(self) -> str:
         """Return the name of the operator."""
@@ -186,13 +186,13 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_index_of_this_subtask(self) -> int:
         """Return the number of this instance, from 0."""
         # Noted, since a function that stays open for another task would go by a wrong number.
-        self.told["index"] = self._task.index
+        self.task_answers["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
         """Return the number of earlier attempts of this task."""
         # Noted as well: the second attempt of a task once took itself for the first.
-        self.told["attempt"] = self._task.attempt
+        self.task_answers["attempt"] = self._task.attempt
         return self._task.attempt
 
     def get_job_parameter(self, key: str, default_value: str) -> str:

@@ -31,7 +31,7 @@ from pyflinklike.engine.runtime.call_contexts import (
     TaskInfo,
 )
 from pyflinklike.engine.runtime.calls import FunctionCalls
-from pyflinklike.engine.runtime.columnar_records import BatchKeys, ColumnOutputs, KeyColumns
+from pyflinklike.engine.runtime.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
 from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
@@ -58,16 +58,16 @@ from pyflinklike.errors import (
 )
 
 __all__ = [
-    "BatchCalls",
-    "BatchContext",
     "ColumnMetrics",
+    "ColumnarCalls",
+    "ColumnarContext",
     "ColumnarRuntimeContext",
     "has_on_timers",
-    "keyed_batch_operator",
+    "keyed_columnar_operator",
 ]
 
 
-def keyed_batch_operator(
+def keyed_columnar_operator(
     function: Any,
     state_backend: StateBackend,
     key_type: TypeInformation,
@@ -106,11 +106,11 @@ def keyed_batch_operator(
     stores = _NoStores()
     runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     runtime.batch = batch
-    context: Any = BatchContext(clock, outputs.emit_side_columns, timers)
+    context: Any = ColumnarContext(clock, outputs.emit_side_columns, timers)
     before = runtime.before_every_call
     parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
     key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
-    calls = BatchCalls(function, parts, backend, batch, key_columns)
+    calls = ColumnarCalls(function, parts, backend, batch, key_columns)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
@@ -158,7 +158,7 @@ class _NoStores:
 
 
 @attrs.frozen
-class BatchCalls(FunctionCalls):
+class ColumnarCalls(FunctionCalls):
     """Calls a function of batches.
 
     Args:
@@ -191,14 +191,14 @@ class BatchCalls(FunctionCalls):
         """Process the records of a batch of the current group.
 
         Args:
-            keys: `BatchKeys`.
+            keys: `DistinctKeys`.
             values: A `KeyedBatch`.
             timestamps: The event times of the records in ms, or None.
 
         Raises:
             UserFunctionError: The function raised.
         """
-        assert isinstance(keys, BatchKeys)
+        assert isinstance(keys, DistinctKeys)
         rows = self._backend.columns.rows_of(keys.column)
         self._call(self.function.process_batch, rows, values, timestamps)
 
@@ -216,11 +216,11 @@ class BatchCalls(FunctionCalls):
                 each()
             outputs.emit_columns(method(values, self._parts.context), method.__name__)
         except PyflinklikeError as error:
-            _note(error, f"{self._told(method, values)}{where_raised(error)}")
+            error.add_note(f"{self._failed_call(method, values)}{where_raised(error)}")
             raise
         except Exception as error:
-            told = self._told(method, values)
-            msg = f"{told}: {shown_error(error)}{where_raised(error)}"
+            call = self._failed_call(method, values)
+            msg = f"{call}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
             batch.end()
@@ -273,7 +273,7 @@ class BatchCalls(FunctionCalls):
         # Timers give no time to TTL: a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
-    def _told(self, method: Callable[..., Any], batch: Any) -> str:
+    def _failed_call(self, method: Callable[..., Any], batch: Any) -> str:
         what = "timers" if self._parts.context.domain is not None else "records"
         return (
             f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
@@ -284,11 +284,6 @@ class BatchCalls(FunctionCalls):
 def has_on_timers(function: Any) -> bool:
     """Return whether a function of batches has a method for timers."""
     return type(function).on_timers is not KeyedBatchFunction.on_timers
-
-
-def _note(error: PyflinklikeError, text: str) -> None:
-    if hasattr(error, "add_note"):  # Python 3.10 has no notes
-        error.add_note(text)
 
 
 # Contexts
@@ -385,7 +380,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return state
 
 
-class BatchContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
+class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
     """The context of `process_batch` and `on_timers`; one object serves all calls.
 
     Args:

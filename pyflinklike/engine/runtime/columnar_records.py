@@ -25,10 +25,10 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import milliseconds
 from pyflinklike.errors import OutputError
 
-__all__ = ["BatchKeys", "ColumnOutputs", "ColumnReader", "ColumnRecords", "KeyColumns"]
+__all__ = ["ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys", "KeyColumns"]
 
 
-class BatchKeys:
+class DistinctKeys:
     """The distinct keys of a batch, whose length is the number of records.
 
     Args:
@@ -50,7 +50,7 @@ class ColumnRecords(NamedTuple):
         timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
     """
 
-    keys: BatchKeys
+    keys: DistinctKeys
     values: KeyedBatch
     timestamps: Any
 
@@ -100,7 +100,7 @@ class ColumnReader:
                 records, times = records.take(pa.array(order)), times[order]
         distinct, codes, first = self.keys.read(records)
         batch = KeyedBatch(records, Groups(codes, first), times)
-        return ColumnRecords(BatchKeys(len(batch), distinct), batch, times)
+        return ColumnRecords(DistinctKeys(len(batch), distinct), batch, times)
 
 
 @attrs.frozen

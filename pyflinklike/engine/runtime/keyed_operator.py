@@ -195,9 +195,9 @@ class KeyedProcessOperator:
         """Return whether the open function can serve a task: its earlier answers must hold there."""
         return self.runtime_context.fits(task)
 
-    def told(self) -> tuple[tuple[str, int], ...]:
+    def task_answers(self) -> tuple[tuple[str, int], ...]:
         """Return the fields of the task that the open function has asked for, with their values."""
-        return tuple(sorted(self.runtime_context.told.items()))
+        return tuple(sorted(self.runtime_context.task_answers.items()))
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""

@@ -394,7 +394,7 @@ class OpenFunctions:
 
     def keep(self, run: QueryRun, operator: KeyedProcessOperator) -> None:
         """Have an operator wait that is at rest."""
-        key = run, operator.told()
+        key = run, operator.task_answers()
         former = self._waiting.pop(key, None)
         if former is not None:
             _close(former)
