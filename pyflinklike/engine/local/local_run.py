@@ -71,6 +71,7 @@ class LocalRun(DrivenRun):
 
     def __init__(self, job: Job, clock: Callable[[], int]) -> None:
         self._job, self._clock = job, clock
+        self._now: int | None = None
         self._wiring = Wiring(job)
         self._opened: list[Any] = []
         super().__init__(self._wiring.collected)
@@ -138,8 +139,6 @@ class LocalRun(DrivenRun):
             self._now = now
             for station in self._wiring.stations:
                 station.tick(now)
-
-    _now: int | None = None
 
     def _in_turns(self) -> list[list[SourceStation]]:
         """Return bounded sources that feed broadcast inputs only, then the others."""

@@ -58,17 +58,71 @@ from pyflinklike.folds.fold import Fold as FoldFunction
 from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = [
-    "BatchStation",
-    "BroadcastBatchStation",
-    "BroadcastStation",
-    "MapStation",
     "OperatorStation",
-    "TwoInputBatchStation",
-    "TwoInputStation",
     "WaitingStation",
     "function_of",
     "operator_station",
 ]
+
+
+def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
+    """Make an instance of a node that calls a user's function.
+
+    Args:
+        node: The node.
+        out: Takes the outputs of the instance.
+        task: The task that the instance serves.
+        job: Has the mode, the state backend and the inputs of the node.
+
+    Raises:
+        HostError: The local runner has nothing for a node of this kind.
+    """
+    if isinstance(node, AssignTimestamps):
+        return TimestampStation(out, node.strategy)
+    backend = job.settings.state_backend or HashMapStateBackend()
+    if isinstance(node, AsyncWait):
+        keys = PickledByteArrayTypeInfo()
+        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
+    kind, key_type, has_keys = _kind_of(node, job)
+    states = node.states if isinstance(node, WithBroadcast) else ()
+    function = function_of(node, is_batch=job.settings.is_batch)
+    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
+
+
+def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
+    """Return the class of a node's instances, the type of keys, and whether elements have keys."""
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
+    keyed = isinstance(first, KeyBy)
+    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
+    if isinstance(node, (Map, FlatMap, Filter)):
+        return MapStation, key_type, False
+    if isinstance(node, Process):
+        return OperatorStation, key_type, False
+    if isinstance(node, (Keyed, Fold)):
+        return (BatchStation if is_batch else OperatorStation), key_type, True
+    if isinstance(node, TwoInputs):
+        in_batches = is_batch and node.is_keyed
+        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
+    if isinstance(node, WithBroadcast):
+        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
+    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
+    raise HostError(msg)
+
+
+def function_of(node: Any, *, is_batch: bool) -> Any:
+    """Return the function that the runtime calls for a node: the user's own, or one that calls it.
+
+    Args:
+        node: A node with a function.
+        is_batch: Whether the job runs in batch mode.
+    """
+    function = own_copy(node.function)
+    if isinstance(node, Fold):
+        return FoldFunction(function, node.type_info, running=not is_batch)
+    return function.timed() if isinstance(function, WindowOperator) else function
+
+
+# Stations
 
 
 class OperatorStation(Station):
@@ -322,63 +376,6 @@ class BroadcastBatchStation(BatchStation, BroadcastStation):
 def _by_time(element: tuple[Any, int | None]) -> int:
     timestamp = element[1]
     return -(2**63) if timestamp is None else timestamp
-
-
-def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
-    """Make an instance of a node that calls a user's function.
-
-    Args:
-        node: The node.
-        out: Takes the outputs of the instance.
-        task: The task that the instance serves.
-        job: Has the mode, the state backend and the inputs of the node.
-
-    Raises:
-        HostError: The local runner has nothing for a node of this kind.
-    """
-    if isinstance(node, AssignTimestamps):
-        return TimestampStation(out, node.strategy)
-    backend = job.settings.state_backend or HashMapStateBackend()
-    if isinstance(node, AsyncWait):
-        keys = PickledByteArrayTypeInfo()
-        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
-    kind, key_type, has_keys = _kind_of(node, job)
-    states = node.states if isinstance(node, WithBroadcast) else ()
-    function = function_of(node, is_batch=job.settings.is_batch)
-    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
-
-
-def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
-    """Return the class of a node's instances, the type of keys, and whether elements have keys."""
-    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
-    keyed = isinstance(first, KeyBy)
-    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
-    if isinstance(node, (Map, FlatMap, Filter)):
-        return MapStation, key_type, False
-    if isinstance(node, Process):
-        return OperatorStation, key_type, False
-    if isinstance(node, (Keyed, Fold)):
-        return (BatchStation if is_batch else OperatorStation), key_type, True
-    if isinstance(node, TwoInputs):
-        in_batches = is_batch and node.is_keyed
-        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
-    if isinstance(node, WithBroadcast):
-        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
-    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
-    raise HostError(msg)
-
-
-def function_of(node: Any, *, is_batch: bool) -> Any:
-    """Return the function that the runtime calls for a node: the user's own, or one that calls it.
-
-    Args:
-        node: A node with a function.
-        is_batch: Whether the job runs in batch mode.
-    """
-    function = own_copy(node.function)
-    if isinstance(node, Fold):
-        return FoldFunction(function, node.type_info, running=not is_batch)
-    return function.timed() if isinstance(function, WindowOperator) else function
 
 
 # Asynchronous functions

@@ -31,9 +31,7 @@ from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionEr
 __all__ = [
     "Channel",
     "CollectStation",
-    "Converter",
     "Exit",
-    "Gate",
     "KeyByStation",
     "Send",
     "SinkStation",

@@ -43,11 +43,7 @@ from pyflinklike.errors import DeclarationError, OutputError
 
 __all__ = [
     "BroadcastCalls",
-    "BroadcastElement",
-    "BroadcastSideContext",
     "BroadcastStates",
-    "Journal",
-    "JournaledTable",
     "KeyedReadContext",
     "UnkeyedReadContext",
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function is given: its task, states and metrics in `open`, and `ctx` in every other call.
+"""The contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
 
 One object serves all calls of an operator.  The class of a context follows from the function:
 with keys, with keys and namespaces, or without keys.

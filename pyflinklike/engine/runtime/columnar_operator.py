@@ -57,14 +57,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = [
-    "ColumnMetrics",
-    "ColumnarCalls",
-    "ColumnarContext",
-    "ColumnarRuntimeContext",
-    "has_on_timers",
-    "keyed_columnar_operator",
-]
+__all__ = ["keyed_columnar_operator"]
 
 
 def keyed_columnar_operator(

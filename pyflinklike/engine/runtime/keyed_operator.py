@@ -52,7 +52,6 @@ __all__ = [
     "KeyedProcessOperator",
     "StateCleanup",
     "declared_state",
-    "declared_states",
     "declared_ttl",
 ]
 
