@@ -34,7 +34,7 @@ from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.assembly import keyed_process_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import Batches
+from pyflinklike.engine.runtime.micro_batch import ElementBundles
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.state.current_key import GROUP_KEY
@@ -151,7 +151,7 @@ class OperatorHarness:
         self._operator.enter(restored.state)
         self._operator.open()
         self._closed = False
-        self._batches = Batches(self._operator)
+        self._batches = ElementBundles(self._operator)
         self._process_one = self._batches.process_one
         self._before = self._operator.runtime_context.before_every_call
         self._outputs = self._operator.outputs

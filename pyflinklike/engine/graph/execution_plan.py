@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph as text: Flink's JSON of a plan, and a picture in Mermaid's language.
+"""A graph for people: Flink's JSON of a plan, and pictures of it.
 
-A graph as a picture: as text that Mermaid draws, or as SVG without a browser or a network.
+A picture is text that Mermaid draws, or SVG, which needs neither a browser nor a network.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pyflinklike.errors import DeclarationValueError, RequirementError
 
 __all__ = ["execution_plan", "mermaid", "pictured", "svg"]
 
-
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 
 
@@ -39,17 +38,6 @@ def execution_plan(graph: JobGraph, parallelism: int) -> str:
     shown = [node for node in graph.nodes.values() if not isinstance(node, _NOT_SHOWN)]
     nodes = [_entry(node, graph, node.parallelism or parallelism) for node in shown]
     return json.dumps({"nodes": nodes}, indent=2)
-
-
-def mermaid(graph: JobGraph) -> str:
-    """Return a flow chart of a graph, which Mermaid draws."""
-    lines = ["flowchart LR"]
-    for node in graph.nodes.values():
-        opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
-        label = (node.description or node.name).replace('"', "'")
-        lines.append(f'  n{node.id}{opening}"{label}"{closing}')
-        lines += [f"  n{number} --> n{node.id}" for number in node.inputs]
-    return "\n".join(lines)
 
 
 def _entry(node: Node, graph: JobGraph, parallelism: int) -> dict[str, Any]:
@@ -97,6 +85,9 @@ def _senders(
     ]
 
 
+# Pictures
+
+
 _HEIGHT, _LETTER, _MARGIN = 36.0, 8.0, 28.0
 """The height of a node, the width of a letter of its name, and the margin, in px."""
 
@@ -118,6 +109,17 @@ def pictured(graph: JobGraph, form: str) -> str:
         return svg(graph)
     msg = f"explain takes 'mermaid' or 'svg', got {shown(form)}; give one of them"
     raise DeclarationValueError(msg)
+
+
+def mermaid(graph: JobGraph) -> str:
+    """Return a flow chart of a graph, which Mermaid draws."""
+    lines = ["flowchart LR"]
+    for node in graph.nodes.values():
+        opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
+        label = (node.description or node.name).replace('"', "'")
+        lines.append(f'  n{node.id}{opening}"{label}"{closing}')
+        lines += [f"  n{number} --> n{node.id}" for number in node.inputs]
+    return "\n".join(lines)
 
 
 def svg(graph: JobGraph) -> str:

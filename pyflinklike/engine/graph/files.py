@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of text files as a source: PyFlink's `FileSource`.
-
-Lines of text files as a sink: PyFlink's `FileSink`.
+"""Lines of text files as a source and as a sink: PyFlink's `FileSource` and `FileSink`.
 
 A file is written under a hidden name, which sources leave out.  It is renamed when its job or its
 micro-batch ends well.
-
-The folders and names of a `FileSink`'s files, and the rule for beginning another file.
 """
 
 from __future__ import annotations
@@ -51,24 +47,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class StreamFormat:
-    """The format of a file, as PyFlink's.
-
-    Args:
-        charset_name: The encoding of the text.
-    """
-
-    charset_name: str
-
-    @staticmethod
-    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Read a string for each line; the ending of a file's name says how it is compressed.
-
-        Args:
-            charset_name: The encoding of the text, by a name that Python knows.
-        """
-        return StreamFormat(charset_name)
+# The source
 
 
 @attrs.frozen
@@ -224,6 +203,26 @@ class FileSourceBuilder:
         return self._source
 
 
+@attrs.frozen
+class StreamFormat:
+    """The format of a file, as PyFlink's.
+
+    Args:
+        charset_name: The encoding of the text.
+    """
+
+    charset_name: str
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """Read a string for each line; the ending of a file's name says how it is compressed.
+
+        Args:
+            charset_name: The encoding of the text, by a name that Python knows.
+        """
+        return StreamFormat(charset_name)
+
+
 def local_path(path: str) -> Path:
     """Return the path of a file on this machine.
 
@@ -272,6 +271,9 @@ def _modified(path: str) -> int | None:
         return None
 
 
+# The sink
+
+
 @attrs.frozen
 class Encoder:
     """The conversion of an element to bytes, as `pyflink.common.Encoder`.
@@ -299,10 +301,6 @@ class OutputFileConfig:
     Args:
         part_prefix: The text before the writer's name.
         part_suffix: The text after the number.
-
-    Args:
-        part_prefix: Before the name.
-        part_suffix: After the number.
     """
 
     part_prefix: str = "part"
@@ -320,6 +318,35 @@ class OutputFileConfig:
     def get_part_suffix(self) -> str:
         """Return the text after the number."""
         return self.part_suffix
+
+
+@attrs.define
+class OutputFileConfigBuilder:
+    """Sets the names of files, and `build`s the configuration."""
+
+    _config: OutputFileConfig = attrs.field(factory=OutputFileConfig, init=False)
+
+    def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
+        """Set the beginning of names.
+
+        Args:
+            prefix: The text before the writer's name.
+        """
+        self._config = attrs.evolve(self._config, part_prefix=prefix)
+        return self
+
+    def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
+        """Set the end of names.
+
+        Args:
+            suffix: The text after the number.
+        """
+        self._config = attrs.evolve(self._config, part_suffix=suffix)
+        return self
+
+    def build(self) -> OutputFileConfig:
+        """Make the configuration."""
+        return self._config
 
 
 _MEBIBYTE = 1024 * 1024
@@ -396,35 +423,6 @@ class BucketAssigner:
         zone = dt.timezone.utc if self.time_zone is None else ZoneInfo(self.time_zone)
         moment = dt.datetime.fromtimestamp(now / 1000, zone)
         return (moment.astimezone() if self.time_zone is None else moment).strftime(self.pattern)
-
-
-@attrs.define
-class OutputFileConfigBuilder:
-    """Sets the names of files, and `build`s the configuration."""
-
-    _config: OutputFileConfig = attrs.field(factory=OutputFileConfig, init=False)
-
-    def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
-        """Set the beginning of names.
-
-        Args:
-            prefix: The text before the writer's name.
-        """
-        self._config = attrs.evolve(self._config, part_prefix=prefix)
-        return self
-
-    def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
-        """Set the end of names.
-
-        Args:
-            suffix: The text after the number.
-        """
-        self._config = attrs.evolve(self._config, part_suffix=suffix)
-        return self
-
-    def build(self) -> OutputFileConfig:
-        """Make the configuration."""
-        return self._config
 
 
 _PATTERNS = (

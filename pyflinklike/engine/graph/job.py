@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job: a graph and settings, the input of a host.
-
-The nodes of a program, added by the API as the program declares them.
-"""
+"""A job, the input of a host: a graph and settings.  `GraphBuilder` builds a program's graph."""
 
 from __future__ import annotations
 
@@ -190,26 +187,29 @@ class Job:
         return self.settings
 
 
+# The builder
+
+
 _NO_OPERATORS = (FromSource, KeyBy, Partition, SideOutput, Union)
 """Nodes that Flink does not run by themselves: sources, and nodes that only route elements."""
 
 
 class GraphBuilder:
-    """All nodes of a program, by number; they stay for further jobs of the program.
+    """The nodes of a program, by number; they stay for further jobs of the program.
 
     A program may go on with streams of another program.  Their nodes stay the other one's, which may
     still change their settings, and have numbers of their own here.
 
     Args:
-        parallelism: Tells how many instances an operator of this program has that asks for no
-            number, also in jobs of another program; None where that is left to the job.
+        parallelism: Returns the number of instances of this program's operators that ask for none,
+            also in jobs of another program; None leaves it to the job.
     """
 
     def __init__(self, parallelism: Callable[[], int | None] = lambda: None) -> None:
         self._parallelism = parallelism
         self._nodes: dict[int, Node] = {}
         self._others: dict[int, tuple[GraphBuilder, int, tuple[int, ...]]] = {}
-        """Of nodes of other programs: whose, their number there, and their inputs here."""
+        """For each node of another program its owner, its number there, and its inputs here."""
         self._adopted: dict[tuple[GraphBuilder, int], int] = {}
         """The number here of a node of another program."""
 
@@ -235,11 +235,11 @@ class GraphBuilder:
         return node
 
     def adopt(self, owner: GraphBuilder, number: int) -> int:
-        """The number that a node of another program has here; all nodes that it needs come along.
+        """Add a node of another program with all nodes that it needs, and return its number here.
 
         Args:
-            owner: Whose node it is; this program's keep their numbers.
-            number: Of the node there.
+            owner: The program that has the node; nodes of this program keep their numbers.
+            number: The number of the node in that program.
         """
         while number in owner._others:
             owner, number, _ = owner._others[number]

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sinks of a job, as plain declarations.
+"""The sinks of a job, as plain declarations, and the text of elements in them.
 
-A host writes them in its own way; `writer` is for elements that are in this process.
-
-Elements as text, as Flink's Java writes them: for `print` and for files.
+A host writes sinks in its own way; `writer` is for elements that are in this process.
 
 `java_text` writes what `toString` returns for the Java object that PyFlink makes of an element of a
 type.  `print_text` writes what `DataStream.print` writes: untyped elements as Python writes them,
@@ -197,6 +195,9 @@ class _Printer:
 @attrs.frozen
 class CollectSink(Sink):
     """Gives elements to the program, as `execute_and_collect`, by `JobRun.collected`."""
+
+
+# Elements as text
 
 
 def print_text(value: Any, type_info: TypeInformation) -> str:

@@ -3,14 +3,7 @@
 
 It is a host like Spark's: it drives the operators of `pyflinklike.engine.runtime` and adds no semantics
 of its own.  Elements are processed in the order in which they arrive, each through the whole
-graph before the next one is read; a watermark follows each, or every so many of them.
-
-    wiring      makes the instances of all nodes, and connects them
-    stations    instances without state
-    operators   instances with an operator of the runtime
-    entrances   instances that read sources or make watermarks
-    exits       instances that carry out sinks
-    running     drives the job
+graph before the next one is read; a watermark follows each element, or every so many of them.
 """
 
 from pyflinklike.engine.local.local_run import LocalRun, start

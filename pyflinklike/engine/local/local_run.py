@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives a job: reads sources element by element, and has watermarks follow.
+"""The run of a job in this process: the instances of its nodes, made, connected and driven.
 
-Makes the instances of all nodes of a job, and connects them.
-
-Nodes are gone through from the last to the first, so the instances that a node sends to are there
-when its own are made.
+Sources are read element by element, and watermarks follow.
 """
 
 from __future__ import annotations
@@ -55,11 +52,11 @@ def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
     """Run a job in this process, while its results are asked for.
 
     Args:
-        job: What to run.
-        clock: Tells the processing time in ms.
+        job: The job.
+        clock: Returns the processing time in ms.
 
     Raises:
-        HostError: It has a source or a sink that only Spark has.
+        HostError: The job has a source or a sink that only Spark has.
     """
     return LocalRun(job, clock)
 
@@ -67,19 +64,20 @@ def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
 class LocalRun(DrivenRun):
     """A job in this process.
 
-    Sources take turns, one element each; those that only feed broadcast inputs come first, if they
-    end.  Watermarks follow every `records_per_batch` elements; if that is not set, all elements of
-    bounded sources at once, and each element of others.
+    Sources take turns, one element each.  Bounded sources that only feed broadcast inputs come
+    first.  Watermarks follow every `records_per_batch` elements.  If that is not set, they follow
+    each element where any source is unbounded, else only the end of each source.
     """
 
     def __init__(self, job: Job, clock: Callable[[], int]) -> None:
         self._job, self._clock = job, clock
+        self._now: int | None = None
         self._wiring = Wiring(job)
         self._opened: list[Any] = []
         super().__init__(self._wiring.collected)
 
     def _running(self) -> Generator[None, None, None]:
-        """All the work; stops after every element."""
+        """Do all the work, and yield after every element."""
         self._make_importable()
         self._tick()
         for station in self._wiring.stations:
@@ -90,7 +88,7 @@ class LocalRun(DrivenRun):
         self._end()
 
     def _make_importable(self) -> None:
-        """Have functions import the program's files: each is a module, or a folder of modules."""
+        """Let functions import the program's files: each is a module, or a folder of modules."""
         for path in map(os.path.abspath, self._job.settings.python_files):
             folder = os.path.dirname(path) if path.endswith(".py") else path
             if folder not in sys.path:
@@ -127,7 +125,7 @@ class LocalRun(DrivenRun):
             maker.emit()
 
     def _records_per_batch(self) -> int | None:
-        """After how many elements watermarks follow; None is at the end of each source."""
+        """Return the number of elements after which watermarks follow; None: the end of each source."""
         settings = self._job.settings
         if settings.is_batch:
             return None
@@ -142,10 +140,8 @@ class LocalRun(DrivenRun):
             for station in self._wiring.stations:
                 station.tick(now)
 
-    _now: int | None = None
-
     def _in_turns(self) -> list[list[SourceStation]]:
-        """Sources that feed broadcast inputs only, if they end; then the others."""
+        """Return bounded sources that feed broadcast inputs only, then the others."""
         first: list[SourceStation] = []
         others: list[SourceStation] = []
         for node, station in reversed(self._wiring.sources):
@@ -161,25 +157,22 @@ _UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
 
 
 class Wiring:
-    """The instances of a job.
-
-    Args:
-        job: What they are made of.
-    """
+    """The instances of all nodes of a job, connected."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._graph = job, job.graph
         self._parallelism: dict[int, int] = {}
         self._instances: dict[int, list[Station]] = {}
         self.stations: list[Station] = []
-        """All of them, each after those that send to it."""
+        """All instances, each after the instances that send to it."""
         self.sources: list[tuple[FromSource, SourceStation]] = []
         self.makers: list[WatermarkMaker] = []
         self.writers: list[SinkWriter] = []
         self.collected: dict[int, deque[Any]] = {}
-        """What came to each `CollectSink`, by the number of its node."""
+        """The elements that came to each `CollectSink`, by the number of its node."""
         for node in self._graph.nodes.values():
             self._parallelism[node.id] = self._number_of_instances(node)
+        # From the last node to the first, since an instance is made with the channels of its readers.
         for node in reversed(list(self._graph.nodes.values())):
             self._instances[node.id] = [
                 self._station(node, index) for index in range(self._parallelism[node.id])
@@ -235,17 +228,17 @@ class Wiring:
     # Where elements go
 
     def _exit(self, node: Node, index: int) -> Exit:
-        """Where an instance sends what it gives."""
+        """Make the exit of an instance."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
             main = _converted(main, node, _whose(node))
         side: dict[str, list[Send]] = {}
         for reader in self._graph.side_outputs(node):
-            sends, marks = self._sends(node, index, ((reader, 0),))
+            sends, further = self._sends(node, index, ((reader, 0),))
             whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
             side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader, whose))
-            watermarks += marks
-        return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _told(watermarks))
+            watermarks += further
+        return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _to_each(watermarks))
 
     def _sends(
         self, node: Node, index: int, consumers: tuple[tuple[Node, int], ...]
@@ -267,20 +260,20 @@ class Wiring:
     def _key_by(self, node: KeyBy, index: int) -> Station:
         consumers = self._graph.consumers[node.id]
         channels = [self._channels(consumer, position) for consumer, position in consumers]
-        watermark = _told([each.watermark for some in channels for each in some])
+        watermark = _to_each([each.watermark for some in channels for each in some])
         out = Exit(lambda _, __: None, {}, watermark)
         return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
 
 
-def _told(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
+def _to_each(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
     if len(watermarks) == 1:
         return watermarks[0]
 
-    def tell(watermark: int) -> None:
+    def send(watermark: int) -> None:
         for each in watermarks:
             each(watermark)
 
-    return tell
+    return send
 
 
 def _whose(node: Node) -> str:
@@ -290,12 +283,12 @@ def _whose(node: Node) -> str:
 
 
 def _converted(send: Send, node: Node, whose: str) -> Send:
-    """One that makes elements those of the node's type first."""
+    """Return a function that converts elements to the node's type, and sends them."""
     convert = converter_of(node.type_info)
     if convert is None:
         return send
 
-    # One call for each element, as without the words.
+    # Written out here: a wrapper around `convert` would cost each element one more call.
     def send_converted(value: Any, timestamp: int | None) -> None:
         try:
             made = convert(value)

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances that have an operator of the runtime: all that call a user's function.
+"""Instances that call a user's function, by an operator of the runtime.
 
-Which station runs a node that calls a user's function.
-
-Instances of `AsyncWait`: they hold elements back, and wait for many of them at a time.
-
-Elements are waited for when as many have come as may wait, before a watermark passes, and when the
-clock has moved on a little, so that none stays behind where a source is slow.  A host that gives many elements at
-a time says itself when they are waited for: then the next one takes the place of each that is done.
+`operator_station` chooses the class by the node, and by the mode of the job: in batch mode keyed
+stations process each key as a whole, once the input has ended.
 """
 
 from __future__ import annotations
@@ -50,10 +45,10 @@ from pyflinklike.engine.local.stations import (
 )
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.assembly import keyed_process_operator
-from pyflinklike.engine.runtime.async_calls import Waiting
+from pyflinklike.engine.runtime.async_calls import AsyncCalls
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import Batches, end_bounded, enter_bounded
+from pyflinklike.engine.runtime.micro_batch import ElementBundles, end_bounded, enter_bounded
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
@@ -63,29 +58,84 @@ from pyflinklike.folds.fold import Fold as FoldFunction
 from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = [
-    "BatchStation",
-    "BroadcastBatchStation",
-    "BroadcastStation",
-    "MapStation",
     "OperatorStation",
-    "TwoInputBatchStation",
-    "TwoInputStation",
     "WaitingStation",
     "function_of",
     "operator_station",
 ]
 
 
-class OperatorStation(Station):
-    """One with a function of one input, with keys or without.
+def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
+    """Make an instance of a node that calls a user's function.
 
     Args:
-        out: Where what it gives goes.
-        function: The user's, a copy of its own.
-        task: Which instance it is.
-        key_type: Of the keys; None where elements have none.
-        state_backend: Where state is kept.
-        states: The broadcast states.
+        node: The node.
+        out: Takes the outputs of the instance.
+        task: The task that the instance serves.
+        job: Has the mode, the state backend and the inputs of the node.
+
+    Raises:
+        HostError: The local runner has nothing for a node of this kind.
+    """
+    if isinstance(node, AssignTimestamps):
+        return TimestampStation(out, node.strategy)
+    backend = job.settings.state_backend or HashMapStateBackend()
+    if isinstance(node, AsyncWait):
+        keys = PickledByteArrayTypeInfo()
+        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
+    kind, key_type, has_keys = _kind_of(node, job)
+    states = node.states if isinstance(node, WithBroadcast) else ()
+    function = function_of(node, is_batch=job.settings.is_batch)
+    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
+
+
+def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
+    """Return the class of a node's instances, the type of keys, and whether elements have keys."""
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
+    keyed = isinstance(first, KeyBy)
+    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
+    if isinstance(node, (Map, FlatMap, Filter)):
+        return MapStation, key_type, False
+    if isinstance(node, Process):
+        return OperatorStation, key_type, False
+    if isinstance(node, (Keyed, Fold)):
+        return (BatchStation if is_batch else OperatorStation), key_type, True
+    if isinstance(node, TwoInputs):
+        in_batches = is_batch and node.is_keyed
+        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
+    if isinstance(node, WithBroadcast):
+        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
+    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
+    raise HostError(msg)
+
+
+def function_of(node: Any, *, is_batch: bool) -> Any:
+    """Return the function that the runtime calls for a node: the user's own, or one that calls it.
+
+    Args:
+        node: A node with a function.
+        is_batch: Whether the job runs in batch mode.
+    """
+    function = own_copy(node.function)
+    if isinstance(node, Fold):
+        return FoldFunction(function, node.type_info, running=not is_batch)
+    return function.timed() if isinstance(function, WindowOperator) else function
+
+
+# Stations
+
+
+class OperatorStation(Station):
+    """A station with a function of one input, with keys or without.
+
+    Args:
+        out: Takes its outputs.
+        function: The user's function; this instance owns it.
+        task: The task that this instance serves.
+        key_type: The type of the keys; unused where elements have no keys.
+        state_backend: Makes the backend that holds state.
+        has_keys: Whether elements have keys.
+        states: The descriptors of the broadcast states.
     """
 
     def __init__(
@@ -117,7 +167,7 @@ class OperatorStation(Station):
         self._operator.enter(WorkingState(task.index))
 
     def channel(self, position: int) -> Channel:
-        """A channel for somebody who sends to this instance."""
+        """Add a channel to this instance, which takes elements with keys, too."""
         return Channel(self._element(position), self._gate.channel(), self._keyed(position))
 
     def _element(self, position: int) -> Send:
@@ -135,7 +185,7 @@ class OperatorStation(Station):
             self._send()
 
     def _send(self) -> None:
-        """Pass on what the function gave."""
+        """Pass on the outputs of the function."""
         outputs, send = self._outputs, self._out.main
         main, side = outputs.main, outputs.side
         if main:
@@ -163,7 +213,7 @@ class OperatorStation(Station):
         self._out.watermark(watermark)
 
     def tick(self, now: int) -> None:
-        """The processing time is another one: fire the timers that are due."""
+        """Set the processing time in ms, and fire the timers that are due."""
         operator = self._operator
         if operator.processing_timers.count():
             operator.advance_processing_time(now)
@@ -174,10 +224,10 @@ class OperatorStation(Station):
     def open(self) -> None:
         """Open the function."""
         self._operator.open()
-        self._process_one = Batches(self._operator).process_one
+        self._process_one = ElementBundles(self._operator).process_one
 
     def close(self) -> None:
-        """The input has ended: close the function, and let go of the state."""
+        """End the input, close the function, and delete its state."""
         try:
             self._operator.end_stream()
             self._operator.close()
@@ -190,16 +240,16 @@ class OperatorStation(Station):
         self._operator.abandon()
 
     def take_metrics(self) -> list[Increment]:
-        """What the function's metrics have counted since this was called last.
+        """Return what the user's metrics have counted since the last call.
 
         Raises:
-            UserFunctionError: A gauge of the user's raised.
+            UserFunctionError: A gauge of the user raised.
         """
         return self._operator.take_metrics()[1]
 
 
 class TwoInputStation(OperatorStation):
-    """One with a function of two inputs."""
+    """A station with a function of two inputs."""
 
     def _keyed(self, position: int) -> Callable[[Any, Any, int | None], None]:
         number, process = position + 1, self._process
@@ -211,7 +261,7 @@ class TwoInputStation(OperatorStation):
 
 
 class BroadcastStation(OperatorStation):
-    """One with a function whose second input is broadcast."""
+    """A station with a function whose second input is broadcast."""
 
     def _element(self, position: int) -> Send:
         return self._process_broadcast if position == 1 else super()._element(position)
@@ -223,7 +273,7 @@ class BroadcastStation(OperatorStation):
 
 
 class MapStation(OperatorStation):
-    """One with a map, flat_map or filter function without keys, which is called directly."""
+    """A station with a map, flat_map or filter function without keys, called past the operator."""
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         function, send = self._operator.function, self._out.main
@@ -264,24 +314,25 @@ def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
         check_results(results, "flat_map functions")
         if results.__class__ in (list, tuple):
             return list(results)
-        # It goes on between its outputs, and may change one and give it again.
+        # A generator goes on between its outputs, and may change one and yield it again.
         return [as_given(each) for each in results]
 
     return results_of
 
 
 class BatchStation(OperatorStation):
-    """One that processes each key as a whole, once its input has ended, as in Flink's batch mode.
+    """A station that processes each key as a whole at the end of its input, as in Flink's batch mode.
 
-    Elements of a key come in order of their times; state and timers live as long as the key's turn.
+    Elements of a key come in the order of their times.  State and timers of a key end with its turn.
     """
 
-    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
-        self._of_keys().setdefault(key, []).append((as_given(value), timestamp))
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._pending: dict[Any, list[tuple[Any, int | None]]] = {}
+        """The elements of each key with their event times, until the input ends."""
 
-    def _of_keys(self) -> dict[Any, list[tuple[Any, int | None]]]:
-        held: dict[Any, list[tuple[Any, int | None]]] = self.__dict__.setdefault("_held", {})
-        return held
+    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._pending.setdefault(key, []).append((as_given(value), timestamp))
 
     def _on_watermark(self, watermark: int) -> None:
         if watermark == MAX_WATERMARK:
@@ -290,12 +341,12 @@ class BatchStation(OperatorStation):
 
     def _at_the_end(self) -> None:
         operator = self._operator
-        for key, elements in self._of_keys().items():
+        for key, elements in self._pending.items():
             enter_bounded(operator, self._index, operator.clock.processing_time)
             self._process_all(key, elements)
             end_bounded(operator)
             self._send()
-        self._of_keys().clear()
+        self._pending.clear()
 
     def _process_all(self, key: Any, elements: list[tuple[Any, int | None]]) -> None:
         for value, timestamp in sorted(elements, key=_by_time):
@@ -303,23 +354,23 @@ class BatchStation(OperatorStation):
 
 
 class TwoInputBatchStation(BatchStation, TwoInputStation):
-    """A `BatchStation` of two inputs."""
+    """A `BatchStation` with a function of two inputs."""
 
 
 class BroadcastBatchStation(BatchStation, BroadcastStation):
-    """One whose broadcast input is processed wholly before the other one, as in Flink's batch mode.
+    """A `BatchStation` whose broadcast input comes before the other one, as in Flink's batch mode.
 
-    All keys share the broadcast states, so these live until the end of all of them.
+    All keys share the broadcast states, so the states live until the last key has had its turn.
     """
 
     def _at_the_end(self) -> None:
         operator = self._operator
-        for key, elements in self._of_keys().items():
+        for key, elements in self._pending.items():
             self._process_all(key, elements)
         if self._has_keys:
             end_bounded(operator)
             self._send()
-        self._of_keys().clear()
+        self._pending.clear()
 
 
 def _by_time(element: tuple[Any, int | None]) -> int:
@@ -327,77 +378,28 @@ def _by_time(element: tuple[Any, int | None]) -> int:
     return -(2**63) if timestamp is None else timestamp
 
 
-def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
-    """The instance of a node.
-
-    Args:
-        node: That calls a user's function.
-        out: Where what it gives goes.
-        task: Which instance it is.
-        job: Has the settings.
-
-    Raises:
-        HostError: The local runner has nothing for a node of this kind.
-    """
-    if isinstance(node, AssignTimestamps):
-        return TimestampStation(out, node.strategy)
-    backend = job.settings.state_backend or HashMapStateBackend()
-    if isinstance(node, AsyncWait):
-        keys = PickledByteArrayTypeInfo()
-        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
-    kind, key_type, has_keys = _kind_of(node, job)
-    states = node.states if isinstance(node, WithBroadcast) else ()
-    function = function_of(node, is_batch=job.settings.is_batch)
-    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
+# Asynchronous functions
 
 
-def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
-    """The class of its instances, the type of keys, and whether there are any."""
-    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
-    keyed = isinstance(first, KeyBy)
-    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
-    if isinstance(node, (Map, FlatMap, Filter)):
-        return MapStation, key_type, False
-    if isinstance(node, Process):
-        return OperatorStation, key_type, False
-    if isinstance(node, (Keyed, Fold)):
-        return (BatchStation if is_batch else OperatorStation), key_type, True
-    if isinstance(node, TwoInputs):
-        in_batches = is_batch and node.is_keyed
-        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
-    if isinstance(node, WithBroadcast):
-        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
-    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
-    raise HostError(msg)
-
-
-def function_of(node: Any, *, is_batch: bool) -> Any:
-    """What the runtime is given for a node: the user's function, or a program that has it.
-
-    Args:
-        node: With a function.
-        is_batch: Whether the job runs in batch mode.
-    """
-    function = own_copy(node.function)
-    if isinstance(node, Fold):
-        return FoldFunction(function, node.type_info, running=not is_batch)
-    return function.timed() if isinstance(function, WindowOperator) else function
-
-
-_HELD_MS = 20
-"""How long elements are held back while others come: few of them would wait at a time with less."""
+_DELAY_MS = 20
+"""The longest time to hold elements back for others; with less, few would wait at a time."""
 
 
 class WaitingStation(OperatorStation):
-    """One with an `AsyncFunction`.
+    """A station with an `AsyncFunction`: it holds elements back, and waits for many at a time.
+
+    It waits when as many elements have come as may wait, before a watermark passes, and when the
+    clock has moved on a little, so that no element stays behind where a source is slow.  A host that
+    gives many elements at a time calls `hold`, and `wait` at the end: then the next element takes
+    the place of each that is done.
 
     Args:
-        out: Where what it gives goes.
-        node: Says how it waits.
-        function: The user's, a copy of its own.
-        task: Which instance it is.
-        key_type: For the operator, which has no keys.
-        state_backend: Likewise.
+        out: Takes its outputs.
+        node: Has the timeout, the capacity, the order and the retries.
+        function: The user's function; this instance owns it.
+        task: The task that this instance serves.
+        key_type: Taken by the operator, which has no keys.
+        state_backend: Taken by the operator, which has no state.
     """
 
     def __init__(
@@ -411,18 +413,17 @@ class WaitingStation(OperatorStation):
     ) -> None:
         super().__init__(out, function, task, key_type, state_backend, has_keys=False)
         retry = node.retry or AsyncRetryStrategy.no_restart()
-        options = (node.timeout, node.capacity, node.is_ordered, retry)
-        self._waiting = Waiting(function, *options)
-        self._held: list[tuple[Any, int | None]] = []
-        self._most_held: float = node.capacity
+        self._calls = AsyncCalls(function, node.timeout, node.capacity, node.is_ordered, retry)
+        self._pending: list[tuple[Any, int | None]] = []
+        self._most_pending: float = node.capacity
         self._now = self._since = 0
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         def element(value: Any, timestamp: int | None) -> None:
-            if not self._held:
+            if not self._pending:
                 self._since = self._now
-            self._held.append((as_given(value), timestamp))
-            if len(self._held) >= self._most_held:
+            self._pending.append((as_given(value), timestamp))
+            if len(self._pending) >= self._most_pending:
                 self.wait()
 
         return element
@@ -432,32 +433,32 @@ class WaitingStation(OperatorStation):
         super()._on_watermark(watermark)
 
     def tick(self, now: int) -> None:
-        """The clock moves on: nothing is held back for long."""
+        """Set the processing time in ms, and wait for elements that were held back long enough."""
         super().tick(now)
         self._now = now
-        if self._held and now - self._since >= _HELD_MS:
+        if self._pending and now - self._since >= _DELAY_MS:
             self.wait()
 
     def close(self) -> None:
-        """Close the function, and the event loop."""
+        """End the input, and close the function and the event loop."""
         try:
             super().close()
         finally:
-            self._waiting.close()
+            self._calls.close()
 
     def abandon(self) -> None:
-        """Close after a failure."""
+        """Close after a failure, without another error."""
         super().abandon()
-        self._waiting.close()
+        self._calls.close()
 
     def hold(self) -> None:
         """Hold back all elements until a watermark, or a call of `wait`."""
-        self._most_held = math.inf
+        self._most_pending = math.inf
 
     def wait(self) -> None:
-        """Wait for the elements that are held back, and pass on what comes of them."""
-        if not self._held:
+        """Wait for the elements that are held back, and pass on their outputs."""
+        if not self._pending:
             return
-        held, self._held = self._held, []
-        for value, timestamp in self._waiting.results(held):
+        pending, self._pending = self._pending, []
+        for value, timestamp in self._calls.results(pending):
             self._out.main(value, timestamp)

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances of nodes, and what travels between them.
+"""Instances of nodes, and the channels between them.
 
-A station is one parallel instance of a node.  Whoever sends to it asks for a channel, which takes
-elements and watermarks; the station's own watermark is the least one of all its channels.
-
-Which instance gets an element.
-
-Instances that make watermarks: those that read a source, and those that assign timestamps.
-
-Instances that carry out sinks.
+A station is one parallel instance of a node.  A sender asks it for a channel, which takes elements
+and watermarks; the station's own watermark is the least one of all its channels.  The stations here
+call no operator of the runtime: they read sources, make watermarks, choose the next instance and
+write to sinks.
 """
 
 from __future__ import annotations
@@ -35,9 +31,7 @@ from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionEr
 __all__ = [
     "Channel",
     "CollectStation",
-    "Converter",
     "Exit",
-    "Gate",
     "KeyByStation",
     "Send",
     "SinkStation",
@@ -77,12 +71,12 @@ class Channel(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """Where what an instance gives goes.
+    """The receivers of an instance's outputs.
 
     Args:
         main: Takes the elements of the main output.
-        side: Take those of the side outputs that are read, by tag id.
-        watermark: Takes watermarks.
+        side: By tag id; each takes the elements of one side output.  Unread ones are left out.
+        watermark: Takes watermarks in ms.
     """
 
     main: Send
@@ -91,25 +85,25 @@ class Exit(NamedTuple):
 
 
 class Gate:
-    """The channels of one input or of all inputs of an instance, and the least watermark of them.
+    """The channels of one input or of all inputs of an instance, and their least watermark.
 
     Args:
-        on_watermark: Called when that rises.
+        on_watermark: Called with the least watermark in ms whenever it rises.
     """
 
     def __init__(self, on_watermark: Callable[[int], None]) -> None:
         self._on_watermark = on_watermark
-        self._marks: list[int] = []
+        self._watermarks: list[int] = []
         self.watermark = MIN_WATERMARK
 
     def channel(self) -> Callable[[int], None]:
-        """A further channel: takes its watermarks."""
-        marks, number = self._marks, len(self._marks)
-        marks.append(MIN_WATERMARK)
+        """Add a channel, and return the function that takes its watermarks."""
+        watermarks, number = self._watermarks, len(self._watermarks)
+        watermarks.append(MIN_WATERMARK)
 
         def advance(watermark: int) -> None:
-            marks[number] = watermark
-            least = watermark if len(marks) == 1 else min(marks)
+            watermarks[number] = watermark
+            least = watermark if len(watermarks) == 1 else min(watermarks)
             if least > self.watermark:
                 self.watermark = least
                 self._on_watermark(least)
@@ -118,10 +112,10 @@ class Gate:
 
 
 class Station:
-    """An instance of a node; this one passes on what it gets, as `Union` does.
+    """An instance of a node; this class passes on what it gets, as `Union` does.
 
     Args:
-        out: Where what it gives goes.
+        out: Takes its outputs.
     """
 
     def __init__(self, out: Exit) -> None:
@@ -129,10 +123,10 @@ class Station:
         self._out = out
 
     def channel(self, position: int) -> Channel:
-        """A channel for somebody who sends to this instance.
+        """Add a channel to this instance, for one sender.
 
         Args:
-            position: Of the input, from 0.
+            position: The number of the input, from 0.
         """
         return Channel(self._element(position), self._gate.channel())
 
@@ -146,20 +140,16 @@ class Station:
         """Open the user's functions."""
 
     def close(self) -> None:
-        """Close them."""
+        """Close the user's functions."""
 
     def tick(self, now: int) -> None:
-        """The processing time is another one.
-
-        Args:
-            now: In ms.
-        """
+        """Set the processing time in ms, which has changed."""
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
-    """What makes an element one of a type, where it leaves an operator; None where there is none.
+    """Return the conversion of an operator's outputs to their type; None if there is none.
 
-    As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
+    As in Flink, a FLOAT is rounded, an int that does not fit is refused, and rows get names.
     """
     if isinstance(type_info, PickledByteArrayTypeInfo):
         return None
@@ -168,21 +158,21 @@ def converter_of(type_info: TypeInformation) -> Converter | None:
 
 
 def misfit(whose: str, error: StateValueError) -> StateValueError:
-    """Say of a value that does not fit its type whose it is.
+    """Make the error for a value that does not fit its type.
 
     Args:
-        whose: The rule that it breaks, such as that of an output of an operator.
-        error: What the type says.
+        whose: The rule that the value breaks, which names its owner.
+        error: The error of the type.
     """
     return StateValueError(f"{whose}: {error}")
 
 
 def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A call of a user's function whose failure says of which function and element it is.
+    """Return a function whose errors name the user's function and the element.
 
     Args:
-        call: Given an element first.
-        name: Of the function.
+        call: The user's function, whose first argument is the element.
+        name: The name of the user's function.
     """
 
     def guard(value: Any, *more: Any) -> Any:
@@ -197,8 +187,9 @@ def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def guarded_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    """The same for a call with nothing but an element: without a tuple for the rest."""
+    """Return such a function for a call whose only argument is the element."""
 
+    # Written out, since `guarded` makes a tuple of further arguments for each element.
     def guard(value: Any) -> Any:
         try:
             return call(value)
@@ -217,10 +208,10 @@ def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
 
 
 def to_all(sends: Sequence[Send]) -> Send:
-    """One that sends to all; each gets a copy of what can be changed, as a network gives it.
+    """Return a function that sends to all; each gets its own copy, as if from a network.
 
     Args:
-        sends: May be none.
+        sends: The functions to call; may be empty.
     """
     if len(sends) == 1:
         return sends[0]
@@ -232,21 +223,24 @@ def to_all(sends: Sequence[Send]) -> Send:
     return send
 
 
+# Routes
+
+
 _KEY_MISFIT = "what the key selector gives does not fit the key_type of key_by"
 _KNOWN_KEYS = 100_000
-"""For so many keys the instance is remembered; keys without end must not fill the memory."""
+"""The number of keys whose instance is remembered; keys without end must not fill the memory."""
 
 Keyed = Callable[[Any, Any, "int | None"], None]
 
 
 def routed(node: Node, index: int, parallelism: int, channels: Sequence[Channel]) -> Send:
-    """What sends to one of the instances of a consumer, or to all.
+    """Return a function that sends to one of the instances of a consumer, or to all.
 
     Args:
-        node: That sends.
-        index: Of the instance that sends.
-        parallelism: Of the node that sends.
-        channels: To each instance of the consumer.
+        node: The node that sends.
+        index: The number of the instance that sends, from 0.
+        parallelism: The number of instances of the node that sends.
+        channels: One to each instance of the consumer.
     """
     elements = [channel.element for channel in channels]
     if isinstance(node, Partition):
@@ -255,12 +249,12 @@ def routed(node: Node, index: int, parallelism: int, channels: Sequence[Channel]
 
 
 def forwarded(index: int, parallelism: int, elements: list[Send]) -> Send:
-    """What sends to the instance of the same number, or to one after the other.
+    """Return a function that sends to the instance of the same number, or to all in turn.
 
     Args:
-        index: Of the instance that sends.
-        parallelism: Of the node that sends.
-        elements: Of each instance of the consumer.
+        index: The number of the instance that sends, from 0.
+        parallelism: The number of instances of the node that sends.
+        elements: One function for each instance of the consumer.
     """
     if len(elements) == 1:
         return elements[0]
@@ -323,14 +317,14 @@ def _by_partitioner(node: Partition, elements: list[Send]) -> Send:
 
 
 class KeyByStation(Station):
-    """Gives elements keys, and sends those of one key to one instance.
+    """Gives elements keys, and sends all elements of a key to one instance.
 
     Args:
         out: Takes watermarks.
-        node: Tells the key.
-        consumers: The channels to each consumer's instances.
-        key_groups: How many there are.
-        task: Which instance it is.
+        node: Has the key selector and the type of the keys.
+        consumers: For each consumer the channels to its instances.
+        key_groups: The number of key groups.
+        task: The task that this instance serves.
     """
 
     def __init__(
@@ -373,12 +367,12 @@ class KeyByStation(Station):
         return element
 
     def _to(self, channels: Sequence[Channel]) -> Keyed:
-        """What sends an element to the instance that has its key."""
+        """Return a function that sends an element to the instance that has its key."""
         sends = [channel.keyed or _without_key(channel.element) for channel in channels]
         if len(sends) == 1:
             return sends[0]
         groups, count = self._key_groups, len(sends)
-        # The hash of a key takes 1 to 3 microseconds, more than all else here, and most keys come again.
+        # The hash of a key takes 1 to 3 microseconds, more than all else here, and most keys recur.
         known: dict[Any, Keyed] = {}
 
         def send(key: Any, value: Any, timestamp: int | None) -> None:
@@ -392,11 +386,11 @@ class KeyByStation(Station):
         return send
 
     def open(self) -> None:
-        """Open the selector."""
+        """Open the key selector."""
         self._selector.open(None)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the key selector."""
         self._selector.close()
 
 
@@ -404,12 +398,15 @@ def _without_key(element: Send) -> Keyed:
     return lambda _, value, timestamp: element(value, timestamp)
 
 
+# Sources and watermarks
+
+
 class WatermarkMaker:
     """Makes watermarks of the times of elements.
 
     Args:
-        strategy: Says how.
-        out: Where they go.
+        strategy: The rule for watermarks.
+        out: Takes the watermarks.
     """
 
     def __init__(self, strategy: WatermarkStrategy, out: Exit) -> None:
@@ -418,12 +415,12 @@ class WatermarkMaker:
         self._last = MIN_WATERMARK
 
     def note(self, timestamp: int | None) -> None:
-        """An element has this time."""
+        """Note the time of an element, in ms."""
         if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
             self._greatest = timestamp
 
     def emit(self) -> None:
-        """Send the watermark that the elements so far make, if it is a later one."""
+        """Send the watermark that follows from the elements so far, if it is later than the last."""
         if self._greatest is None:
             return
         watermark = self._watermark_after(self._greatest)
@@ -433,32 +430,32 @@ class WatermarkMaker:
 
 
 def _assigning(assigner: TimestampAssigner | None) -> Send | None:
-    """What tells the time of an element, given that which it has."""
+    """Return a function that takes an element and its time, and returns its new time."""
     if assigner is None:
         return None
     name = f"{type(assigner).__qualname__}.extract_timestamp"
     extract = guarded(assigner.extract_timestamp, name)
 
     def time_of(value: Any, timestamp: int | None) -> int:
-        told = extract(value, timestamp)
-        if not is_int64(told):
+        found = extract(value, timestamp)
+        if not is_int64(found):
             msg = (
-                f"{name} gives an int of ms, got {shown(told)} for element {shown(value)}; "
+                f"{name} gives an int of ms, got {shown(found)} for element {shown(value)}; "
                 "convert it, for example int(seconds * 1000)"
             )
             raise UserFunctionError(msg)
-        return told
+        return found
 
     return time_of  # type: ignore[return-value]
 
 
 class SourceStation(Station):
-    """Reads its part of a source.
+    """Reads its share of a source.
 
     Args:
-        out: Where elements go.
-        elements: With their times.
-        strategy: Says what watermarks follow.
+        out: Takes the elements.
+        elements: The elements with their event times in ms, or None.
+        strategy: The rule for times and watermarks.
     """
 
     def __init__(
@@ -470,7 +467,7 @@ class SourceStation(Station):
         self._time_of: Any = _assigning(strategy.assigner)
 
     def step(self) -> bool:
-        """Read one element; whether there was one."""
+        """Read one element, and return whether there was one."""
         for value, timestamp in self._elements:
             self.take(value, timestamp)
             return True
@@ -478,11 +475,11 @@ class SourceStation(Station):
         return False
 
     def take(self, value: Any, timestamp: int | None) -> None:
-        """An element comes in.
+        """Take in an element.
 
         Args:
             value: The element.
-            timestamp: Its time in ms from the source, or None.
+            timestamp: The time that the source gives it, in ms, or None.
         """
         if self._time_of is not None:
             timestamp = self._time_of(value, timestamp)
@@ -490,10 +487,10 @@ class SourceStation(Station):
         self._out.main(value, timestamp)
 
     def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
-        """Elements come in, in order.
+        """Take in many elements, in order.
 
         Args:
-            elements: With their times, as of `take`.
+            elements: The elements with the times that the source gives them, in ms, or None.
         """
         time_of, note, send = self._time_of, self.maker.note, self._out.main
         for value, given in elements:
@@ -503,16 +500,16 @@ class SourceStation(Station):
             send(value, timestamp)
 
     def end(self) -> None:
-        """No further element will come."""
+        """End the input: every watermark is reached."""
         self._out.watermark(MAX_WATERMARK)
 
 
 class TimestampStation(Station):
-    """Gives elements other times; watermarks of others end here, but for the last one.
+    """Gives elements other times; of earlier watermarks only the last one passes.
 
     Args:
-        out: Where elements go.
-        strategy: Says which.
+        out: Takes the elements.
+        strategy: The rule for times and watermarks.
     """
 
     def __init__(self, out: Exit, strategy: WatermarkStrategy) -> None:
@@ -536,25 +533,16 @@ class TimestampStation(Station):
             self._out.watermark(watermark)
 
 
-def _dropped(_: Any, __: int | None) -> None:
-    """An element that nobody reads."""
-
-
-def _ended(_: int) -> None:
-    """A watermark that nobody reads."""
+# Sinks
 
 
 def nowhere() -> Exit:
-    """The exit of an instance behind which nothing comes."""
-    return Exit(_dropped, {}, _ended)
+    """Return the exit of an instance that has no readers."""
+    return Exit(lambda _, __: None, {}, lambda _: None)
 
 
 class SinkStation(Station):
-    """Writes elements.
-
-    Args:
-        writer: Does it.
-    """
+    """Writes elements to a sink."""
 
     def __init__(self, writer: SinkWriter) -> None:
         super().__init__(nowhere())
@@ -568,7 +556,7 @@ class CollectStation(Station):
     """Keeps elements for the program.
 
     Args:
-        collected: Gets them.
+        collected: Extended by the elements.
     """
 
     def __init__(self, collected: deque[Any]) -> None:

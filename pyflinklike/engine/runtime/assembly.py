@@ -10,6 +10,7 @@ The class of a user's function decides which caller it has, and which contexts i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyflinklike.engine.api.contexts import TimerService
@@ -39,6 +40,7 @@ from pyflinklike.engine.runtime.call_contexts import (
     NO_TIMERS,
     CallContext,
     NamespacedOperatorContext,
+    OperatorParts,
     OperatorRuntimeContext,
     TaskInfo,
     UnkeyedCallContext,
@@ -62,7 +64,7 @@ from pyflinklike.errors import DeclarationValueError, PyflinklikeError, Requirem
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.stores.state_store import StoreContext
 
-__all__ = ["caller_of", "context_of", "keyed_process_operator", "runtime_context_of"]
+__all__ = ["keyed_process_operator"]
 
 
 def keyed_process_operator(
@@ -101,8 +103,15 @@ def keyed_process_operator(
             or the backend's files are pickles.
     """
     if isinstance(function, KeyedBatchFunction):
-        options = (function, state_backend, key_type, task, owner)
-        return _batch_operator(*options, refused_timers=refused_timers, allow_pickle=allow_pickle)
+        return _columnar_assembly()(
+            function,
+            state_backend,
+            key_type,
+            task,
+            owner,
+            refused_timers=refused_timers,
+            allow_pickle=allow_pickle,
+        )
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
@@ -114,7 +123,7 @@ def keyed_process_operator(
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
     states = BroadcastStates(broadcast_states, backend, group.declare)
-    context = context_of(function, clock, current, key_type, timers, states, has_keys=has_keys)
+    context = _context(function, clock, current, key_type, timers, states, has_keys=has_keys)
     outputs = TimedOutputs(context.timestamp) if timed_outputs else Outputs()
     surroundings = StoreContext(
         backend=backend,
@@ -129,30 +138,30 @@ def keyed_process_operator(
     )
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
-    of_states = (task, backend, clock, assembled, group.declare, stores)
-    runtime = runtime_context_of(of_states, timers, namespace_type, has_keys=has_keys)
+    make_runtime = _runtime_context_class(timers, namespace_type, has_keys=has_keys)
+    runtime = make_runtime(task, backend, clock, assembled, group.declare, stores)
     before = runtime.before_every_call
-    parts = (key_type, current, clock, context, before, metrics, outputs)
-    calls = caller_of(function, parts, states, runtime)
+    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
+    calls = _caller(function, parts, states, runtime)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
-def _batch_operator(*arguments: Any, **options: Any) -> KeyedProcessOperator:
-    """Make the operator of a `KeyedBatchFunction`.
+def _columnar_assembly() -> Callable[..., KeyedProcessOperator]:
+    """Return `keyed_columnar_operator`.
 
     Raises:
         RequirementError: NumPy is not installed.
     """
     # Imported late, since NumPy is an extra: an operator of rows must work without it.
     try:
-        from pyflinklike.engine.runtime.columnar_operator import keyed_batch_operator
+        from pyflinklike.engine.runtime.columnar_operator import keyed_columnar_operator
     except ImportError as error:
         msg = (
             f"a KeyedBatchFunction needs the package numpy, got {error}; "
             f"{install('columns')} wherever it runs"
         )
         raise RequirementError(msg) from error
-    return keyed_batch_operator(*arguments, **options)
+    return keyed_columnar_operator
 
 
 def _backend(
@@ -194,22 +203,11 @@ def _timers(
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
 
 
-Parts = tuple[
-    TypeInformation,
-    CurrentKey,
-    Clock,
-    Any,
-    Sequence[Callable[[], None]],
-    OperatorMetrics,
-    Outputs,
-]
-"""The arguments of every caller after the function."""
-
 _TWO_INPUTS = (KeyedCoProcessFunction, CoProcessFunction, CoMapFunction, CoFlatMapFunction)
 _MAPS = (MapFunction, FlatMapFunction, FilterFunction)
 
 
-def context_of(
+def _context(
     function: Any,
     clock: Clock,
     current: CurrentKey,
@@ -239,46 +237,41 @@ def context_of(
     return CallContext(clock, current, key_type, timers)
 
 
-def runtime_context_of(
-    parts: tuple[Any, ...],
-    timers: KeyedTimerService,
-    namespace_type: TypeInformation | None,
-    *,
-    has_keys: bool,
-) -> OperatorRuntimeContext:
-    """Make the context that a function is opened with.
+def _runtime_context_class(
+    timers: KeyedTimerService, namespace_type: TypeInformation | None, *, has_keys: bool
+) -> Callable[..., OperatorRuntimeContext]:
+    """Return what makes the context that a function is opened with, of the arguments of all such.
 
     Args:
-        parts: The arguments of every such context.
         timers: The timers of both domains, for a function with namespaces.
         namespace_type: The type of the function's namespaces, or None.
         has_keys: Whether elements have keys.
     """
     if not has_keys:
-        return UnkeyedOperatorContext(*parts)
+        return UnkeyedOperatorContext
     if namespace_type is not None:
-        return NamespacedOperatorContext(*parts, namespace_type=namespace_type, timers=timers)
-    return OperatorRuntimeContext(*parts)
+        return partial(NamespacedOperatorContext, namespace_type=namespace_type, timers=timers)
+    return OperatorRuntimeContext
 
 
-def caller_of(
-    function: Any, parts: Parts, states: BroadcastStates, runtime: OperatorRuntimeContext
+def _caller(
+    function: Any, parts: OperatorParts, states: BroadcastStates, runtime: OperatorRuntimeContext
 ) -> FunctionCalls:
     """Make the caller of a function.
 
     Args:
         function: Its class decides which caller fits.
-        parts: The arguments of every caller after the function.
+        parts: The parts of the operator.
         states: The broadcast states, for a function with a broadcast input.
         runtime: The context that the function is opened with.
     """
     if isinstance(function, BaseBroadcastProcessFunction):
         has_keys = not isinstance(function, BroadcastProcessFunction)
         return BroadcastCalls(
-            function, *parts, states=states, runtime_context=runtime, has_keys=has_keys
+            function, parts, states=states, runtime_context=runtime, has_keys=has_keys
         )
     if isinstance(function, _TWO_INPUTS):
-        return TwoInputCalls(function, *parts)
+        return TwoInputCalls(function, parts)
     if isinstance(function, _MAPS):
-        return MapCalls(function, *parts)
-    return FunctionCalls(function, *parts)
+        return MapCalls(function, parts)
+    return FunctionCalls(function, parts)

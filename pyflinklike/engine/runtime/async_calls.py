@@ -20,14 +20,14 @@ from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
-__all__ = ["Waiting"]
+__all__ = ["AsyncCalls"]
 
 Timed = tuple[Any, "int | None"]
 
 
 @attrs.define
-class Waiting:
-    """Waits in an event loop of its own, until it is closed.
+class AsyncCalls:
+    """Calls an `AsyncFunction` in an event loop of its own, until it is closed.
 
     Args:
         function: The user's function, which must be open.

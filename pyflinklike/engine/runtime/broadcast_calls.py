@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a function with a broadcast input.
+"""Functions with a broadcast input: their calls, their contexts and the broadcast states.
 
-Its elements have no key, so a host gives them to `process_broadcast`, apart from the records.
+Elements of the broadcast input have no key, so a host gives them to `process_broadcast`, apart from
+the records.  Every key group has its own copy of broadcast state, and all copies are equal.
+
 Flink calls the function once for an element in each parallel instance.  Here the first key group
-of a task calls it, and the journal repeats its writes in the others.
-
-The broadcast states of one operator, and the contexts of functions with a broadcast input.
-
-The journal of a broadcast input: the writes of each element, to be repeated.
-
-Every key group has its own copy of broadcast state, and all copies are equal.  So the function
-processes an element only in the first key group of a task, and the journal repeats its writes in
-the others, which keeps the copies equal.  An element that looked at the state of keys is processed
-in each key group, for each has other keys.
+of a task calls it, and the journal repeats its writes in the others, which keeps the copies equal.
+An element that looked at the state of keys is processed in each key group, for each has other keys.
 """
 
 from __future__ import annotations
@@ -28,7 +22,11 @@ from pyflinklike.engine.api.process_functions import (
     KeyedBroadcastProcessFunction,
 )
 from pyflinklike.engine.clock import Clock, TimeDomain
-from pyflinklike.engine.runtime.call_contexts import CallContext, OperatorRuntimeContext
+from pyflinklike.engine.runtime.call_contexts import (
+    CallContext,
+    ClockReadings,
+    OperatorRuntimeContext,
+)
 from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.broadcast_state import (
@@ -45,12 +43,8 @@ from pyflinklike.errors import DeclarationError, OutputError
 
 __all__ = [
     "BroadcastCalls",
-    "BroadcastSideContext",
     "BroadcastStates",
-    "Journal",
-    "JournaledTable",
     "KeyedReadContext",
-    "Processed",
     "UnkeyedReadContext",
 ]
 
@@ -71,7 +65,9 @@ class BroadcastCalls(FunctionCalls):
     def __attrs_post_init__(self) -> None:
         apply = self._apply if self._has_keys else None
         # Assigned here, since the context takes a method of this frozen object.
-        object.__setattr__(self, "_side", BroadcastSideContext(self._clock, self.states, apply))
+        object.__setattr__(
+            self, "_side", BroadcastSideContext(self._parts.clock, self.states, apply)
+        )
 
     def process_broadcast(self, index: int, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Process elements of the broadcast input in the current key group, in order.
@@ -98,18 +94,19 @@ class BroadcastCalls(FunctionCalls):
         """Forget the elements of the task that is over."""
         self.states.journal.forget()
 
-    def _process_here(self, element: Processed) -> None:
-        clock = self._clock
+    def _process_here(self, element: BroadcastElement) -> None:
+        parts = self._parts
+        clock = parts.clock
         clock.timestamp = element.timestamp
         try:
             results = self.function.process_broadcast_element(element.value, self._side)
             if results is not None:
-                self.outputs.emit(results, GROUP_KEY)
+                parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
             self._explain(error, "process_broadcast_element", element.value)
             raise
         finally:
-            self._current.key, clock.timestamp = NO_KEY, None
+            parts.current.key, clock.timestamp = NO_KEY, None
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
         # A function without keys has no timers, and no method for them.
@@ -120,7 +117,7 @@ class BroadcastCalls(FunctionCalls):
         # Keys differ from group to group, so each key group must process this element itself.
         self.states.journal.keep_local()
         state = self._runtime_context.state_of(descriptor)
-        current, thaw = self._current, self.key_type.thaw_key
+        current, thaw = self._parts.current, self.key_type.thaw_key
         for key in self._runtime_context.keys_of(descriptor.name):
             current.key = key
             given = function(thaw(key), state)
@@ -134,12 +131,15 @@ class BroadcastCalls(FunctionCalls):
         current.key = NO_KEY
 
 
+# States and contexts
+
+
 K = TypeVar("K")
 V = TypeVar("V")
 Apply = Callable[[StateDescriptor[Any], Callable[[Any, Any], None]], None]
 
 
-class _Made(NamedTuple):
+class _StateViews(NamedTuple):
     declaration: tuple[Any, ...]
     read: ReadOnlyBroadcastState[Any, Any]
     write: BroadcastState[Any, Any]
@@ -162,13 +162,13 @@ class BroadcastStates:
     ) -> None:
         self.journal = Journal()
         """The writes that elements of the broadcast input have made in this task."""
-        self._states: dict[str, _Made] = {}
+        self._states: dict[str, _StateViews] = {}
         for each in descriptors:
             spec = broadcast_spec(each)
             table = tables.table(spec)
             on_table(spec)
             journaled = cast(Table, JournaledTable(table, self.journal))
-            self._states[each.name] = _Made(
+            self._states[each.name] = _StateViews(
                 each._declaration(),
                 ReadOnlyBroadcastState(map_over(each, table)),
                 BroadcastState(map_over(each, journaled)),
@@ -190,7 +190,7 @@ class BroadcastStates:
         """
         return self._made(descriptor).write
 
-    def _made(self, descriptor: Any) -> _Made:
+    def _made(self, descriptor: Any) -> _StateViews:
         made = self._states.get(getattr(descriptor, "name", ""))
         if (
             made is None
@@ -205,7 +205,7 @@ class BroadcastStates:
         return made
 
 
-class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
+class KeyedReadContext(ClockReadings, CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
     """A `CallContext` that also gives the broadcast states, to be read."""
 
     def __init__(
@@ -219,14 +219,6 @@ class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext
         super().__init__(clock, current, key_type, timers)
         self._broadcast = broadcast
 
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
-
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
@@ -234,7 +226,7 @@ class KeyedReadContext(CallContext, KeyedBroadcastProcessFunction.OnTimerContext
         return self._broadcast.to_read(state_descriptor)
 
 
-class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyContext):
     """The context of a call of a function without keys."""
 
     domain: TimeDomain | None = None
@@ -248,14 +240,6 @@ class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
-
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
@@ -263,7 +247,7 @@ class UnkeyedReadContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         return self._broadcast.to_read(state_descriptor)
 
 
-class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
+class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context):
     """The context of a call of `process_broadcast_element`.
 
     Args:
@@ -278,14 +262,6 @@ class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
     def timestamp(self) -> int | None:
         """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
-
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
@@ -306,8 +282,11 @@ class BroadcastSideContext(KeyedBroadcastProcessFunction.Context):
         self._apply(state_descriptor, function)
 
 
+# The journal
+
+
 @attrs.define
-class Processed:
+class BroadcastElement:
     """An element of the broadcast input that was processed in one key group.
 
     Args:
@@ -327,23 +306,23 @@ class Journal:
     """The elements of one task's broadcast input, in order."""
 
     def __init__(self) -> None:
-        self._elements: list[Processed] = []
-        self._taken: dict[int, int] = {}
-        self._written: Processed | None = None
+        self._elements: list[BroadcastElement] = []
+        self._positions: dict[int, int] = {}
+        self._written: BroadcastElement | None = None
 
-    def next_of(self, index: int) -> Processed | None:
+    def next_of(self, index: int) -> BroadcastElement | None:
         """Return the next element of a key group, or None if no group of the task has had it.
 
         Args:
             index: The number of the key group.
         """
-        at = self._taken.get(index, 0)
-        self._taken[index] = at + 1
+        at = self._positions.get(index, 0)
+        self._positions[index] = at + 1
         return self._elements[at] if at < len(self._elements) else None
 
-    def begin(self, value: Any, timestamp: int | None) -> Processed:
+    def begin(self, value: Any, timestamp: int | None) -> BroadcastElement:
         """Begin an element that is new to the task: its writes are recorded until `end`."""
-        self._written = Processed(value, timestamp)
+        self._written = BroadcastElement(value, timestamp)
         self._elements.append(self._written)
         return self._written
 
@@ -364,7 +343,7 @@ class Journal:
     def forget(self) -> None:
         """Forget the elements of the task that is over."""
         self._elements.clear()
-        self._taken.clear()
+        self._positions.clear()
         self._written = None
 
 

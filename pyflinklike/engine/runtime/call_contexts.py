@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
+"""The contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
 
-The context of a function whose states may belong to a key and a namespace.
-
-Contexts of a function whose elements have no keys: in `open`, and with each element.
-
-The protocol of what joins an operator without being known to it, such as stores.
+One object serves all calls of an operator.  The class of a context follows from the function:
+with keys, with keys and namespaces, or without keys.
 """
 
 from __future__ import annotations
@@ -26,6 +23,8 @@ from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state import (
     AggregatingState,
@@ -57,8 +56,10 @@ from pyflinklike.errors import (
 __all__ = [
     "NO_TIMERS",
     "CallContext",
+    "ClockReadings",
     "Extension",
     "NamespacedOperatorContext",
+    "OperatorParts",
     "OperatorRuntimeContext",
     "TaskInfo",
     "UnkeyedCallContext",
@@ -104,6 +105,29 @@ class TaskInfo:
         )
 
 
+@attrs.frozen
+class OperatorParts:
+    """The parts of an operator that every caller of a function works with.
+
+    Args:
+        key_type: Thaws keys for messages.
+        current: Holds the current key, which the caller assigns.
+        clock: Holds the timestamp of the current element, which the caller assigns.
+        context: The `ctx` of the function.
+        before_every_call: Functions to call before every record and timer; the list may grow.
+        metrics: Count the timers that fire.
+        outputs: Gather outputs until the host takes them.
+    """
+
+    key_type: TypeInformation
+    current: CurrentKey
+    clock: Clock
+    context: Any
+    before_every_call: Sequence[Callable[[], None]]
+    metrics: OperatorMetrics
+    outputs: Outputs
+
+
 class OperatorRuntimeContext(RuntimeContext):
     """Answers a function's questions, and makes each of its states once.
 
@@ -136,7 +160,7 @@ class OperatorRuntimeContext(RuntimeContext):
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
         """The steps of TTL, and of stores if there are any, before every record and timer."""
-        self.told: dict[str, int] = {}
+        self.task_answers: dict[str, int] = {}
         """The fields that the function has asked for, of those that differ from task to task."""
 
     def resume(self, task: TaskInfo) -> None:
@@ -145,7 +169,7 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def fits(self, task: TaskInfo) -> bool:
         """Return whether a task agrees with all that the function was told of its own."""
-        return all(getattr(task, name) == value for name, value in self.told.items())
+        return all(getattr(task, name) == value for name, value in self.task_answers.items())
 
     def get_task_name(self) -> str:
         """Return the name of the operator."""
@@ -162,13 +186,13 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_index_of_this_subtask(self) -> int:
         """Return the number of this instance, from 0."""
         # Noted, since a function that stays open for another task would go by a wrong number.
-        self.told["index"] = self._task.index
+        self.task_answers["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
         """Return the number of earlier attempts of this task."""
         # Noted as well: the second attempt of a task once took itself for the first.
-        self.told["attempt"] = self._task.attempt
+        self.task_answers["attempt"] = self._task.attempt
         return self._task.attempt
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
@@ -300,6 +324,23 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
         return self.domain
 
 
+class ClockReadings:
+    """The times of contexts that have no timer service to ask for them."""
+
+    _clock: Clock
+
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms."""
+        return self._clock.processing_time
+
+    def current_watermark(self) -> int:
+        """Return the watermark in ms."""
+        return self._clock.watermark
+
+
+# With namespaces
+
+
 class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext):
     """An `OperatorRuntimeContext` that also has states of namespaces.
 
@@ -364,6 +405,9 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         merge_namespaces(self.assembled[name], self.current, target, sources)
 
 
+# Without keys
+
+
 NO_TIMERS: Mapping[TimeDomain, PyflinklikeError] = {
     domain: StateAccessError(
         "Register timers is only supported on a keyed stream, got one without keys; call key_by "
@@ -419,6 +463,9 @@ def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
         f"a {noun} belongs to keys, got {shown(descriptor)} in a function whose elements have none; "
         "call key_by before, and give a function for keyed streams"
     )
+
+
+# What joins an operator
 
 
 class Extension(Protocol):

@@ -6,20 +6,11 @@ method, the key and the element or timer; our own errors keep their class and ge
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
 which method takes a record (`_element_call`) and how messages name it (`_named`).
-
-Calls of a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
-
-Such functions have state per key, but neither timers nor the time of an element.
-
-Calls of a function of two inputs.
-
-The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
-share the states and timers of a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import GeneratorType
 from typing import Any
 
@@ -34,14 +25,12 @@ from pyflinklike.engine.api.process_functions import (
     NamespacedFunction,
     check_results,
 )
-from pyflinklike.engine.clock import Clock
-from pyflinklike.engine.runtime.call_contexts import CallContext
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.call_contexts import OperatorParts
 from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error, shown_state
-from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
@@ -53,23 +42,22 @@ class FunctionCalls:
     """Calls a function of one input; a `Caller`.
 
     Args:
-        key_type: Thaws keys for messages.
-        current: Holds the current key, which this class assigns.
-        clock: Holds the timestamp of the current element, which this class assigns.
-        context: The `ctx` of the function.
-        before: Functions to call before every record and timer; the list may grow.
-        metrics: Count the timers that fire.
-        outputs: Gather outputs until the host takes them.
+        function: The user's function.
+        parts: The parts of the operator.
     """
 
     function: Any
-    key_type: TypeInformation
-    _current: CurrentKey
-    _clock: Clock
-    _context: CallContext
-    _before: Sequence[Callable[[], None]]
-    _metrics: OperatorMetrics
-    outputs: Outputs
+    _parts: OperatorParts
+
+    @property
+    def key_type(self) -> TypeInformation:
+        """The type of the keys."""
+        return self._parts.key_type
+
+    @property
+    def outputs(self) -> Outputs:
+        """The outputs that the host has not taken yet."""
+        return self._parts.outputs
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, which declares its states.
@@ -115,9 +103,10 @@ class FunctionCalls:
             UserFunctionError: The function raised; its writes stay in the working state, which
                 the host must then not commit.
         """
-        current, clock, context, outputs = self._current, self._clock, self._context, self.outputs
+        parts = self._parts
+        current, clock, context, outputs = parts.current, parts.clock, parts.context, parts.outputs
         # Asked once for a batch: one loop serves all kinds of functions, and costs none a call more.
-        process_element, before = self._element_call(), self._before
+        process_element, before = self._element_call(), parts.before_every_call
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
         try:
@@ -150,15 +139,15 @@ class FunctionCalls:
             A function of the key, the value and the timestamp, with the errors of `process`.
         """
         # Hosts call the returned function for every record, so it looks up nothing that stays the same.
-        current, clock, context, before = self._current, self._clock, self._context, self._before
-        emit = self.outputs.emit
+        parts = self._parts
+        current, clock, context = parts.current, parts.clock, parts.context
+        emit, before = parts.outputs.emit, parts.before_every_call
         process_element: Callable[[Any, Any], Iterable[Any] | None] | None = None
 
         def process_one(key: Any, value: Any, timestamp: int | None) -> None:
             nonlocal process_element
-            if (
-                process_element is None
-            ):  # this function is made before `open`: ask at the first record
+            # Asked at the first record, since this function is made before `open`.
+            if process_element is None:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
             try:
@@ -186,12 +175,13 @@ class FunctionCalls:
             UserFunctionError: The function raised.
         """
         # The clock gets no timestamp here: a processing time must not stamp event-time TTL.
-        current, context = self._current, self._context
+        parts = self._parts
+        current, context, before = parts.current, parts.context, parts.before_every_call
         context.domain = queue.domain
         timestamp = None
         fired = 0
-        due, on_timer, emit = queue.due(now), self._timer_call(), self.outputs.emit
-        touch, before = self._metrics.touched.add, self._before
+        due, on_timer, emit = queue.due(now), self._timer_call(), parts.outputs.emit
+        touch = parts.metrics.touched.add
         try:
             for timestamp in due:
                 context.fired_at = timestamp
@@ -209,7 +199,7 @@ class FunctionCalls:
             due.close()  # if a call raised: timers not yet given stay due
             current.key = NO_KEY
             context.domain = context.fired_at = None
-        self._metrics.timers_fired += fired
+        parts.metrics.timers_fired += fired
         return fired
 
     def name(self) -> str:
@@ -239,7 +229,7 @@ class FunctionCalls:
         Raises:
             UserFunctionError: The error is not our own.
         """
-        key = self._current.key
+        key, timestamp = self._parts.current.key, self._parts.context.timestamp()
         whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
         about = f"{'timer' if method == 'on_timer' else 'element'} {shown(subject)}"
         name, where = f"{self.name()}.{method}", where_raised(error)
@@ -250,12 +240,10 @@ class FunctionCalls:
             # The user registered no timer: to the user it is the window that fires.
             if place:
                 about = place if method == "on_timer" else f"{about}, {place}"
-        call = f"{name} failed for key {whose}, {about}, at time {self._context.timestamp()}"
+        call = f"{name} failed for key {whose}, {about}, at time {timestamp}"
         if not isinstance(error, PyflinklikeError):
-            has_timestamp = self._context.timestamp() is not None
-            msg = (
-                f"{call}: {_cause(error, hidden)}{where}{hint(error, has_timestamp=has_timestamp)}"
-            )
+            advice = hint(error, has_timestamp=timestamp is not None)
+            msg = f"{call}: {_cause(error, hidden)}{where}{advice}"
             raise UserFunctionError(msg) from error
         error.add_note(f"{call}{where}")
 
@@ -266,12 +254,18 @@ def _cause(error: Exception, hidden: str) -> str:
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"
 
 
+# Functions without a context
+
+
 Results = Iterable[Any] | None
 
 
 @attrs.frozen
 class MapCalls(FunctionCalls):
-    """Calls a function that gets elements without a context."""
+    """Calls a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
+
+    Such functions have state per key, but neither timers nor the time of an element.
+    """
 
     def name(self) -> str:
         """Return the name of the function for messages; a wrapped callable shows its own name."""
@@ -318,9 +312,16 @@ def _nothing(_: int, __: Any) -> None:
     return None
 
 
+# Functions of two inputs
+
+
 @attrs.frozen
 class TwoInputCalls(FunctionCalls):
-    """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`."""
+    """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`.
+
+    The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs
+    share the states and timers of a key.
+    """
 
     def _element_call(self) -> Callable[[Any, Any], Results]:
         first, second = (getattr(self.function, self._method(number)) for number in (1, 2))

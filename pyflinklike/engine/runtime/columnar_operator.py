@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The assembly of the operator of a `KeyedBatchFunction`: columns instead of tables, no stores.
+"""The operator of a `KeyedBatchFunction`, which processes whole columns: assembly, calls, contexts.
 
-Everything else is the code that other keyed functions run on: loading, commits, compaction,
-cleanup, the nonce.
-
-Calls of a `KeyedBatchFunction`: each gets a batch of records, or of timers, with the rows of keys.
-
-Contexts of a `KeyedBatchFunction`: its states in `open`, and `ctx` with every batch.
-
-The counters of an operator whose keys are rows of a key index.
+Each call gets a batch of records, or of timers, with the rows of their keys in a key index.  State
+is in columns instead of tables, and there are no stores.  Everything else is the code that other
+keyed functions run on: loading, commits, compaction, cleanup, the nonce.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import attrs
@@ -29,9 +24,14 @@ from pyflinklike.engine.columnar.column_tables import BatchRows, TtlColumns
 from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
 from pyflinklike.engine.columnar.value_columns import value_column
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
-from pyflinklike.engine.runtime.call_contexts import OperatorRuntimeContext, TaskInfo
+from pyflinklike.engine.runtime.call_contexts import (
+    ClockReadings,
+    OperatorParts,
+    OperatorRuntimeContext,
+    TaskInfo,
+)
 from pyflinklike.engine.runtime.calls import FunctionCalls
-from pyflinklike.engine.runtime.columnar_records import BatchKeys, ColumnOutputs, KeyColumns
+from pyflinklike.engine.runtime.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
 from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
@@ -57,17 +57,10 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = [
-    "BatchCalls",
-    "BatchContext",
-    "ColumnMetrics",
-    "ColumnarRuntimeContext",
-    "has_on_timers",
-    "keyed_batch_operator",
-]
+__all__ = ["keyed_columnar_operator"]
 
 
-def keyed_batch_operator(
+def keyed_columnar_operator(
     function: Any,
     state_backend: StateBackend,
     key_type: TypeInformation,
@@ -106,11 +99,11 @@ def keyed_batch_operator(
     stores = _NoStores()
     runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
     runtime.batch = batch
-    context: Any = BatchContext(clock, outputs.emit_side_columns, timers)
+    context: Any = ColumnarContext(clock, outputs.emit_side_columns, timers)
     before = runtime.before_every_call
-    parts = (key_type, current, clock, context, before, metrics, outputs, backend, batch)
+    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
     key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
-    calls = BatchCalls(function, *parts, key_columns)
+    calls = ColumnarCalls(function, parts, backend, batch, key_columns)
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
@@ -126,13 +119,10 @@ def _refused(
 
 
 class _NoStores:
-    """The `Extension` of an operator without stores: `open` and `get` raise, the others do nothing."""
+    """The `Extension` of an operator without stores."""
 
     def __contains__(self, name: object) -> bool:
         return False
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
 
     def open(self, descriptor: Any) -> Any:
         """Raise always: `get_store` of the context refuses before it asks an extension."""
@@ -151,21 +141,17 @@ class _NoStores:
         """Return no declarations."""
         return {}
 
-    def begin_call(self) -> None:
-        """Do nothing."""
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    def drop_expired(self) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, as at every step that an extension follows."""
+
+    begin_call = flush = drop_expired = close
+
+
+# Calls
 
 
 @attrs.frozen
-class BatchCalls(FunctionCalls):
+class ColumnarCalls(FunctionCalls):
     """Calls a function of batches.
 
     Args:
@@ -198,20 +184,20 @@ class BatchCalls(FunctionCalls):
         """Process the records of a batch of the current group.
 
         Args:
-            keys: `BatchKeys`.
+            keys: `DistinctKeys`.
             values: A `KeyedBatch`.
             timestamps: The event times of the records in ms, or None.
 
         Raises:
             UserFunctionError: The function raised.
         """
-        assert isinstance(keys, BatchKeys)
+        assert isinstance(keys, DistinctKeys)
         rows = self._backend.columns.rows_of(keys.column)
         self._call(self.function.process_batch, rows, values, timestamps)
 
     def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
         """Call a method for a batch, and gather its outputs."""
-        outputs, batch, metrics = self.outputs, self._batch, self._metrics
+        outputs, batch, metrics = self._parts.outputs, self._batch, self._parts.metrics
         assert isinstance(outputs, ColumnOutputs)
         assert isinstance(metrics, ColumnMetrics)
         metrics.touch_rows(self._backend.columns, rows)
@@ -219,15 +205,15 @@ class BatchCalls(FunctionCalls):
         batch.codes, batch.timestamps = values.groups.codes, timestamps
         batch.latest = values.groups.latest(timestamps)
         try:
-            for each in self._before:
+            for each in self._parts.before_every_call:
                 each()
-            outputs.emit_columns(method(values, self._context), method.__name__)
+            outputs.emit_columns(method(values, self._parts.context), method.__name__)
         except PyflinklikeError as error:
-            _note(error, f"{self._told(method, values)}{where_raised(error)}")
+            error.add_note(f"{self._failed_call(method, values)}{where_raised(error)}")
             raise
         except Exception as error:
-            told = self._told(method, values)
-            msg = f"{told}: {shown_error(error)}{where_raised(error)}"
+            call = self._failed_call(method, values)
+            msg = f"{call}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
             batch.end()
@@ -258,7 +244,7 @@ class BatchCalls(FunctionCalls):
                 "with the function that registered them until they have fired"
             )
             raise IncompatibleStateError(msg)
-        context: Any = self._context
+        context = self._parts.context
         context.domain = queue.domain
         fired = 0
         due = queue.due(now)
@@ -269,7 +255,7 @@ class BatchCalls(FunctionCalls):
         finally:
             due.close()  # if a call raised: timers not yet given stay due
             context.domain = None
-        self._metrics.timers_fired += fired
+        self._parts.metrics.timers_fired += fired
         return fired
 
     def _fire(self, rows: Any, times: Any) -> None:
@@ -280,8 +266,8 @@ class BatchCalls(FunctionCalls):
         # Timers give no time to TTL: a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
-    def _told(self, method: Callable[..., Any], batch: Any) -> str:
-        what = "timers" if self._context.domain is not None else "records"
+    def _failed_call(self, method: Callable[..., Any], batch: Any) -> str:
+        what = "timers" if self._parts.context.domain is not None else "records"
         return (
             f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
             f"{len(batch.groups)} keys, columns {batch.column_names}"
@@ -293,9 +279,7 @@ def has_on_timers(function: Any) -> bool:
     return type(function).on_timers is not KeyedBatchFunction.on_timers
 
 
-def _note(error: PyflinklikeError, text: str) -> None:
-    if hasattr(error, "add_note"):  # Python 3.10 has no notes
-        error.add_note(text)
+# Contexts
 
 
 class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenContext):
@@ -389,7 +373,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return state
 
 
-class BatchContext(KeyedBatchFunction.OnTimersContext):
+class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
     """The context of `process_batch` and `on_timers`; one object serves all calls.
 
     Args:
@@ -421,14 +405,6 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
             raise StateAccessError(msg)
         return self.domain
 
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
-
     def output(self, tag: OutputTag, columns: Any) -> None:
         """Emit rows to a side output.
 
@@ -436,6 +412,9 @@ class BatchContext(KeyedBatchFunction.OnTimersContext):
             OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         self._emit(tag, columns)
+
+
+# Metrics
 
 
 _MOST = 64

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a key group as columns, and the reader that makes them of an Arrow record batch.
+"""Records in and record batches out: the input and the outputs of a `KeyedBatchFunction`.
 
-Key columns for timers, which have no records to take them from.
-
-Outputs of a `KeyedBatchFunction`: Arrow record batches, gathered until the host takes them.
+Records of a key group are an Arrow record batch, its distinct keys and its event times.  Timers
+have no records to take key columns from, so `KeyColumns` makes them of the key index.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import milliseconds
 from pyflinklike.errors import OutputError
 
-__all__ = ["BatchKeys", "ColumnOutputs", "ColumnReader", "ColumnRecords", "KeyColumns"]
+__all__ = ["ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys", "KeyColumns"]
 
 
-class BatchKeys:
+class DistinctKeys:
     """The distinct keys of a batch, whose length is the number of records.
 
     Args:
@@ -51,7 +50,7 @@ class ColumnRecords(NamedTuple):
         timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
     """
 
-    keys: BatchKeys
+    keys: DistinctKeys
     values: KeyedBatch
     timestamps: Any
 
@@ -101,7 +100,7 @@ class ColumnReader:
                 records, times = records.take(pa.array(order)), times[order]
         distinct, codes, first = self.keys.read(records)
         batch = KeyedBatch(records, Groups(codes, first), times)
-        return ColumnRecords(BatchKeys(len(batch), distinct), batch, times)
+        return ColumnRecords(DistinctKeys(len(batch), distinct), batch, times)
 
 
 @attrs.frozen

@@ -8,8 +8,6 @@ that call counts for the later ones.
 So timers fire in *waves*.  A wave has the earliest due timer of every key that has one, in the
 order of time.  Most keys have at most one due timer, so there is mostly one wave.  Timers of
 different keys keep the order of their times within a wave only.
-
-The timer service of a `KeyedBatchFunction`: many timers by one call.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from pyflinklike.engine.api.contexts import ColumnTimerService
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.columnar.arrays import checked_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, MapTable
+from pyflinklike.engine.runtime.call_contexts import ClockReadings
 from pyflinklike.engine.runtime.timer_queue import MOST_AT_THE_END, next_round
 from pyflinklike.engine.state.timer_agenda import Agenda, timers_spec
 from pyflinklike.errors import (
@@ -193,12 +192,15 @@ def _refuse_endless() -> None:
     raise UserFunctionError(msg)
 
 
+# The timer service
+
+
 _WHAT = "the time of a timer"
 _MOST = 2**63 - 1
 
 
 @attrs.frozen
-class KeyedColumnTimerService(ColumnTimerService):
+class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
     """Registers and deletes the timers of a batch's keys.
 
     Args:
@@ -216,14 +218,6 @@ class KeyedColumnTimerService(ColumnTimerService):
     def queues(self) -> tuple[ColumnTimerQueue, ColumnTimerQueue]:
         """The queue of event time, then that of processing time."""
         return self._event_timers, self._processing_timers
-
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._clock.processing_time
-
-    def current_watermark(self) -> int:
-        """Return the watermark in ms."""
-        return self._clock.watermark
 
     def register_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None

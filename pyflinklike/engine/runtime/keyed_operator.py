@@ -14,29 +14,6 @@ group come these steps (`serve` takes them all):
     commit    log what changed
 
 The outputs are gathered until the host takes them.
-
-The key group that an operator works on: how it becomes current, and how its batch ends.
-
-`load` makes a key group current and brings it up to the head of its log.  `enter` makes one
-current with working state as it is.
-
-Cleanup of expired entries that nobody reads, over all states of an operator.
-
-The TTL of each state decides which entries are expired.  Reads and incremental cleanup delete some
-by themselves.  Three cases are left:
-
-* a compaction of the log deletes expired entries first, and is due by age alone where
-  `cleanup_in_rocksdb_compact_filter` names a period;
-* a key group may get no more records: a host that can call it without records learns when
-  everything that is stored now will have expired;
-* a full snapshot may leave out expired entries that the working state still has.
-
-The declarations of a function as plain data, which JSON can hold.
-
-The protocol between an operator and the caller of the user's function.
-
-The operator knows nothing else of a function.  The caller alone knows which methods the function
-has, and what the value of a record is to it.
 """
 
 from __future__ import annotations
@@ -75,7 +52,6 @@ __all__ = [
     "KeyedProcessOperator",
     "StateCleanup",
     "declared_state",
-    "declared_states",
     "declared_ttl",
 ]
 
@@ -218,9 +194,9 @@ class KeyedProcessOperator:
         """Return whether the open function can serve a task: its earlier answers must hold there."""
         return self.runtime_context.fits(task)
 
-    def told(self) -> tuple[tuple[str, int], ...]:
+    def task_answers(self) -> tuple[tuple[str, int], ...]:
         """Return the fields of the task that the open function has asked for, with their values."""
-        return tuple(sorted(self.runtime_context.told.items()))
+        return tuple(sorted(self.runtime_context.task_answers.items()))
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""
@@ -366,8 +342,14 @@ class KeyedProcessOperator:
         return self.key_type.freeze_key(key)
 
 
+# The current key group
+
+
 class CurrentGroup:
     """Points the tables and timers of an operator at one key group at a time.
+
+    `load` makes a key group current and brings it up to the head of its log.  `enter` makes one
+    current with working state as it is.
 
     Args:
         backend: Holds the entries of tables.
@@ -578,8 +560,20 @@ class CurrentGroup:
         return joined(segments).to_bytes()
 
 
+# Cleanup
+
+
 class StateCleanup:
     """Background cleanup of the states of one operator, in its current key group.
+
+    The TTL of each state decides which entries are expired.  Reads and incremental cleanup delete
+    some by themselves.  Three cases are left:
+
+    * a compaction of the log deletes expired entries first, and is due by age alone where
+      `cleanup_in_rocksdb_compact_filter` names a period;
+    * a key group may get no more records: a host that can call it without records learns when
+      everything that is stored now will have expired;
+    * a full snapshot may leave out expired entries that the working state still has.
 
     Args:
         assembled: The states by name; the mapping may grow.
@@ -664,6 +658,9 @@ class StateCleanup:
         return expired
 
 
+# Declarations, as plain data that JSON can hold
+
+
 def declared_states(
     specs: Iterable[TableSpec],
     assembled: Mapping[str, Assembled],
@@ -711,7 +708,11 @@ def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
 
 
 class Caller(Protocol):
-    """Calls one function, as `FunctionCalls` does."""
+    """Calls one function, as `FunctionCalls` does.
+
+    The operator knows nothing else of a function.  The caller alone knows which methods the function
+    has, and what the value of a record is to it.
+    """
 
     @property
     def function(self) -> Any:

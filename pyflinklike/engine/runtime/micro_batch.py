@@ -4,6 +4,7 @@
 On a stream each micro-batch takes the same steps (`serve`): load, fire due timers, process the
 records, fire the timers that these made due, sweep, commit.  A bounded input is one batch without
 a log: the group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
+A host that processes single elements cuts them into `ElementBundles`.
 
 Behind another operator a micro-batch has records of two phases.  Outputs of that operator's timers
 come before the watermark (`EarlyRecords`), as in Flink, where a watermark passes on after the timers
@@ -11,10 +12,6 @@ that it made due have fired.  Outputs for records come after it.
 
 The host sets the operator's clock before these steps, and takes the outputs after them.  Once
 nothing of the batch can fail, the host calls `operator.keep_warm`.
-
-Calls of a key group without records: by whose time a host makes them, and when it must.
-
-Batches of a host that processes single elements: what ends a batch, and what its end does.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ __all__ = [
     "NEVER",
     "NONE_EARLY",
     "NO_RECORDS",
-    "Batches",
     "EarlyRecords",
+    "ElementBundles",
     "Records",
     "RecordsAfterBroadcast",
     "Served",
@@ -307,12 +304,15 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
     operator.stores.flush()
 
 
-_BATCH = 1_000
-"""The number of elements and timers after which a batch ends by itself."""
+_BUNDLE = 1_000
+"""The number of elements and timers after which a bundle ends by itself."""
 
 
-class Batches:
-    """Ends batches, so that a backend on disk writes and reads the disk as on a stream."""
+class ElementBundles:
+    """Ends bundles of elements, so that a backend on disk writes and reads the disk as on a stream.
+
+    A host that processes single elements has no micro-batches; a bundle stands for one.
+    """
 
     def __init__(self, operator: KeyedProcessOperator) -> None:
         self._operator = operator
@@ -325,28 +325,28 @@ class Batches:
     def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
         self._operator.process_one(key, value, timestamp)
         self._processed += 1
-        if self._processed >= _BATCH:
+        if self._processed >= _BUNDLE:
             self.end()
 
     def moved(self, timers: int) -> None:
-        """Flush the stores after a clock has moved; end the batch only if it has grown full.
+        """Flush the stores after a clock has moved; end the bundle only if it has grown full.
 
         Args:
             timers: The number of timers that the move fired.
 
         Raises:
-            HostError: The batch ended, and the backend cannot keep it.
+            HostError: The bundle ended, and the backend cannot keep it.
         """
         self._processed += timers
         # Tests move clocks all the time.  To write each move to the disk and open it again cost them
         # ten times the move itself.
-        if self._is_on_disk and self._processed >= _BATCH:
+        if self._is_on_disk and self._processed >= _BUNDLE:
             self.end()
         else:
             self._operator.stores.flush()
 
     def end(self) -> None:
-        """End the batch: flush the stores, and move working state to where the backend keeps it.
+        """End the bundle: flush the stores, and move working state to where the backend keeps it.
 
         Raises:
             HostError: The backend cannot keep it.

@@ -28,7 +28,7 @@ CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again."""
 
 
-def _held(output: Any) -> Any:
+def _detach(output: Any) -> Any:
     """Copy a row that the function may change later; return any other output as it is."""
     return output.copy() if output.__class__ in CHANGEABLE else output
 
@@ -106,7 +106,7 @@ class Outputs:
             if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
                 self.emit_side(result, key)
             else:
-                self.main.append(_held(result))
+                self.main.append(_detach(result))
                 self.keys.append(key)
 
     def emit_side(self, result: Sequence[Any], key: Any) -> None:
@@ -123,7 +123,7 @@ class Outputs:
         tag, value = result
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
-        values.append(_held(value))
+        values.append(_detach(value))
 
 
 class TimedOutputs(Outputs):

@@ -23,8 +23,6 @@ The contract is Flink's `InternalTimerServiceImpl`:
 
 In Flink a timer that keeps registering itself for its own time fires forever; here it is refused
 after a hundred thousand rounds.
-
-The service that `ctx.timer_service()` returns: the clock to read and both queues to fill.
 """
 
 from __future__ import annotations
@@ -317,6 +315,9 @@ def _checked(timestamp: Any) -> int:
     return int(timestamp)
 
 
+# The timer service
+
+
 class TimerQueues(Protocol):
     """An object with the timers of both domains."""
 
@@ -326,7 +327,7 @@ class TimerQueues(Protocol):
 
 
 class KeyedTimerService(NamespacedTimerService):
-    """The timer service of the current key.
+    """The `ctx.timer_service()`: the clock to read, and both queues of the current key to fill.
 
     Args:
         clock: The operator's clock, which stands still during a call.

@@ -382,7 +382,7 @@ class OpenFunctions:
 
     def keep(self, run: QueryRun, operator: KeyedProcessOperator) -> None:
         """Let an operator at rest wait for the next task."""
-        key = run, operator.told()
+        key = run, operator.task_answers()
         former = self._waiting.pop(key, None)
         if former is not None:
             _close(former)
