@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from pyflinklike.datastream.stream_node import Outlets, OutputType, output_type_of
+from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
@@ -24,7 +24,7 @@ from pyflinklike.windows.window_options import Windowed
 
 __all__ = ["WindowedStream"]
 
-S = TypeVar("S", bound=Outlets)
+S = TypeVar("S")
 
 
 class WindowedStream(Generic[S]):
@@ -38,7 +38,7 @@ class WindowedStream(Generic[S]):
 
     def __init__(
         self,
-        keyed_stream: Outlets,
+        keyed_stream: Any,
         windowed: Windowed,
         result: Callable[[WindowOperator, TypeInformation], S],
     ) -> None:
@@ -51,7 +51,8 @@ class WindowedStream(Generic[S]):
 
     def get_input_type(self) -> TypeInformation:
         """The type of the elements."""
-        return self._stream.get_type()
+        kind: TypeInformation = self._stream.get_type()
+        return kind
 
     def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream[S]:
         """Say when a window fires: `Windowed.trigger`."""
