@@ -7,12 +7,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike.datastream.stream_node import OutputType, output_type_of
-from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.windows.evictors import Evictor
-from pyflinklike.windows.triggers import Trigger
 from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -20,20 +17,20 @@ from pyflinklike.windows.window_functions import (
     WindowFunction,
 )
 from pyflinklike.windows.window_operator import WindowOperator
-from pyflinklike.windows.window_options import Windowed
+from pyflinklike.windows.window_options import LateDataOption, Windowed
 
 __all__ = ["WindowedStream"]
 
 S = TypeVar("S")
 
 
-class WindowedStream(Generic[S]):
-    """Windows over a stream of which it is yet to be said what they do, as PyFlink's.
+class WindowedStream(LateDataOption, Generic[S]):
+    """Windows over a stream whose function is not chosen yet, as PyFlink's.
 
     Args:
-        keyed_stream: With the elements.
-        windowed: Says what is known of the windows.
-        result: Makes the stream of what they give: of the operator, and the type of its outputs.
+        keyed_stream: The `KeyedStream` of the elements.
+        windowed: The declaration of the windows so far.
+        result: Makes the stream of the outputs, given the operator and the type of its outputs.
     """
 
     def __init__(
@@ -46,33 +43,13 @@ class WindowedStream(Generic[S]):
         warn_of_short(windowed.assigner)
 
     def get_execution_environment(self) -> Any:
-        """The environment that the stream was made in."""
+        """Return the environment in which the stream was made."""
         return self._stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """The type of the elements."""
+        """Return the type of the elements."""
         kind: TypeInformation = self._stream.get_type()
         return kind
-
-    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream[S]:
-        """Say when a window fires: `Windowed.trigger`."""
-        self._windowed.trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream[S]:
-        """Remove elements when a window fires: `Windowed.evictor`; PyFlink has none."""
-        self._windowed.evictor(evictor)
-        return self
-
-    def allowed_lateness(self, time_ms: int) -> WindowedStream[S]:
-        """Keep windows open for so many ms behind their end: `Windowed.allowed_lateness`."""
-        self._windowed.allowed_lateness(time_ms)
-        return self
-
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream[S]:
-        """Send late elements to a side output: `Windowed.side_output_late_data`."""
-        self._windowed.side_output_late_data(output_tag)
-        return self
 
     def reduce(
         self,
@@ -80,12 +57,13 @@ class WindowedStream(Generic[S]):
         window_function: WindowFunction | ProcessWindowFunction | None = None,
         output_type: OutputType = None,
     ) -> S:
-        """Reduce the elements of a window to one of their kind, as they come.
+        """Reduce the elements of a window to one element, as they come.
 
         Args:
-            reduce_function: Reduces two to one.
-            window_function: Makes outputs of the one; without it that is the output.
-            output_type: As of `DataStream.map`; without a window function that of the elements.
+            reduce_function: Reduces two elements to one.
+            window_function: Makes outputs of the reduced element; None puts it out itself.
+            output_type: The type of the outputs, as for `DataStream.map`; without a window function
+                None is the type of the elements.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -104,10 +82,10 @@ class WindowedStream(Generic[S]):
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator, as `output_type`.
-            output_type: As of `DataStream.map`.
+            aggregate_function: Adds elements to an accumulator, and makes a result of it.
+            window_function: Makes outputs of the result; None puts it out itself.
+            accumulator_type: The type of the accumulator, as for `DataStream.map`.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -121,6 +99,10 @@ class WindowedStream(Generic[S]):
     ) -> S:
         """Make outputs of all elements of a window.
 
+        Args:
+            window_function: Gets the window and its elements.
+            output_type: The type of the outputs, as for `DataStream.map`.
+
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
@@ -131,7 +113,11 @@ class WindowedStream(Generic[S]):
         process_window_function: ProcessWindowFunction | ProcessAllWindowFunction,
         output_type: OutputType = None,
     ) -> S:
-        """Make outputs of all elements of a window, with its context.
+        """Make outputs of all elements of a window, with a context.
+
+        Args:
+            process_window_function: Gets the elements and a context of the window.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type variables of public generic classes, which all default to Any, and `Unpack`.
+"""The type variables of public generic classes, which all default to Any, `Self` and `Unpack`.
 
 By the defaults `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users
 write them, are complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import Self, TypeVar, Unpack
 
     ACC = TypeVar("ACC", default=Any)
     IN = TypeVar("IN", default=Any)
@@ -33,7 +33,8 @@ else:
     T_co = TypeVar("T_co", covariant=True)
     V = TypeVar("V")
     W = TypeVar("W")
-    # `typing` has it from Python 3.11 on, and only type checkers look at it.
+    # `typing` has them from Python 3.11 on, and only type checkers look at them.
+    Self = Any
     Unpack = Any
 
-__all__ = ["ACC", "IN", "OUT", "K", "T", "T_co", "Unpack", "V", "W"]
+__all__ = ["ACC", "IN", "OUT", "K", "Self", "T", "T_co", "Unpack", "V", "W"]

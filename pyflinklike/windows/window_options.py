@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
@@ -20,6 +20,7 @@ from pyflinklike.engine.functions import (
     as_reduce_function,
 )
 from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import Self
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.windows.assigners import (
@@ -46,9 +47,14 @@ from pyflinklike.windows.window_functions import (
 )
 from pyflinklike.windows.window_operator import WindowOperator
 
-__all__ = ["Windowed", "count_window", "window", "window_all"]
-
-F = TypeVar("F")
+__all__ = [
+    "LateDataOption",
+    "WindowOptions",
+    "Windowed",
+    "count_window",
+    "window",
+    "window_all",
+]
 
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 _KEYED = (WindowFunction, ProcessWindowFunction)
@@ -276,6 +282,71 @@ class Windowed:
                 evictor=self._evictor,
             )
         )
+
+
+class WindowOptions:
+    """What streams with windows, Spark's and PyFlink's, let a user say of them.
+
+    Each method changes the stream and returns it.
+    """
+
+    _windowed: Windowed
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """Say when a window fires, instead of the assigner's default.
+
+        Args:
+            trigger: Of a kind that can merge, where windows do.
+
+        Raises:
+            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
+        """
+        self._windowed.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """Remove elements when a window fires, which then keeps every element until its end.
+
+        PyFlink has no evictors; Flink in Java has.
+
+        Args:
+            evictor: Is given the elements with their event times.
+
+        Raises:
+            DeclarationTypeError: It is no evictor.
+        """
+        self._windowed.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: DurationLike) -> Self:
+        """Keep windows of event time open for a time beyond their end; 0 if this is not called.
+
+        Args:
+            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+        """
+        self._windowed.allowed_lateness(time_ms)
+        return self
+
+
+class LateDataOption(WindowOptions):
+    """The options of windows over one stream, whose late elements go to one side output."""
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send elements that come too late for all their windows to a side output, unchanged.
+
+        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
+
+        Args:
+            output_tag: Over DataFrames its type is not used: it is that of the records.
+
+        Raises:
+            DeclarationTypeError: It is no output tag.
+        """
+        self._windowed.side_output_late_data(output_tag)
+        return self
 
 
 def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[Any, Any]:

@@ -36,9 +36,7 @@ from pyflinklike.spark.api.keyed_connected_streams import InputOf, KeyedConnecte
 from pyflinklike.spark.api.windowed_stream import WindowResult
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigners import WindowAssigner
-from pyflinklike.windows.evictors import Evictor
-from pyflinklike.windows.triggers import Trigger
-from pyflinklike.windows.window_options import Windowed
+from pyflinklike.windows.window_options import Windowed, WindowOptions
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
@@ -91,7 +89,7 @@ class JoinedLate:
         return self
 
 
-class _Windowed(JoinedLate):
+class _Windowed(WindowOptions, JoinedLate):
     """Two keyed DataFrames in common windows; its methods change it and return it.
 
     Assigners, triggers and evictors see an element as a pair of the number of its input, 1 or 2,
@@ -109,36 +107,6 @@ class _Windowed(JoinedLate):
         )
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
         warn_of_short(assigner)
-
-    def trigger(self, trigger: Trigger[Any, Any]) -> Any:
-        """Say when a window fires, instead of the assigner's default.
-
-        Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
-        """
-        self._windowed.trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor[Any, Any]) -> Any:
-        """Remove elements when a window fires.
-
-        Raises:
-            DeclarationTypeError: It is no evictor.
-        """
-        self._windowed.evictor(evictor)
-        return self
-
-    def allowed_lateness(self, time_ms: DurationLike) -> Any:
-        """Keep windows of event time open for so long behind their end.
-
-        Args:
-            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
-        """
-        self._windowed.allowed_lateness(time_ms)
-        return self
 
     def _applied(
         self,

@@ -18,7 +18,6 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
-from pyflinklike.engine.clock import DurationLike
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
@@ -35,8 +34,6 @@ from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
 from pyflinklike.spark.wire.output_layout import WINDOW_TIME, WindowRows, window_fields
 from pyflinklike.spark.wire.schema import arrow_schema, key_type_of, output_schema
 from pyflinklike.windows.assigners import WindowAssigner
-from pyflinklike.windows.evictors import Evictor
-from pyflinklike.windows.triggers import Trigger
 from pyflinklike.windows.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -44,7 +41,7 @@ from pyflinklike.windows.window_functions import (
     WindowFunction,
 )
 from pyflinklike.windows.window_operator import WindowOperator
-from pyflinklike.windows.window_options import Windowed
+from pyflinklike.windows.window_options import LateDataOption, Windowed
 
 if TYPE_CHECKING:
     from pyflinklike.engine.type_vars import Unpack
@@ -84,7 +81,7 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     return WindowedStream(source, assigner, keyed=False)
 
 
-class WindowedStream(WindowFolds):
+class WindowedStream(LateDataOption, WindowFolds):
     """Windows over the records of a DataFrame, of which it is yet to be said what they do.
 
     Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger` and the
@@ -111,50 +108,6 @@ class WindowedStream(WindowFolds):
         elements = element_type(self._schema, self._time_zone)
         self._windowed = Windowed(assigner, elements, keyed=keyed)
         warn_of_short(assigner)
-
-    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream:
-        """Say when a window fires, instead of the assigner's default.
-
-        Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge where windows do.
-        """
-        self._windowed.trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor[Any, Any]) -> WindowedStream:
-        """Remove records when a window fires; every record is kept then.
-
-        Raises:
-            DeclarationTypeError: It is no evictor.
-        """
-        self._windowed.evictor(evictor)
-        return self
-
-    def allowed_lateness(self, time_ms: DurationLike) -> WindowedStream:
-        """Keep windows of event time open for so long behind their end; 0 if it is not said.
-
-        Args:
-            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
-        """
-        self._windowed.allowed_lateness(time_ms)
-        return self
-
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
-        """Send records that come too late for all their windows to a side output, as they are.
-
-        Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
-
-        Args:
-            output_tag: Its type, if it has one, is not asked for: it is that of the records.
-
-        Raises:
-            DeclarationTypeError: It is no output tag.
-        """
-        self._windowed.side_output_late_data(output_tag)
-        return self
 
     def reduce(  # type: ignore[override]  # folds pass its options on
         self,
