@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pyflinklike.errors import BrokerError, DataLossError
-from pyflinklike.kafka.messages import Records
+from pyflinklike.kafka.messages import RecordColumns
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
 from pyflinklike.kafka.options import ReaderOptions, hide_secrets, made
 
@@ -74,7 +74,9 @@ class _Fetch:
         self._next = wanted.start
         self._ends_at: int | None = None
         self._trouble = "none of its records came"
-        self._records = Records(wanted.topic, wanted.partition, headers=options.include_headers)
+        self._records = RecordColumns(
+            wanted.topic, wanted.partition, headers=options.include_headers
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._assign()

@@ -40,8 +40,8 @@ __all__ = [
     "HEADER",
     "HEADERS",
     "Message",
+    "RecordColumns",
     "RecordIds",
-    "Records",
     "check_columns",
     "of_batches",
     "of_rows",
@@ -119,10 +119,10 @@ def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator
         topic: The option `topic`; it overrides the column.
     """
     for batch in batches:
-        topics = _held(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
-        headers = map(_headers, _held(batch, "headers"))
+        topics = _column(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
+        headers = map(_headers, _column(batch, "headers"))
         keys, values = _binary(batch, "key"), _binary(batch, "value")
-        yield from map(Message, topics, keys, values, _held(batch, "partition"), headers)
+        yield from map(Message, topics, keys, values, _column(batch, "partition"), headers)
 
 
 def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
@@ -133,7 +133,7 @@ def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
         yield Message(chosen, key, value, row.get("partition"), _headers(row.get("headers")))
 
 
-def _held(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
+def _column(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
     """Return a column's values, or as many None."""
     if name in batch.schema.names:
         held: list[Any] = batch.column(name).to_pylist()
@@ -197,7 +197,7 @@ def spark_columns(*, headers: bool) -> StructType:
     return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
 
 
-class Records:
+class RecordColumns:
     """Records of one partition that wait to become a batch.
 
     Args:

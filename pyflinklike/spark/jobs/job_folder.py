@@ -40,10 +40,10 @@ from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = [
-    "Identity",
     "JobFolder",
-    "OperatorIdentity",
-    "SourceIdentity",
+    "JobIdentity",
+    "JobOperator",
+    "JobSource",
     "folder_name",
     "identity_of",
     "new_folder",
@@ -80,8 +80,8 @@ class JobFolder:
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self._lock: IO[bytes] | None = None
-        self.is_kept = settings.checkpoint_dir is not None
-        self.path = self._found() if self.is_kept else new_folder(None)
+        self.is_durable = settings.checkpoint_dir is not None
+        self.path = self._found() if self.is_durable else new_folder(None)
         try:
             self._begun = self._read()
             if settings.recovery_path is not None:
@@ -130,7 +130,7 @@ class JobFolder:
         partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
         return SessionFacts(partitions, groups, facts.time_zone)
 
-    def begin(self, identity: Identity, facts: SessionFacts) -> Ledger:
+    def begin(self, identity: JobIdentity, facts: SessionFacts) -> Ledger:
         """Begin the job, or see that it is the one that was begun.
 
         Args:
@@ -151,7 +151,7 @@ class JobFolder:
             shutil.rmtree(self.path)
             self._begun = self._written(identity, facts, self.name)
         else:
-            refuse_changes(Identity.from_json(self._begun), identity, str(self.path))
+            refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
             self._refuse_gaps(identity)
         return Ledger(self._outputs)
 
@@ -159,7 +159,7 @@ class JobFolder:
     def _outputs(self) -> Path:
         return self.path / "outputs.json"
 
-    def _refuse_gaps(self, identity: Identity) -> None:
+    def _refuse_gaps(self, identity: JobIdentity) -> None:
         """See that the parts of the folder are of one time: none was removed, or put back by itself.
 
         Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and
@@ -190,7 +190,7 @@ class JobFolder:
         Args:
             is_over: Whether nobody will go on from it.
         """
-        if is_over or not self.is_kept:
+        if is_over or not self.is_durable:
             # In one step: what is half removed is no folder of a job.
             gone = self.path.with_name(f".removed-{uuid.uuid4()}")
             if self.path.exists():
@@ -236,7 +236,7 @@ class JobFolder:
         """Whether no micro-batch has come to its end: then another program may begin here."""
         return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
 
-    def _written(self, identity: Identity, facts: SessionFacts, token: str) -> dict[str, Any]:
+    def _written(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
         begun = {
             "format": _FORMAT,
@@ -291,7 +291,7 @@ _FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSourc
 
 
 @attrs.frozen
-class SourceIdentity:
+class JobSource:
     """One source.
 
     Args:
@@ -310,7 +310,7 @@ class SourceIdentity:
         named = f"source {self.uid!r}" if self.uid else self.what
         return named if self.is_bounded else f"{named} (without an end)"
 
-    def is_same(self, other: SourceIdentity) -> bool:
+    def is_same(self, other: JobSource) -> bool:
         """Whether it is the same one: by their uids, or else by what they read.
 
         One that ends has noted all that it gives and its end when the job began, and one that does
@@ -324,7 +324,7 @@ class SourceIdentity:
 
 
 @attrs.frozen
-class OperatorIdentity:
+class JobOperator:
     """One keyed operator.
 
     Args:
@@ -350,7 +350,7 @@ class OperatorIdentity:
             f"max_parallelism {self.max_parallelism}, depth {self.depth})"
         )
 
-    def is_same(self, other: OperatorIdentity) -> bool:
+    def is_same(self, other: JobOperator) -> bool:
         """Whether it is the same one; a uid that says so is enough for its function to change."""
         settings = (self.name, self.key_type, self.max_parallelism, self.depth)
         if settings != (other.name, other.key_type, other.max_parallelism, other.depth):
@@ -359,7 +359,7 @@ class OperatorIdentity:
 
 
 @attrs.frozen
-class Identity:
+class JobIdentity:
     """What keeps something between micro-batches.
 
     Args:
@@ -368,8 +368,8 @@ class Identity:
         timers: By which time operators are woken: Spark holds to it.
     """
 
-    sources: tuple[SourceIdentity, ...]
-    operators: tuple[OperatorIdentity, ...]
+    sources: tuple[JobSource, ...]
+    operators: tuple[JobOperator, ...]
     timers: str
 
     @property
@@ -387,16 +387,16 @@ class Identity:
         return attrs.asdict(self)
 
     @classmethod
-    def from_json(cls, contents: dict[str, Any]) -> Identity:
+    def from_json(cls, contents: dict[str, Any]) -> JobIdentity:
         """What `to_json` gave."""
         return cls(
-            tuple(SourceIdentity(**each) for each in contents["sources"]),
-            tuple(OperatorIdentity(**each) for each in contents["operators"]),
+            tuple(JobSource(**each) for each in contents["sources"]),
+            tuple(JobOperator(**each) for each in contents["operators"]),
             contents["timers"],
         )
 
 
-def identity_of(steps: JobSteps) -> Identity:
+def identity_of(steps: JobSteps) -> JobIdentity:
     """That of a job.
 
     Args:
@@ -404,27 +404,27 @@ def identity_of(steps: JobSteps) -> Identity:
     """
     graph = steps.job.graph
     sources = tuple(
-        SourceIdentity(
+        JobSource(
             node.uid, type(node.source).__name__, node.source.identity, node.source.is_bounded
         )
         for node in graph.of_kind(FromSource)
     )
     if steps.is_fed:
-        sources += (SourceIdentity(None, _FEED_KIND, _FEED, False),)
+        sources += (JobSource(None, _FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]
         for number in stage.entrances
     )
-    return Identity(sources, operators, _timers(steps))
+    return JobIdentity(sources, operators, _timers(steps))
 
 
 def _timers(steps: JobSteps) -> str:
     return "event time" if steps.time_mode.passes_watermark else "processing time"
 
 
-def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
-    return OperatorIdentity(
+def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
+    return JobOperator(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
         function=_classes_of(getattr(node, "function", None)),
@@ -442,7 +442,7 @@ def _classes_of(function: object) -> str:
     return f"{name} of {', '.join(type(each).__qualname__ for each in function.functions)}"
 
 
-def refuse_changes(former: Identity, now: Identity, folder: str) -> None:
+def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
     """See that a program may go on in a folder.
 
     Args:
@@ -464,7 +464,7 @@ def refuse_changes(former: Identity, now: Identity, folder: str) -> None:
         raise HostError(msg)
 
 
-def _changes(former: Identity, now: Identity) -> Iterator[str]:
+def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
     pairs = [*zip_longest(former.sources, now.sources)]
     both: list[tuple[Any, Any]] = [*pairs, *zip_longest(former.operators, now.operators)]
     for one, other in both:

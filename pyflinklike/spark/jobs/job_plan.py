@@ -205,14 +205,14 @@ class JobSteps:
             self._target(self.job.graph.nodes[number], place)
             for place, number in enumerate(stage.following)
         )
-        tells_marks = self.is_fed and stage.number == 0
+        tells_splits = self.is_fed and stage.number == 0
         return StageTask(
             stage,
             settings,
             tasks,
             targets,
             self.is_streaming,
-            tells_marks=tells_marks,
+            tells_splits=tells_splits,
             counting=self.counting,
         )
 

@@ -42,7 +42,7 @@ from pyflinklike.spark.jobs.data_frame_source import frame_source
 from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.job_folder import JobFolder, identity_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts, job_frame
-from pyflinklike.spark.jobs.results import Batch, Handover, Results
+from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stages import (
     Stage,
     first_with_processing_timers,
@@ -68,13 +68,13 @@ __all__ = [
     "StreamRun",
     "backend_of",
     "checked_session",
+    "errors_as_ours",
     "facts_of",
     "frame_of_batch",
     "frame_of_stream",
     "refuse_what_is_missing",
     "start",
     "steps_of",
-    "told_as_ours",
     "with_partitions",
 ]
 
@@ -149,7 +149,7 @@ class BatchRun(DrivenRun):
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every part of the results."""
-        with told_as_ours():
+        with errors_as_ours():
             frame = frame_of_batch(self._steps, self._spark)
             # All at once where tasks write: an iterator has them run one after the other.
             rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
@@ -241,7 +241,7 @@ class StreamRun(DrivenRun):
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
         self._feed = self._begun_feed() if self._steps.is_fed else None
-        each_batch = self._folder.is_kept or not self._job.graph.is_bounded
+        each_batch = self._folder.is_durable or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
             self._results.remove_unfinished(self._folder.name)
@@ -255,7 +255,7 @@ class StreamRun(DrivenRun):
 
     def _running(self) -> Generator[None, None, None]:
         """All the work; stops after every micro-batch, and often while there is none."""
-        with told_as_ours():
+        with errors_as_ours():
             yield from self._batches()
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
@@ -289,20 +289,20 @@ class StreamRun(DrivenRun):
         if self._feed is not None:
             self._feed.tell(now)
 
-    def _take_in(self, batch: Batch) -> None:
+    def _take_in(self, batch: ResultBatch) -> None:
         if self._ledger is None:
             self._results.add(batch.rows)
         else:
             self._results.add_batch(batch, self._ledger)
         if self._feed is not None:
             # Noted before Spark takes note of the micro-batch: no split falls back by a restart.
-            marks, self._results.marks = self._results.marks, []
+            marks, self._results.split_watermarks = self._results.split_watermarks, []
             self._feed.note(marks, wall_clock())
             self._feed.tell(wall_clock())
 
     def _started(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:
-            self._handover.give(Batch(number, [(row[0], row[1]) for row in batch.collect()]))
+            self._handover.give(ResultBatch(number, [(row[0], row[1]) for row in batch.collect()]))
 
         frames = {number: source.frame(self._spark) for number, source in self._sources.items()}
         frame = job_frame(self._steps, frames, self._watermarks())
@@ -465,7 +465,7 @@ def backend_of(job: Job) -> StateBackend:
 
 
 @contextmanager
-def told_as_ours() -> Iterator[None]:
+def errors_as_ours() -> Iterator[None]:
     """Raise the error of a worker for the failure of Spark that tells of it."""
     try:
         with packages_checked():

@@ -229,7 +229,7 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         passed: list[pa.RecordBatch] = []
-        for place, mine in groupby(_by_place(_kept_apart(batches, passed)), lambda each: each[0]):
+        for place, mine in groupby(_by_place(_separated(batches, passed)), lambda each: each[0]):
             for results in hosts[place](batch for _, batch in mine):
                 while passed:
                     yield passed.pop()
@@ -239,7 +239,7 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
     return run
 
 
-def _kept_apart(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _separated(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         passes = pc.less(batch.column(KEY_GROUP), 0)
         through = batch.filter(passes).column("parcel").to_pylist()

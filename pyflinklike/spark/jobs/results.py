@@ -17,9 +17,9 @@ from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.errors import HostError
 from pyflinklike.spark.jobs.durable_files import Ledger
-from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark
+from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 
-__all__ = ["Batch", "Handover", "Results", "Rows"]
+__all__ = ["Handover", "ResultBatch", "Results", "Rows"]
 
 
 class Results:
@@ -38,7 +38,7 @@ class Results:
             node.id: deque() for node in self._sinks if isinstance(node.sink, CollectSink)
         }
         """What came to each `CollectSink`, by the number of its node."""
-        self.marks: list[Mark] = []
+        self.split_watermarks: list[SplitWatermark] = []
         """How far splits have come, as tasks have told."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
@@ -53,8 +53,8 @@ class Results:
         """Take rows: the number of a sink, and a pickle of records or of `Renaming`s."""
         for number, payload in rows:
             records = pickle.loads(bytes(payload))  # noqa: S301  # of the job's own stages
-            if number == MARKS:
-                self.marks += records
+            if number == SPLIT_WATERMARKS:
+                self.split_watermarks += records
             elif number in self._by_tasks:
                 self._hidden += records
             elif number in self.collected:
@@ -64,7 +64,7 @@ class Results:
                 for _, value, timestamp in records:
                     write(value, timestamp)
 
-    def add_batch(self, batch: Batch, ledger: Ledger) -> None:
+    def add_batch(self, batch: ResultBatch, ledger: Ledger) -> None:
         """Take a micro-batch, and make it visible; one that was written already is left alone.
 
         Args:
@@ -76,7 +76,13 @@ class Results:
         elif not batch.rows:
             return
         elif ledger.has(batch.number):
-            self.add([row for row in batch.rows if row[0] == MARKS or row[0] in self._by_tasks])
+            self.add(
+                [
+                    row
+                    for row in batch.rows
+                    if row[0] == SPLIT_WATERMARKS or row[0] in self._by_tasks
+                ]
+            )
             self._take_back()
         else:
             self.add(batch.rows)
@@ -133,7 +139,7 @@ Rows = list[tuple[int, bytes]]
 """Numbers of sinks with pickles of records."""
 
 
-class Batch(NamedTuple):
+class ResultBatch(NamedTuple):
     """What came of a micro-batch.
 
     Args:
@@ -153,10 +159,10 @@ class Handover:
     """
 
     def __init__(self) -> None:
-        self._offered: queue.Queue[Batch] = queue.Queue()
+        self._offered: queue.Queue[ResultBatch] = queue.Queue()
         self._is_done, self._is_closed = Event(), False
 
-    def give(self, batch: Batch) -> None:
+    def give(self, batch: ResultBatch) -> None:
         """Give a micro-batch, and wait until it is done with.
 
         Raises:
@@ -170,7 +176,7 @@ class Handover:
             msg = f"the job takes micro-batches until it ends, got number {batch.number} then; start it again"
             raise HostError(msg)
 
-    def take(self, seconds: float) -> Batch | None:
+    def take(self, seconds: float) -> ResultBatch | None:
         """The micro-batch that is given; None where there is none.
 
         Args:

@@ -33,8 +33,8 @@ __all__ = [
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
-    "Following",
     "LastSender",
+    "NextOperator",
     "Outlets",
     "Sender",
     "Spread",
@@ -91,7 +91,7 @@ class Sender(Protocol):
 
 
 @attrs.frozen
-class Following:
+class NextOperator:
     """The keyed operator behind a stage.
 
     Args:
@@ -128,7 +128,7 @@ class StreamSender:
         is_first: Whether the watermark is told.
     """
 
-    def __init__(self, following: Sequence[Following], task: int, *, is_first: bool) -> None:
+    def __init__(self, following: Sequence[NextOperator], task: int, *, is_first: bool) -> None:
         self._following = {each.node: each for each in following}
         self._task, self._sequence = task, task * _MAX_PAYLOADS
         self._is_first = is_first
@@ -154,7 +154,7 @@ class StreamSender:
         first = next(iter(self._following.values()))
         self._add(first, self._task % first.key_groups, passing(parcel.to_bytes()))
 
-    def _add(self, following: Following, group: int, payload: bytes) -> None:
+    def _add(self, following: NextOperator, group: int, payload: bytes) -> None:
         self._called[following.node].add(group)
         group_id = group_ids(following.key_groups, following.place)[group]
         self._rows.append((group_id, self._sequence, payload))
@@ -192,7 +192,7 @@ class BatchSender:
         task: The number of this one.
     """
 
-    def __init__(self, following: Sequence[Following], task: int) -> None:
+    def __init__(self, following: Sequence[NextOperator], task: int) -> None:
         self._following = {each.node: each for each in following}
         self._arrival = task * _MAX_PAYLOADS
         self._rows: list[tuple[int, int | None, int, bytes]] = []
@@ -213,7 +213,7 @@ class BatchSender:
                 self._rows += [(first + group, timestamp, self._arrival, cell) for group in groups]
                 self._arrival += 1
 
-    def _broadcast(self, following: Following, records: list[Record]) -> None:
+    def _broadcast(self, following: NextOperator, records: list[Record]) -> None:
         """They come before all others, in the order of arrival whatever their times."""
         first = first_of(following.place)
         groups = range(first, first + following.key_groups)

@@ -25,7 +25,7 @@ from pyflinklike.engine.types.copies import as_given
 from pyflinklike.spark.jobs.stages import Count, Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
 
-__all__ = ["Outbox", "StageParts"]
+__all__ = ["Outbox", "StageStations"]
 
 Record = tuple[Any, Any, "int | None"]
 
@@ -94,7 +94,7 @@ class _OperatorEntrance(Station):
         return self._out
 
 
-class StageParts(Wiring):
+class StageStations(Wiring):
     """The stations of a stage, each once.
 
     Args:

@@ -18,17 +18,17 @@ from pyflinklike.engine.graph.nodes import FromSource, SideOutput
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
 from pyflinklike.spark.jobs.stage_outputs import (
     BatchSender,
-    Following,
     LastSender,
+    NextOperator,
     Outlets,
     Sender,
     StreamSender,
     by_key,
     in_turn,
 )
-from pyflinklike.spark.jobs.stage_stations import StageParts
+from pyflinklike.spark.jobs.stage_stations import StageStations
 from pyflinklike.spark.jobs.stages import COUNTS, Stage
-from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark
+from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
 from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
 
@@ -59,10 +59,10 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
 
-    def following(self, task: int) -> Following:
+    def following(self, task: int) -> NextOperator:
         """It as the sender of a task knows it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
-        return Following(self.node, self.place, spread, self.key_groups, self.has_broadcast)
+        return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class StageTask:
         targets: The keyed operators behind it, in the order of their places.
         is_streaming: Whether these are on a stream.
         outlets: The sinks that the tasks of the last stage write.
-        tells_marks: Whether the tasks of the first stage tell the driver how far splits have come.
+        tells_splits: Whether the tasks of the first stage tell the driver how far splits have come.
         counting: The names of functions whose metrics are told, by the numbers of their nodes.
     """
 
@@ -86,23 +86,23 @@ class StageTask:
     targets: tuple[Target, ...]
     is_streaming: bool
     outlets: Outlets = attrs.field(factory=Outlets)
-    tells_marks: bool = False
+    tells_splits: bool = False
     counting: Mapping[int, str] = attrs.field(factory=dict)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
         context = TaskContext.get()
         number = context.partitionId() if context else 0
-        parts = StageParts(self.stage, self.settings, (number, self.tasks))
-        parts.tick(wall_clock())
+        stations = StageStations(self.stage, self.settings, (number, self.tasks))
+        stations.tick(wall_clock())
         sender = self._sender(number)
         try:
             splits: set[tuple[int, str]] = set()
-            yield from self._processed(self._noted(batches, splits), parts, sender)
-            watermark = parts.watermark()
+            yield from self._processed(self._noted(batches, splits), stations, sender)
+            watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
-            if self.tells_marks:
+            if self.tells_splits:
                 self._tell(splits, watermark, sender)
                 watermark = MIN_WATERMARK
             yield from sender.end(watermark)
@@ -115,15 +115,15 @@ class StageTask:
     ) -> Iterator[pa.RecordBatch]:
         """The batches, of which splits are noted: nodes of sources, and names."""
         for batch in batches:
-            if self.tells_marks and batch.num_rows:
+            if self.tells_splits and batch.num_rows:
                 splits.update(self._splits_of(batch))
             yield batch
 
     def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
         """Tell the driver how far splits have come; those without elements tell nothing."""
         if splits:
-            marks = [Mark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(MARKS, 0), dumped(marks)))
+            marks = [SplitWatermark(*split, watermark) for split in sorted(splits)]
+            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(marks)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -132,21 +132,21 @@ class StageTask:
         return [(number, "") for number in set(batch.column("source").to_pylist())]
 
     def _processed(
-        self, batches: Iterable[pa.RecordBatch], parts: StageParts, sender: Sender
+        self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
         try:
-            parts.open()
+            stations.open()
             for batch in batches:
-                yield from feed(batch, parts, sender)
-            self._end_frames(parts)
-            for maker in parts.makers:
+                yield from feed(batch, stations, sender)
+            self._end_frames(stations)
+            for maker in stations.makers:
                 maker.emit()
-            counts = parts.counts(self.counting)
+            counts = stations.counts(self.counting)
         except BaseException:
-            parts.abandon()
+            stations.abandon()
             raise
-        parts.close()
+        stations.close()
         if counts:
             sender.parcel(Parcel(Address(COUNTS, 0), dumped(list(map(tuple, counts)))))
 
@@ -158,7 +158,7 @@ class StageTask:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)
 
-    def _feed(self) -> Callable[[pa.RecordBatch, StageParts, Sender], Iterator[pa.RecordBatch]]:
+    def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
         """What takes in the batches."""
         if self.stage.number:
             return self._from_operator
@@ -175,58 +175,60 @@ class StageTask:
         return [(number, source) for number, source in found if source is not None]
 
     def _from_frame(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
-        parts.source(number).take_all(source.elements(batch))
-        yield from _sent(parts, sender, is_early=False)
+        stations.source(number).take_all(source.elements(batch))
+        yield from _sent(stations, sender, is_early=False)
 
-    def _end_frames(self, parts: StageParts) -> None:
+    def _end_frames(self, stations: StageStations) -> None:
         """A task of a batch has all of its part."""
         for number, source in self._frames():
             if source.is_bounded:
-                parts.source(number).end()
+                stations.source(number).end()
 
     def _from_sources(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         for row in batch.to_pylist():
             node = self.stage.graph.nodes[row["source"]]
             assert isinstance(node, FromSource)
-            station, elements = parts.source(node.id), _elements_of(row, node)
+            station, elements = stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
-                yield from _sent(parts, sender, is_early=False)
+                yield from _sent(stations, sender, is_early=False)
             if row["is_last"]:
-                for maker in parts.makers:
+                for maker in stations.makers:
                     maker.emit()
                 station.end()
 
     def _from_operator(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         """Take in outputs of the operators and what passed: first what was before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, parts, sender)
+                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, stations, sender)
                 elif (number < 0) is is_early:
-                    self._given_out(max(number, ~number), unwrapped(payload), parts)
-            yield from _sent(parts, sender, is_early=is_early)
+                    self._given_out(max(number, ~number), unwrapped(payload), stations)
+            yield from _sent(stations, sender, is_early=is_early)
 
-    def _arrived(self, parcel: Parcel, is_early: bool, parts: StageParts, sender: Sender) -> None:
+    def _arrived(
+        self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
+    ) -> None:
         if parcel.address.is_early is not is_early:
             return
         if parcel.address.node in self.stage.inner:
-            parts.take_in(parcel.address, parcel.records())
+            stations.take_in(parcel.address, parcel.records())
         else:
             sender.parcel(parcel)
 
-    def _given_out(self, number: int, contents: bytes, parts: StageParts) -> None:
+    def _given_out(self, number: int, contents: bytes, stations: StageStations) -> None:
         """Take in what a keyed operator gave."""
         operator, tag_id = outputs_of(self.stage)[number]
-        out = parts.operator_exit(operator)
+        out = stations.operator_exit(operator)
         send = out.main if tag_id is None else out.side[tag_id]
         for value, timestamp in pickle.loads(contents):  # noqa: S301  # of the job's own operator
             send(value, timestamp)
@@ -264,8 +266,8 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
     return node.source.read(row["split"], row["splits"])
 
 
-def _sent(parts: StageParts, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
-    parts.settle()
-    for address, records in parts.outbox.take():
+def _sent(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    stations.settle()
+    for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)
     yield from sender.take()

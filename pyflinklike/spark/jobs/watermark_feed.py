@@ -37,9 +37,9 @@ from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
 __all__ = [
     "MARKED_TYPE",
-    "MARKS",
+    "SPLIT_WATERMARKS",
     "WATERMARK",
-    "Mark",
+    "SplitWatermark",
     "WatermarkFeed",
     "WatermarkSource",
     "has_idleness",
@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 
-MARKS = 0
+SPLIT_WATERMARKS = 0
 """The number by which marks go to the driver; those of nodes begin with 1."""
 
 
-class Mark(NamedTuple):
+class SplitWatermark(NamedTuple):
     """How far a split has come in a task.
 
     Args:
@@ -140,7 +140,7 @@ class WatermarkFeed:
             self._splits[position][split] = _Split(watermark, now)
         write_json(path, self._contents())
 
-    def note(self, marks: Iterable[Mark], now: int) -> None:
+    def note(self, marks: Iterable[SplitWatermark], now: int) -> None:
         """Splits have come so far.
 
         Args:
