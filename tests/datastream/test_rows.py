@@ -150,5 +150,7 @@ def test_state_of_rows_says_whose_row_it_refuses():
     """Two classes are called Row."""
     state_type = pyflinklike.Types.ROW([pyflinklike.Types.INT()])
 
-    with pytest.raises(StateValueError, match="this is pyflinklike.common.Row, not pyflinklike.Row"):
+    with pytest.raises(
+        StateValueError, match=r"this is pyflinklike\.common\.Row, not pyflinklike\.Row"
+    ):
         state_type.freeze(Row(1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that Spark runs for the stages of a job, over Arrow batches."""
+"""The function that Spark runs for a stage of a job, over Arrow record batches."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, u
 __all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 
 SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
-"""What the first stage reads: a part of a source by number or name, or a pickle of elements with their times."""
+"""The rows of sources: a split by its number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
-"""How many records may wait in a stage before they are packed."""
+"""The number of records that a stage takes in before it packs."""
 
 
 @attrs.frozen
@@ -46,10 +46,10 @@ class Target:
     """A keyed operator behind a stage.
 
     Args:
-        node: Its number.
-        place: Its place among those that share its state operator.
-        key_groups: How many it has.
-        has_keys: Whether its elements have keys.
+        node: The number of its node.
+        place: Its place among the operators that share its state operator.
+        key_groups: The number of key groups.
+        has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether its second input is broadcast.
     """
 
@@ -60,24 +60,24 @@ class Target:
     has_broadcast: bool = False
 
     def following(self, task: int) -> NextOperator:
-        """It as the sender of a task knows it."""
+        """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
         return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
 
 
 @attrs.frozen
 class StageTask:
-    """A stage as what `mapInArrow` takes.
+    """A stage as a function for `mapInArrow`.
 
     Args:
-        stage: Which one.
-        settings: Of the job.
-        tasks: How many there are.
+        stage: The stage.
+        settings: The settings of the job.
+        tasks: The number of tasks.
         targets: The keyed operators behind it, in the order of their places.
-        is_streaming: Whether these are on a stream.
+        is_streaming: Whether the job is in streaming mode.
         outlets: The sinks that the tasks of the last stage write.
-        tells_splits: Whether the tasks of the first stage tell the driver how far splits have come.
-        counting: The names of functions whose metrics are told, by the numbers of their nodes.
+        tells_splits: Whether the tasks of the first stage tell the driver the watermarks of splits.
+        counting: The names of functions whose metrics are reported, by the numbers of their nodes.
     """
 
     stage: Stage
@@ -113,17 +113,17 @@ class StageTask:
     def _noted(
         self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
     ) -> Iterator[pa.RecordBatch]:
-        """The batches, of which splits are noted: nodes of sources, and names."""
+        """Pass the record batches on, and add their splits: nodes of sources, and names."""
         for batch in batches:
             if self.tells_splits and batch.num_rows:
                 splits.update(self._splits_of(batch))
             yield batch
 
     def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
-        """Tell the driver how far splits have come; those without elements tell nothing."""
+        """Tell the driver the watermarks of the splits that had elements."""
         if splits:
-            marks = [SplitWatermark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(marks)))
+            reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
+            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(reported)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -159,13 +159,13 @@ class StageTask:
         return StreamSender(following, number, is_first=self.stage.number == 0)
 
     def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
-        """What takes in the batches."""
+        """Return the function that takes in record batches."""
         if self.stage.number:
             return self._from_operator
         return self._from_frame if self._frames() else self._from_sources
 
     def _frames(self) -> list[tuple[int, FrameSource]]:
-        """The source of the stage, if Spark gives its rows as they are."""
+        """Return the source of the stage and its node's number, if Spark reads it; at most one."""
         if self.stage.number:
             return []
         found = (
@@ -182,7 +182,7 @@ class StageTask:
         yield from _sent(stations, sender, is_early=False)
 
     def _end_frames(self, stations: StageStations) -> None:
-        """A task of a batch has all of its part."""
+        """End the source in a batch: the task has got all rows of its partition."""
         for number, source in self._frames():
             if source.is_bounded:
                 stations.source(number).end()
@@ -205,7 +205,7 @@ class StageTask:
     def _from_operator(
         self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
-        """Take in outputs of the operators and what passed: first what was before the watermark."""
+        """Take in the operators' outputs and passed parcels: first those before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
@@ -226,7 +226,7 @@ class StageTask:
             sender.parcel(parcel)
 
     def _given_out(self, number: int, contents: bytes, stations: StageStations) -> None:
-        """Take in what a keyed operator gave."""
+        """Take in the outputs of a keyed operator."""
         operator, tag_id = outputs_of(self.stage)[number]
         out = stations.operator_exit(operator)
         send = out.main if tag_id is None else out.side[tag_id]
@@ -235,10 +235,10 @@ class StageTask:
 
 
 def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
-    """What the numbers of outputs mean: a keyed operator, and the id of a side output or None.
+    """Return for each number of an output its keyed operator, and the id of the side output or None.
 
     Args:
-        stage: That begins with the operators.
+        stage: The stage that begins with the operators.
     """
     return [
         (operator, tag_id)
@@ -248,10 +248,10 @@ def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
 
 
 def sides_read(stage: Stage, operator: int) -> tuple[str, ...]:
-    """The ids of the side outputs of a keyed operator that are read, in order.
+    """Return the ids of the side outputs of a keyed operator that are read, in order.
 
     Args:
-        stage: That begins with it.
+        stage: The stage that begins with the operator.
         operator: The number of its node.
     """
     readers = (node for node, _ in stage.graph.consumers[operator] if isinstance(node, SideOutput))
