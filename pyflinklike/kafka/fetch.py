@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of one range of offsets, as Arrow.
-
-Records that a topic no longer has: an error, or a warning where the program may go on.
-"""
+"""The records of a range of offsets as Arrow; for records that a topic has lost an error or a warning."""
 
 from __future__ import annotations
 

@@ -28,10 +28,8 @@ from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.spark.wire.parcels import dumped
 
 __all__ = [
-    "DataFrameSource",
     "Elements",
     "FrameSource",
-    "RowMaker",
     "data_frame_source",
     "frame_source",
 ]

@@ -41,11 +41,9 @@ __all__ = [
     "JobFolder",
     "JobIdentity",
     "JobOperator",
-    "JobSource",
     "folder_name",
     "identity_of",
     "new_folder",
-    "refuse_changes",
 ]
 
 

@@ -60,18 +60,13 @@ from pyflinklike.spark.plan.session import (
 )
 
 __all__ = [
-    "BatchRun",
-    "StreamRun",
     "backend_of",
     "checked_session",
-    "errors_as_ours",
-    "facts_of",
     "frame_of_batch",
     "frame_of_stream",
     "refuse_what_is_missing",
     "start",
     "steps_of",
-    "with_partitions",
 ]
 
 

@@ -36,7 +36,6 @@ __all__ = [
     "Sender",
     "Spread",
     "StreamSender",
-    "TaskOutlets",
     "by_key",
     "in_turn",
 ]

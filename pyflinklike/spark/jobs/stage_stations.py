@@ -25,73 +25,9 @@ from pyflinklike.engine.types.copies import as_given
 from pyflinklike.spark.jobs.stages import Count, Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
 
-__all__ = ["Outbox", "StageStations"]
+__all__ = ["StageStations"]
 
 Record = tuple[Any, Any, "int | None"]
-
-
-class Outbox:
-    """Records that leave a stage, by address, until they are taken."""
-
-    def __init__(self) -> None:
-        self._records: dict[Address, list[Record]] = {}
-
-    def at(self, address: Address) -> list[Record]:
-        """Return the list of records for an address; it is the same list for ever."""
-        return self._records.setdefault(address, [])
-
-    def count(self) -> int:
-        """Count the records."""
-        return sum(map(len, self._records.values()))
-
-    def take(self) -> Iterator[tuple[Address, list[Record]]]:
-        """Yield all records by address, and forget them."""
-        for address, records in self._records.items():
-            if records:
-                taken = records[:]
-                records.clear()
-                yield address, taken
-
-
-class _ExitStation(Station):
-    """Takes the elements for a node of another stage.
-
-    Args:
-        node: The node of the other stage.
-        outbox: Gets the records.
-    """
-
-    def __init__(self, node: Node, outbox: Outbox) -> None:
-        super().__init__(nowhere())
-        self._node, self._outbox = node.id, outbox
-        self._takes_keys = is_keyed(node)
-        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
-        """The watermark of all channels, in ms; None if the node does not wait for one."""
-
-    def channel(self, position: int) -> Channel:
-        """Return a channel for a station of this stage."""
-        append = self._outbox.at(Address(self._node, position)).append
-
-        def element(value: Any, timestamp: int | None) -> None:
-            append((None, as_given(value), timestamp))
-
-        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
-            append((key, as_given(value), timestamp))
-
-        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
-
-    def _on_watermark(self, watermark: int) -> None:
-        if self.watermark is not None:
-            self.watermark = watermark
-
-
-class _OperatorEntrance(Station):
-    """Where the outputs of a keyed operator enter the stage."""
-
-    @property
-    def out(self) -> Exit:
-        """Where they go."""
-        return self._out
 
 
 class StageStations(Wiring):
@@ -225,3 +161,67 @@ class StageStations(Wiring):
             max_parallelism=self._key_groups(node),
             job_parameters=self._job.settings.job_parameters,
         )
+
+
+class Outbox:
+    """Records that leave a stage, by address, until they are taken."""
+
+    def __init__(self) -> None:
+        self._records: dict[Address, list[Record]] = {}
+
+    def at(self, address: Address) -> list[Record]:
+        """Return the list of records for an address; it is the same list for ever."""
+        return self._records.setdefault(address, [])
+
+    def count(self) -> int:
+        """Count the records."""
+        return sum(map(len, self._records.values()))
+
+    def take(self) -> Iterator[tuple[Address, list[Record]]]:
+        """Yield all records by address, and forget them."""
+        for address, records in self._records.items():
+            if records:
+                taken = records[:]
+                records.clear()
+                yield address, taken
+
+
+class _ExitStation(Station):
+    """Takes the elements for a node of another stage.
+
+    Args:
+        node: The node of the other stage.
+        outbox: Gets the records.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox) -> None:
+        super().__init__(nowhere())
+        self._node, self._outbox = node.id, outbox
+        self._takes_keys = is_keyed(node)
+        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
+        """The watermark of all channels, in ms; None if the node does not wait for one."""
+
+    def channel(self, position: int) -> Channel:
+        """Return a channel for a station of this stage."""
+        append = self._outbox.at(Address(self._node, position)).append
+
+        def element(value: Any, timestamp: int | None) -> None:
+            append((None, as_given(value), timestamp))
+
+        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
+            append((key, as_given(value), timestamp))
+
+        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
+
+    def _on_watermark(self, watermark: int) -> None:
+        if self.watermark is not None:
+            self.watermark = watermark
+
+
+class _OperatorEntrance(Station):
+    """Where the outputs of a keyed operator enter the stage."""
+
+    @property
+    def out(self) -> Exit:
+        """Where they go."""
+        return self._out
