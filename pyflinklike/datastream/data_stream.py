@@ -21,9 +21,9 @@ from pyflinklike.datastream.connected_streams import (
 from pyflinklike.datastream.stream_node import (
     CloseableIterator,
     DataStreamSink,
-    Declared,
     ObjectKeyTypeInfo,
     OutputType,
+    StreamNode,
     checked_function,
     output_type_of,
 )
@@ -93,7 +93,7 @@ class _Kinds(NamedTuple):
     filter: type[Node]
 
 
-class DataStream(Declared):
+class DataStream(StreamNode):
     """A stream of elements, as `pyflink.datastream.DataStream`; an environment makes the first."""
 
     has_keys = False

@@ -25,9 +25,9 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 __all__ = [
     "CloseableIterator",
     "DataStreamSink",
-    "Declared",
     "ObjectKeyTypeInfo",
     "OutputType",
+    "StreamNode",
     "checked_function",
     "output_type_of",
 ]
@@ -35,12 +35,12 @@ __all__ = [
 
 OutputType = TypeInformation | list[TypeInformation] | None
 
-D = TypeVar("D", bound="Declared")
+D = TypeVar("D", bound="StreamNode")
 
 _HASH = re.compile("[0-9A-Fa-f]{32}")
 
 
-class Declared:
+class StreamNode:
     """A node of the graph with settings that may still change.
 
     Args:
@@ -135,7 +135,7 @@ class Declared:
         return self
 
 
-class DataStreamSink(Declared):
+class DataStreamSink(StreamNode):
     """A sink in the graph, as `pyflink.datastream.DataStreamSink`."""
 
 
