@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environment of a program, as `pyflink.datastream.StreamExecutionEnvironment`.
 
-Settings are texts in its `Configuration`, also those that have a method of their own: a setting that no
-host here uses is stored for its getter, so a program that was written for PyFlink runs unchanged.
+Settings are texts in its `Configuration`, also where a method sets them: a setting without effect
+here is stored for its getter, so a program that was written for PyFlink runs unchanged.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StreamExecutionEnvironment:
         """Take over the settings of a configuration.
 
         Args:
-            configuration: Settings by key; they override those that are there.
+            configuration: Settings by key; they override present ones.
         """
         self._program.configuration.add_all(configuration)
         return self

@@ -66,7 +66,6 @@ class Results:
         """Take a micro-batch, and make it visible, unless an earlier run has done so.
 
         Args:
-            batch: The micro-batch.
             ledger: The record of the micro-batch that was written last.
         """
         if len(self.collected) == len(self._sinks):

@@ -307,7 +307,7 @@ class Outlets:
     """The sinks that tasks write.
 
     Args:
-        sinks: All sinks of the job; those that the driver writes are left alone.
+        sinks: All sinks of the job; sinks that the driver writes are left alone.
         name: The prefix of files, which no other job or run has.
         parallelism: The parallelism of the job; None if it sets none.
     """
@@ -328,7 +328,6 @@ class TaskOutlets:
     """The sinks as one task writes them; each is opened when its first records come.
 
     Args:
-        outlets: The sinks.
         name: The prefix of the task's files.
         task: The number of the task.
     """

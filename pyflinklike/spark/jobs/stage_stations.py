@@ -34,7 +34,6 @@ class StageStations(Wiring):
     """The stations of a stage, each once.
 
     Args:
-        stage: The stage.
         settings: The settings of the job.
         task: The number of the task, and the number of tasks.
     """
@@ -66,7 +65,7 @@ class StageStations(Wiring):
                 station.abandon()
 
     def counts(self, names: Mapping[int, str]) -> list[Count]:
-        """What the metrics of functions have counted since this was called last.
+        """Return what the metrics of functions have counted since the last call.
 
         Args:
             names: Of the functions that may count, by the numbers of their nodes.

@@ -70,7 +70,6 @@ class StageTask:
     """A stage as a function for `mapInArrow`.
 
     Args:
-        stage: The stage.
         settings: The settings of the job.
         tasks: The number of tasks.
         targets: The keyed operators behind it, in the order of their places.

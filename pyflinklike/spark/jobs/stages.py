@@ -189,7 +189,6 @@ class Count(NamedTuple):
         function: The name of the function in the progress of the query.
         name: The full name of the metric, and which of its numbers.
         how: How Spark combines the numbers of this name.
-        value: The number.
     """
 
     function: str
