@@ -78,6 +78,7 @@ class FrameSource(Source):
         """Return the rows as a DataFrame.
 
         Args:
+            spark: The session.
             beginning: What `beginning` returned when the job began.
             limit: The most elements of a micro-batch, for sources that can keep to it; None for all.
         """

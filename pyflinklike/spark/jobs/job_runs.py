@@ -147,6 +147,8 @@ def frame_of_stream(
     """Return the results of a job in streaming mode as a stream of rows as in batch mode.
 
     Args:
+        job: The job.
+        spark: The session.
         folder: An empty folder for the files of the job's sources.
         metric_names: Names of metrics that may come into the same query; those of the job are added.
 

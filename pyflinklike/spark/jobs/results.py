@@ -66,6 +66,7 @@ class Results:
         """Take a micro-batch, and make it visible, unless an earlier run has done so.
 
         Args:
+            batch: The results of the micro-batch.
             ledger: The record of the micro-batch that was written last.
         """
         if len(self.collected) == len(self._sinks):

@@ -68,7 +68,7 @@ class StageStations(Wiring):
         """Return what the metrics of functions have counted since the last call.
 
         Args:
-            names: Of the functions that may count, by the numbers of their nodes.
+            names: The names of the functions that may count, by the numbers of their nodes.
 
         Raises:
             UserFunctionError: A gauge raised.
