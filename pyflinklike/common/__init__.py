@@ -56,7 +56,7 @@ _FORMATS = {
     "CsvRowSerializationSchema": "csv",
     "CsvRowDeserializationSchema": "csv",
 }
-"""Of `datastream.formats`, which is above this room: found when they are asked for, as PyFlink does it."""
+"""Names of `datastream.formats`, which is above this room: imported when they are asked for, as in PyFlink."""
 
 _refuse = refusing(
     __name__,
@@ -73,7 +73,7 @@ _refuse = refusing(
 
 
 def __getattr__(name: str) -> Any:
-    """A format, or why there is no such name."""
+    """Return a format, or raise the reason why there is no such name."""
     if name in _FORMATS:
         return getattr(import_module(f"pyflinklike.datastream.formats.{_FORMATS[name]}"), name)
     return _refuse(name)

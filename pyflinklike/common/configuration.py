@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a program by key, as `pyflink.common.Configuration`; values are text inside."""
+"""Settings of a program by key, as `pyflink.common.Configuration`; values are stored as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Configuration:
     """Settings by key.
 
     Args:
-        other: Whose settings it begins with.
+        other: The configuration whose settings it begins with; None for no settings.
     """
 
     def __init__(self, other: Configuration | None = None) -> None:
@@ -27,96 +27,158 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:  # noqa: A002  PyFlink's name
-        """Settings of a dict."""
+        """Make a configuration of a dict.
+
+        Args:
+            map: Values by key; a value that is no text is stored as its text.
+        """
         made = cls()
         for key, value in map.items():
             made._values[key] = _text(value)
         return made
 
     def get_string(self, key: str, default_value: str) -> str:
-        """The value of a key as text."""
+        """Return the value of a key as text.
+
+        Args:
+            key: The key.
+            default_value: The result if the key has no value.
+        """
         return self._values.get(key, default_value)
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Give a key a value."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: The value, which replaces a former one.
+        """
         return self._set(key, value)
 
     def get_integer(self, key: str, default_value: int) -> int:
-        """The value of a key as an int.
+        """Return the value of a key as an int.
+
+        Args:
+            key: The key.
+            default_value: The result if the key has no value.
 
         Raises:
-            DeclarationValueError: It is none.
+            DeclarationValueError: The text of the value is no int.
         """
         return self._get(key, default_value, int)
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Give a key a value."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: The value, which replaces a former one.
+        """
         return self._set(key, int(value))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
-        """The value of a key as a bool.
+        """Return the value of a key as a bool.
+
+        Args:
+            key: The key.
+            default_value: The result if the key has no value.
 
         Raises:
-            DeclarationValueError: It is none.
+            DeclarationValueError: The text of the value is no bool.
         """
         return self._get(key, default_value, lambda text: _BOOLEANS[text.lower()])
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Give a key a value."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: The value, which replaces a former one.
+        """
         return self._set(key, bool(value))
 
     def get_float(self, key: str, default_value: float) -> float:
-        """The value of a key as a float.
+        """Return the value of a key as a float.
+
+        Args:
+            key: The key.
+            default_value: The result if the key has no value.
 
         Raises:
-            DeclarationValueError: It is none.
+            DeclarationValueError: The text of the value is no float.
         """
         return self._get(key, default_value, float)
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Give a key a value."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: The value, which replaces a former one.
+        """
         return self._set(key, float(value))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
-        """The value of a key as bytes.
+        """Return the value of a key as bytes.
+
+        Args:
+            key: The key.
+            default_value: The result if the key has no value.
 
         Raises:
-            DeclarationValueError: It is none.
+            DeclarationValueError: The text of the value is no bytes.
         """
         return self._get(key, default_value, lambda text: bytearray(ast.literal_eval(text)))
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Give a key a value."""
+        """Set the value of a key.
+
+        Args:
+            key: The key.
+            value: The value, which replaces a former one.
+        """
         return self._set(key, bytes(value))
 
     def key_set(self) -> set[str]:
-        """The keys that have a value."""
+        """Return the keys that have a value."""
         return set(self._values)
 
     def contains_key(self, key: str) -> bool:
-        """Whether a key has a value."""
+        """Return whether a key has a value.
+
+        Args:
+            key: The key.
+        """
         return key in self._values
 
     def remove_config(self, key: str) -> bool:
-        """Take a key's value away; whether it had one."""
+        """Remove the value of a key, and return whether it had one.
+
+        Args:
+            key: The key.
+        """
         return self._values.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Take over the settings of another one.
+        """Take over the settings of another configuration.
 
         Args:
-            other: Whose.
-            prefix: Before each of its keys.
+            other: The other configuration; its values replace former ones.
+            prefix: A text put before each of its keys; None for no text.
         """
         self._values |= {f"{prefix or ''}{key}": value for key, value in other._values.items()}
         return self
 
     def add_all_to_dict(self, target_dict: MutableMapping[str, str]) -> None:
-        """Put all settings into a dict."""
+        """Put all settings into a dict, as text.
+
+        Args:
+            target_dict: The dict, whose former values are replaced.
+        """
         target_dict.update(self._values)
 
     def to_dict(self) -> dict[str, str]:
-        """All settings, as text."""
+        """Return all settings, as text."""
         return dict(self._values)
 
     def _set(self, key: str, value: Any) -> Configuration:

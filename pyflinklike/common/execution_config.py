@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program wants its jobs run, as `pyflink.common.ExecutionConfig`."""
+"""Settings of all operators of a program, as `pyflink.common.ExecutionConfig`."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ _MOST_KEY_GROUPS = 32_768
 
 
 class ExecutionConfig:
-    """Settings of all operators of a program; what no host heeds is kept for its getter.
+    """Settings of all operators of a program; those without effect here are stored for their getters.
 
     Args:
-        configuration: Holds them.
+        configuration: The configuration that holds the settings; None for a new one.
     """
 
     PARALLELISM_DEFAULT = -1
-    """What `get_parallelism` gives where none is set, and `set_parallelism` takes to forget it."""
+    """The result of `get_parallelism` if it is not set; given to `set_parallelism` it unsets it."""
     PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
 
     def get_parallelism(self) -> int:
-        """How many instances an operator has that asks for no number; -1 if that is not set."""
+        """Return how many instances an operator has that does not set a number; -1 if it is not set."""
         return self._configuration.get_integer(PARALLELISM, -1)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Say how many instances an operator has that asks for no number; -1 leaves it to the host.
+        """Set how many instances an operator has that does not set a number itself.
+
+        Args:
+            parallelism: The number, at least 1; -1 leaves it to the host.
 
         Raises:
-            DeclarationValueError: It is less than 1.
+            DeclarationValueError: It is another number.
         """
         if parallelism == -1:
             self._configuration.remove_config(PARALLELISM)
@@ -57,14 +60,17 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """How many key groups there are; -1 if that is not set."""
+        """Return the number of key groups; -1 if it is not set."""
         return self._configuration.get_integer(MAX_PARALLELISM, -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Say how many key groups there are, fixed for the life of a checkpoint.
+        """Set the number of key groups, which is fixed for the life of a checkpoint.
+
+        Args:
+            max_parallelism: From 1 to 32768.
 
         Raises:
-            DeclarationValueError: It is not from 1 to 32768.
+            DeclarationValueError: It is another number.
         """
         if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
             msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {shown(max_parallelism)}"
@@ -73,66 +79,88 @@ class ExecutionConfig:
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """How often Flink sends watermarks, in ms; here they follow elements."""
+        """Return how often Flink sends watermarks, in ms; here they follow elements at once."""
         return _WATERMARK_INTERVAL.of(self._configuration)
 
     def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Keep it for its getter.
+        """Store how often Flink sends watermarks; here they follow elements at once.
 
         Args:
-            interval: In ms, or a `Time`, `Duration` or `timedelta`.
+            interval: An int in ms, or a `Time`, `Duration` or `timedelta`.
         """
         milliseconds = to_milliseconds(interval, "the interval of watermarks")
         _WATERMARK_INTERVAL.set(self._configuration, milliseconds)
         return self
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What `RuntimeContext.get_job_parameter` gives."""
+        """Return the parameters that `RuntimeContext.get_job_parameter` reads."""
         text = self._configuration.get_string(JOB_PARAMETERS, "{}")
         return parsed_map(text)
 
     def set_global_job_parameters(
         self, global_job_parameters_dict: Mapping[str, str]
     ) -> ExecutionConfig:
-        """Say what `RuntimeContext.get_job_parameter` gives."""
+        """Set the parameters that `RuntimeContext.get_job_parameter` reads.
+
+        Args:
+            global_job_parameters_dict: Values by name; both become text.
+        """
         texts = {str(key): str(value) for key, value in global_job_parameters_dict.items()}
         self._configuration.set_string(JOB_PARAMETERS, json.dumps(texts))
         return self
 
-    # What Java's serializers are told: kept, for here is none of them
+    # Java's serializers, which do not exist here
 
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Any:
-        """Keep it for its getter."""
+        """Store a class of Java with its serializer, for the getter.
+
+        Args:
+            type_class_name: The name of the class.
+            serializer_class_name: The name of the serializer's class.
+        """
         return self._registered("kryo defaults", type_class_name, serializer_class_name)
 
     def register_type_with_kryo_serializer(
         self, type_class_name: str, serializer_class_name: str
     ) -> Any:
-        """Keep it for its getter."""
+        """Store a class of Java with its serializer, for the getter.
+
+        Args:
+            type_class_name: The name of the class.
+            serializer_class_name: The name of the serializer's class.
+        """
         return self._registered("kryo types", type_class_name, serializer_class_name)
 
     def register_pojo_type(self, type_class_name: str) -> Any:
-        """Keep it for its getter."""
+        """Store a class of Java, for the getter.
+
+        Args:
+            type_class_name: The name of the class.
+        """
         return self._registered("pojos", type_class_name, "")
 
     def register_kryo_type(self, type_class_name: str) -> Any:
-        """Keep it for its getter."""
+        """Store a class of Java, for the getter.
+
+        Args:
+            type_class_name: The name of the class.
+        """
         return self._registered("kryo", type_class_name, "")
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """Return what `add_default_kryo_serializer` was told."""
+        """Return the classes given to `add_default_kryo_serializer`, with their serializers."""
         return dict(self._register("kryo defaults"))
 
     def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
-        """Return what `register_type_with_kryo_serializer` was told."""
+        """Return the classes given to `register_type_with_kryo_serializer`, with their serializers."""
         return dict(self._register("kryo types"))
 
     def get_registered_pojo_types(self) -> list[str]:
-        """Return what `register_pojo_type` was told."""
+        """Return the classes given to `register_pojo_type`."""
         return list(self._register("pojos"))
 
     def get_registered_kryo_types(self) -> list[str]:
-        """Return what `register_kryo_type` was told."""
+        """Return the classes given to `register_kryo_type`."""
         return list(self._register("kryo"))
 
     def _registered(self, kind: str, name: str, value: str) -> ExecutionConfig:
@@ -145,8 +173,8 @@ class ExecutionConfig:
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """Setters and getters of what no host here heeds: PyFlink's, with its defaults."""
-        found = _KEPT.get(name)
+        """Return PyFlink's setter or getter of a setting without effect here, with PyFlink's default."""
+        found = _STORED.get(name)
         if found is None:
             msg = (
                 f"ExecutionConfig has no {name!r}; if there is a key for it, set that in the "
@@ -159,10 +187,10 @@ class ExecutionConfig:
         if what == "get not":
             return lambda: not option.of(self._configuration)
         if what == "set":
-            return lambda given: self._keep(option, _checked(option, given))
-        return lambda: self._keep(option, what == "on")
+            return lambda given: self._store(option, _checked(option, given))
+        return lambda: self._store(option, what == "on")
 
-    def _keep(self, option: Option[Any], value: Any) -> ExecutionConfig:
+    def _store(self, option: Option[Any], value: Any) -> ExecutionConfig:
         option.set(self._configuration, value)
         return self
 
@@ -177,7 +205,7 @@ def parsed_map(text: str) -> dict[str, str]:
     """Read a map as configurations write it: JSON, or `key:value,key:value`.
 
     Raises:
-        DeclarationValueError: It begins as JSON and is none.
+        DeclarationValueError: It begins as JSON and cannot be read.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -194,7 +222,7 @@ def parsed_map(text: str) -> dict[str, str]:
 
 
 def _checked(option: Option[Any], given: Any) -> Any:
-    """A value that the getter can give, checked where it is set."""
+    """Return a value that the getter can return; it is checked where it is set."""
     if isinstance(option.default, bool):
         return bool(given)
     return to_milliseconds(given, option.key)
@@ -214,7 +242,7 @@ def _number(name: str, option: Option[int]) -> dict[str, tuple[Option[Any], str]
 
 _GENERIC_TYPES = boolean("pipeline.generic-types", True)
 _COMPRESSION = boolean("execution.checkpointing.snapshot-compression", False)
-_KEPT: dict[str, tuple[Option[Any], str]] = {
+_STORED: dict[str, tuple[Option[Any], str]] = {
     **_switch(
         "closure_cleaner",
         boolean("pipeline.closure-cleaner", True),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program gets for a job: its result, or a client that follows it."""
+"""A job as its program sees it: a result, or a client that follows the job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CompletableFuture", "JobClient", "JobExecutionResult", "JobID"]
 
 @attrs.frozen
 class JobID:
-    """Names a run of a job, as `pyflink.common.JobID`."""
+    """The id of a run of a job, as `pyflink.common.JobID`."""
 
     _hex: str = attrs.field(factory=lambda: uuid.uuid4().hex)
 
@@ -29,30 +29,30 @@ class JobID:
 
 @attrs.frozen
 class JobExecutionResult:
-    """What is known of a job that has ended, as `pyflink.common.JobExecutionResult`.
+    """The result of a job that has ended, as `pyflink.common.JobExecutionResult`.
 
     Args:
-        job_id: Of the run.
-        net_runtime: How long it took, in ms.
+        job_id: The id of the run.
+        net_runtime: How long the run took, in ms.
     """
 
     _job_id: JobID
     _net_runtime: int
 
     def get_job_id(self) -> JobID:
-        """Of the run."""
+        """Return the id of the run."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """How long it took, in ms."""
+        """Return how long the run took, in ms."""
         return self._net_runtime
 
     def is_job_execution_result(self) -> bool:
-        """It is; a job that was only submitted has none."""
+        """Return True: only a job that has ended has a result."""
         return True
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """None: accumulators are Java's."""
+        """Return no results: accumulators are Java's."""
         return {}
 
 
@@ -60,20 +60,20 @@ class CompletableFuture(Generic[T]):
     """A value that will be there, as `pyflink.common.CompletableFuture`.
 
     Args:
-        wait: Waits for it and gives it.
-        is_done: Tells whether it is there.
+        wait: Waits for the value and returns it.
+        is_done: Returns whether the value is there.
     """
 
     def __init__(self, wait: Any, is_done: Any) -> None:
         self._wait, self._is_done = wait, is_done
 
     def result(self) -> T:
-        """The value, once it is there."""
+        """Wait for the value and return it."""
         value: T = self._wait()
         return value
 
     def done(self) -> bool:
-        """Whether it is there."""
+        """Return whether the value is there."""
         return bool(self._is_done())
 
 
@@ -81,7 +81,7 @@ class JobClient:
     """Follows a job that runs in the background, as `pyflink.common.JobClient`.
 
     Args:
-        run: Of the job.
+        run: The run of the job, which a thread of the client drives.
     """
 
     def __init__(self, run: JobRun) -> None:
@@ -99,24 +99,24 @@ class JobClient:
         self._runtime = wall_clock() - self._began
 
     def get_job_id(self) -> JobID:
-        """Of the run."""
+        """Return the id of the run."""
         return self._job_id
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """What has become of the job by now."""
+        """Return the present status of the job."""
         return CompletableFuture(self._run.status, lambda: True)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result of the job, when it has ended; it raises what the job failed with."""
+        """Return the result of the job, once it has ended; it raises the error of a failed job."""
         return CompletableFuture(self._result, lambda: not self._thread.is_alive())
 
     def cancel(self) -> CompletableFuture[None]:
-        """Have the job end soon."""
+        """Cancel the job; the future is done when it has ended."""
         self._run.cancel()
         return CompletableFuture(self._thread.join, lambda: not self._thread.is_alive())
 
     def stop_with_savepoint(self, *_: Any, **__: Any) -> CompletableFuture[str]:
-        """Refuse it: a checkpoint of Spark is what a job continues from.
+        """Refuse a savepoint: a job goes on from its checkpoint.
 
         Raises:
             HostError: Always.

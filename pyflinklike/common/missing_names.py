@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyFlink has and this library has not, and what to use instead."""
+"""Names of PyFlink that this library does not have, and what to use instead."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ MISSING_MODULES: Mapping[str, str] = {
         )
     },
 }
-"""By the name below `pyflink`: why it is not there, and the remedy."""
+"""Modules by their name below `pyflink`: why each is not there, and the remedy."""
 
 
 def refusing(module: str, missing: Mapping[str, str]) -> Any:
-    """A module's `__getattr__` that says of a name of PyFlink's why it is not there.
+    """Return a module's `__getattr__`, which says why a name of PyFlink is not there.
 
     Args:
-        module: Its name.
-        missing: Names, each with the reason and the remedy.
+        module: The name of the module.
+        missing: The reason and the remedy for each name.
     """
 
     def refuse(name: str) -> NoReturn:

@@ -48,9 +48,9 @@ class Option(Generic[T]):
 
     Args:
         key: Its name today.
-        default: What it is where nobody set it.
-        parse: Makes a value of a text; raises a ValueError that says what it takes.
-        older: Names that it had, the newest first.
+        default: Its value if it is not set.
+        parse: Makes a value of a text; raises a ValueError that says which texts it takes.
+        older: Its former names, the newest first.
     """
 
     key: str
@@ -59,10 +59,10 @@ class Option(Generic[T]):
     older: tuple[str, ...] = ()
 
     def of(self, configuration: Configuration) -> T:
-        """The value in a configuration, or the default.
+        """Return the value in a configuration, or the default.
 
         Raises:
-            DeclarationValueError: The text is none that it takes.
+            DeclarationValueError: The setting does not take the text.
         """
         key, text = self._found(configuration)
         if text is None:
@@ -74,7 +74,7 @@ class Option(Generic[T]):
             raise DeclarationValueError(msg) from None
 
     def text_of(self, configuration: Configuration) -> str | None:
-        """The text in a configuration; None where there is none."""
+        """Return the text in a configuration; None if it is not set."""
         return self._found(configuration)[1]
 
     def set(self, configuration: Configuration, value: Any) -> None:
@@ -99,45 +99,45 @@ def _known(option: Option[T]) -> Option[T]:
 
 
 def duration(key: str, default: int, *older: str) -> Option[int]:
-    """A length of time, in ms."""
+    """Declare a length of time, in ms."""
     return _known(Option(key, default, _milliseconds, older))
 
 
 def integer(key: str, default: int, *older: str) -> Option[int]:
-    """A whole number."""
+    """Declare a whole number."""
     return _known(Option(key, default, _integer, older))
 
 
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
-    """Yes or no."""
+    """Declare a bool."""
     return _known(Option(key, default, _boolean, older))
 
 
 def enumerated(key: str, default: E, *older: str) -> Option[E]:
-    """A member of an enum, by its name."""
+    """Declare a member of an enum, by its name."""
     members = type(default).__members__
     return _known(Option(key, default, lambda text: _member(members, text), older))
 
 
 def named(key: str, *older: str) -> Option[str | None]:
-    """A text; an empty one is none."""
+    """Declare a text; an empty one is None."""
     return Option(key, None, lambda text: text or None, older)
 
 
 def refuse_wrong(configuration: Configuration) -> None:
-    """Read all settings, also those that no host heeds: a job fails before it begins.
+    """Read all settings, also those without effect: a job with a wrong one fails before it begins.
 
     Raises:
-        DeclarationValueError: A text is none that its key takes.
+        DeclarationValueError: A setting does not take its text.
     """
     for option in _ALL:
         option.of(configuration)
 
 
 def _milliseconds(text: str) -> int:
-    """The length in whole ms, rounded down as Java's Duration.toMillis.
+    """Read a length in whole ms, rounded down as Java's Duration.toMillis.
 
-    A plain number may be negative: -1 is how Flink writes that there is none.
+    A plain number may be negative: Flink writes -1 for a length that is not set.
     """
     given = text.strip().lower()
     rule = f"a length of time such as {_LENGTHS}"
@@ -146,7 +146,7 @@ def _milliseconds(text: str) -> int:
     parts = _PART.findall(given)
     if not parts or _PART.sub("", given) or any(unit not in _UNITS for _, unit in parts):
         raise ValueError(rule)
-    # Digits without end would take long to read.
+    # First: Python needs quadratic time for the digits of a number.
     if max(len(number) for number, _ in parts) > len(str(_MOST)):
         raise ValueError(rule)
     milliseconds = sum(int(number) * _UNITS[unit] for number, unit in parts) // 1_000_000

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Row` as jobs of the DataStream API know it: its fields can be assigned, and it has a kind.
 
-`pyflinklike.Row` is immutable, which state and DataFrames build on.  This one is for jobs that
-were written for PyFlink.  Types of rows by `pyflinklike.common.Types` give and take this one; what
-is stored is the same.
+`pyflinklike.Row` is immutable, which state and DataFrames need.  This one is for jobs that were written for
+PyFlink.  The types of rows in `pyflinklike.common.Types` take and return this one; stored bytes are the
+same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AssignableRowTypeInfo", "Row", "RowKind", "Types", "restore_row"]
 
 
 class RowKind(Enum):
-    """What a row says of a change, as `pyflink.common.RowKind`."""
+    """The kind of a change, as `pyflink.common.RowKind`."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -49,7 +49,7 @@ class Row:
         **kwargs: The fields of a named row.
 
     Raises:
-        ValueError: Both were given.
+        ValueError: Both values and fields are given.
     """
 
     _fields: list[str] | None
@@ -66,29 +66,46 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of a kind."""
+        """Make a row of a kind.
+
+        Args:
+            row_kind: The kind.
+            args: The values of an unnamed row.
+            kwargs: The fields of a named row.
+        """
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
     def get_row_kind(self) -> RowKind:
-        """What it says of a change."""
+        """Return the kind; a new row is an INSERT."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Have it say something else of a change."""
+        """Set the kind.
+
+        Args:
+            row_kind: The kind.
+        """
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Name the fields, or rename them."""
+        """Name the fields, or rename them.
+
+        Args:
+            field_names: A name for each field, in order.
+        """
         self._fields = list(field_names)
 
     def field_names(self) -> list[str] | None:
-        """The names of the fields; None for an unnamed row."""
+        """Return the names of the fields; None for an unnamed row."""
         return self._fields
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """The values of some fields, in this order; all values of an unnamed row.
+        """Return the values of some fields; all values of an unnamed row.
+
+        Args:
+            names: The names of the fields, in the order of the result.
 
         Raises:
             ValueError: There is no such field.
@@ -96,10 +113,10 @@ class Row:
         return self._values if self._fields is None else [self[name] for name in names]
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The fields by name.
+        """Return the fields by name.
 
         Args:
-            recursive: Turn rows inside, also those in lists and dicts, into dicts as well.
+            recursive: True turns rows inside, also in lists and dicts, into dicts as well.
 
         Raises:
             TypeError: The row has no names.
@@ -111,14 +128,21 @@ class Row:
         return dict(zip(self._fields, values))
 
     def __call__(self, *args: Any) -> Row:
-        """Use this row's values as names: `Row("a", "b")(1, 2)` is `Row(a=1, b=2)`."""
+        """Make a row with this row's values as names: `Row("a", "b")(1, 2)` is `Row(a=1, b=2)`.
+
+        Args:
+            args: The values, at most one for each name.
+
+        Raises:
+            ValueError: There are more values than names.
+        """
         if len(args) > len(self):
             msg = f"a row with the fields {shown(self)} has {len(self)} values, got {len(args)}"
             raise ValueError(f"{msg}; give one for each")
         return restore_row(self._values, args, self._row_kind)
 
     def _make(self, values: Iterable[Any]) -> Row:
-        """A row like this one with other values."""
+        """Return a row like this one with other values."""
         return restore_row(self._fields, values, self._row_kind)
 
     def _position(self, item: Any) -> Any:
@@ -131,7 +155,7 @@ class Row:
         return self._fields.index(item)
 
     def __getitem__(self, item: Any) -> Any:
-        """The value at a position, or of a field."""
+        """Return the value at a position, or of a field."""
         if item.__class__ is int:
             return self._values[item]
         return self._values[self._position(item)]
@@ -188,29 +212,29 @@ copy_by(Row, lambda row, copy: row._make(map(copy, row._values)))
 
 
 class _NoFieldError(KeyError, ValueError):
-    """No such field; PyFlink raises either."""
+    """There is no such field; PyFlink raises a KeyError or a ValueError, so this is both."""
 
     __str__ = Exception.__str__
 
 
 def named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
-    """Many rows with the same names, without the checks of a call with keywords.
+    """Make rows with the same names, without the checks of a call with keywords.
 
     Args:
-        names: Of the fields.
-        values: Of each row.
+        names: The names of the fields.
+        values: The values of each row.
     """
     new, kind = object.__new__, RowKind.INSERT
     for each in values:
         row = new(Row)
-        # Not as attributes: each would be looked up among those that nobody may assign.
+        # Into `__dict__`: `__setattr__` would check the name of each attribute.
         own = row.__dict__
         own["_fields"], own["_values"], own["_row_kind"] = [*names], [*each], kind
         yield row
 
 
 def restore_row(names: Iterable[str] | None, values: Iterable[Any], kind: RowKind) -> Row:
-    """The row that was pickled; pickles name it `pyflinklike.common.restore_row`."""
+    """Restore a row from its pickle, which names this function `pyflinklike.common.restore_row`."""
     row = Row.of_kind(kind, *values)
     if names is not None:
         row._fields = list(names)
@@ -229,21 +253,21 @@ def _as_dicts(value: Any) -> Any:
 
 @attrs.frozen(repr=False)
 class AssignableRowTypeInfo(RowTypeInfo):
-    """ROW and ROW_NAMED whose user sees a `pyflinklike.common.Row`; stored like any row."""
+    """ROW and ROW_NAMED for users of `pyflinklike.common.Row`; bytes are those of any row."""
 
     @property
     def is_identity(self) -> bool:
-        """No: the user gets a row that is his own."""
+        """False: the user gets a row that is his own."""
         return False
 
     def thaw(self, stored: Any) -> Any:
-        """A row of the user's own, with names."""
+        """Return a row of the user's own, with names."""
         parts = zip(self.field_types, stored)
         values = [None if value is None else part.thaw(value) for part, value in parts]
         return restore_row(self.field_names, values, RowKind.INSERT)
 
     def converted(self, value: Any) -> Any:
-        """The row as an operator behind gets it; its kind stays."""
+        """Return the row as the next operator gets it; its kind stays."""
         made = self.thaw(self.freeze(value))
         if isinstance(value, Row):
             made._row_kind = value._row_kind
@@ -263,7 +287,11 @@ class Types(_Types):
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:  # noqa: N802
-        """A `Row` with the fields f0, f1, and so on."""
+        """Return the type of a `Row` with the fields f0, f1, and so on.
+
+        Args:
+            field_types: The types of the fields, in order.
+        """
         return AssignableRowTypeInfo(field_types)
 
     @staticmethod
@@ -273,5 +301,11 @@ class Types(_Types):
         *,
         defaults: Mapping[str, Any] | None = None,
     ) -> RowTypeInfo:
-        """A `Row` with these fields; `defaults` as of `pyflinklike.Types`."""
+        """Return the type of a `Row` with named fields.
+
+        Args:
+            field_names: The names of the fields, in order.
+            field_types: The types of the fields, in the same order.
+            defaults: Values for fields that stored rows do not have yet, as in `pyflinklike.Types`.
+        """
         return AssignableRowTypeInfo(field_types, field_names, defaults or {})

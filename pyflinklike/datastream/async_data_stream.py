@@ -30,14 +30,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Outputs come when they are there; they may overtake each other, but no watermark.
+        """Apply a function; outputs may overtake each other, but no watermark.
 
         Args:
-            data_stream: With the elements.
-            async_function: Waits for the service.
-            timeout: How long an element may take; 0 is for ever.
-            capacity: How many elements may wait at a time.
-            output_type: Of the outputs, as of `DataStream.map`.
+            data_stream: The stream of the elements.
+            async_function: Waits for a service.
+            timeout: The most time of an element; an int is in ms, and 0 is no limit.
+            capacity: The most elements that wait at one time, at least 1.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -54,15 +54,15 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """As `unordered_wait`, where some elements are tried again.
+        """Apply a function as `unordered_wait` does, and try some elements again.
 
         Args:
-            data_stream: With the elements.
-            async_function: Waits for the service.
-            timeout: How long an element may take with all attempts, above 0.
-            async_retry_strategy: Says what is tried again.
-            capacity: How many elements may wait at a time.
-            output_type: Of the outputs, as of `DataStream.map`.
+            data_stream: The stream of the elements.
+            async_function: Waits for a service.
+            timeout: The most time of an element with all its attempts, above 0; an int is in ms.
+            async_retry_strategy: Decides whether and when an element is tried again.
+            capacity: The most elements that wait at one time, at least 1.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -78,7 +78,18 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """As `unordered_wait`, with outputs in the order of their elements."""
+        """Apply a function; outputs come in the order of their elements.
+
+        Args:
+            data_stream: The stream of the elements.
+            async_function: Waits for a service.
+            timeout: The most time of an element; an int is in ms, and 0 is no limit.
+            capacity: The most elements that wait at one time, at least 1.
+            output_type: The type of the outputs, as for `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
         options = (timeout, None, capacity, output_type)
         return _waiting(data_stream, async_function, *options, is_ordered=True)
 
@@ -91,7 +102,19 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """As `unordered_wait_with_retry`, with outputs in the order of their elements."""
+        """Apply a function as `ordered_wait` does, and try some elements again.
+
+        Args:
+            data_stream: The stream of the elements.
+            async_function: Waits for a service.
+            timeout: The most time of an element with all its attempts, above 0; an int is in ms.
+            async_retry_strategy: Decides whether and when an element is tried again.
+            capacity: The most elements that wait at one time, at least 1.
+            output_type: The type of the outputs, as for `DataStream.map`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
         options = (timeout, async_retry_strategy, capacity, output_type)
         return _waiting(data_stream, async_function, *options, is_ordered=True)
 

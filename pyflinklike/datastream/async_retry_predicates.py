@@ -9,17 +9,30 @@ __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether there are no outputs."""
+    """Return whether an element has no outputs.
+
+    Args:
+        result: The outputs, or None.
+    """
     return not result
 
 
 def has_exception_predicate(error: Exception | None) -> bool:
-    """Whether anything was raised."""
+    """Return whether an error was raised.
+
+    Args:
+        error: The error, or None.
+    """
     return error is not None
 
 
 def exception_type_predicate(
     error: Exception | None, expected_error_type: type[BaseException]
 ) -> bool:
-    """Whether what was raised is of a class; give it with `functools.partial`."""
+    """Return whether an error of a class was raised.
+
+    Args:
+        error: The error, or None.
+        expected_error_type: The class; bind it with `functools.partial`.
+    """
     return isinstance(error, expected_error_type)

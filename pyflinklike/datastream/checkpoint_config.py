@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of checkpoints, as `pyflink.datastream.CheckpointConfig`.
 
-On Spark each micro-batch is a checkpoint.  The interval says how long one lasts at least, the
-directory where it is, and the retention whether a cancelled job can go on from it; all other settings
-are kept for their getters.
+On Spark each micro-batch is a checkpoint.  Three settings count: the interval is the least time of a
+micro-batch, the directory is where checkpoints are, and the retention decides whether a cancelled job can
+go on from its own.  All others are stored for their getters, so a program for PyFlink runs unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointReten
 
 
 class CheckpointingMode(Enum):
-    """What checkpoints promise, as `pyflink.datastream.CheckpointingMode`."""
+    """The guarantee of checkpoints, as `pyflink.datastream.CheckpointingMode`; here exactly once."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of a checkpoint when a job is cancelled; it stays if nothing is said."""
+    """What happens to a checkpoint when its job is cancelled; it stays unless it is to be deleted."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -65,7 +65,7 @@ class CheckpointConfig:
     """Settings of checkpoints.
 
     Args:
-        configuration: Holds them.
+        configuration: The configuration that holds them.
     """
 
     DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
@@ -77,32 +77,39 @@ class CheckpointConfig:
         self._configuration = configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval was set."""
+        """Return whether an interval was set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
-        """The interval in ms; -1 if there is none.
+        """Return the interval in ms; -1 if it is not set.
 
         Raises:
-            DeclarationValueError: The configuration has no length of time for it.
+            DeclarationValueError: The configuration has a text that is no length of time.
         """
         return INTERVAL.of(self._configuration)
 
     def set_checkpoint_interval(self, checkpoint_interval: DurationLike) -> CheckpointConfig:
-        """Say how long a micro-batch lasts at least, in ms."""
+        """Set the least time of a micro-batch.
+
+        Args:
+            checkpoint_interval: An int is in ms; a negative one is not set.
+        """
         milliseconds = to_milliseconds(checkpoint_interval, "checkpoint_interval")
         return self._set(INTERVAL, f"{milliseconds} ms" if milliseconds >= 0 else milliseconds)
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What checkpoints promise.
+        """Return the mode that was set; state is exactly once with any.
 
         Raises:
-            DeclarationValueError: The configuration names none of them.
+            DeclarationValueError: The configuration has a text that is no mode.
         """
         return _MODE.of(self._configuration)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Keep it for its getter: state is exactly once.
+        """Store a mode for its getter: state is exactly once with any.
+
+        Args:
+            checkpointing_mode: The mode.
 
         Raises:
             DeclarationTypeError: It is no `CheckpointingMode`.
@@ -113,64 +120,82 @@ class CheckpointConfig:
     set_checkpointing_consistency_mode = set_checkpointing_mode
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """Say where checkpoints are: each job has a folder there, by its name, and goes on from it."""
+        """Set where checkpoints are: each job has a folder there, by its name, and goes on from it.
+
+        Args:
+            checkpoint_path: The path of a directory.
+        """
         return self._set(DIRECTORY, checkpoint_path)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of the checkpoint when the job is cancelled.
+        """Return what happens to the checkpoint when the job is cancelled.
 
         Raises:
-            DeclarationValueError: The configuration names none of them.
+            DeclarationValueError: The configuration has a text that is no retention.
         """
         return RETENTION.of(self._configuration)
 
     def set_externalized_checkpoint_retention(
         self, retention: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Say what becomes of the checkpoint when the job is cancelled.
+        """Set what happens to the checkpoint when the job is cancelled.
+
+        Args:
+            retention: `DELETE_ON_CANCELLATION` removes it; any other keeps it.
 
         Raises:
             DeclarationTypeError: It is no `ExternalizedCheckpointRetention`.
         """
         return self._set(RETENTION, _member(retention, ExternalizedCheckpointRetention))
 
-    # Names that they had in Flink 1
+    # The names in Flink 1
     get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
     set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
     enable_externalized_checkpoints = set_externalized_checkpoint_retention
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether a checkpoint is kept beyond its job, which here is so unless it is to be deleted."""
+        """Return whether a retention was set; here checkpoints stay unless they are to be deleted."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
-    # Kept for their getters
+    # Settings without effect here
 
     def get_checkpoint_timeout(self) -> int:
-        """How long a checkpoint may take in Flink, in ms."""
+        """Return the most time of a checkpoint in Flink, in ms; here Spark has no such limit."""
         return _TIMEOUT.of(self._configuration)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Keep it for its getter; an int is ms."""
+        """Store the most time of a checkpoint for its getter.
+
+        Args:
+            checkpoint_timeout: An int is in ms.
+        """
         return self._set(_TIMEOUT, to_milliseconds(checkpoint_timeout, "checkpoint_timeout"))
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """How long Flink waits between checkpoints, in ms."""
+        """Return the least pause between checkpoints in Flink, in ms; here there is none."""
         return _PAUSE.of(self._configuration)
 
     def set_min_pause_between_checkpoints(
         self, min_pause_between_checkpoints: DurationLike
     ) -> CheckpointConfig:
-        """Keep it for its getter; an int is ms."""
+        """Store the least pause between checkpoints for its getter.
+
+        Args:
+            min_pause_between_checkpoints: An int is in ms.
+        """
         pause = to_milliseconds(min_pause_between_checkpoints, "min_pause_between_checkpoints")
         return self._set(_PAUSE, pause)
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints Flink makes at a time."""
+        """Return how many checkpoints Flink makes at one time; here it is always one."""
         return _CONCURRENT.of(self._configuration)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Keep it for its getter.
+        """Store the most checkpoints at one time for its getter.
+
+        Args:
+            max_concurrent_checkpoints: A number.
 
         Raises:
             DeclarationTypeError: It is no int.
@@ -178,13 +203,16 @@ class CheckpointConfig:
         return self._set(_CONCURRENT, _number(max_concurrent_checkpoints, _CONCURRENT))
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """How many checkpoints may fail in Flink one after the other."""
+        """Return how many checkpoints may fail in a row in Flink; here none may."""
         return _FAILURES.of(self._configuration)
 
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Keep it for its getter.
+        """Store how many checkpoints may fail in a row for its getter.
+
+        Args:
+            tolerable_checkpoint_failure_number: A number.
 
         Raises:
             DeclarationTypeError: It is no int.
@@ -192,43 +220,59 @@ class CheckpointConfig:
         return self._set(_FAILURES, _number(tolerable_checkpoint_failure_number, _FAILURES))
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether a job fails in Flink with a checkpoint."""
+        """Return whether a job fails with a checkpoint in Flink; here it always does."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(
         self, fail_on_checkpointing_errors: bool
     ) -> CheckpointConfig:
-        """Keep it for its getter."""
+        """Store whether a job fails with a checkpoint for its getter.
+
+        Args:
+            fail_on_checkpointing_errors: True tolerates no failed checkpoint, False any number.
+        """
         return self._set(_FAILURES, 0 if fail_on_checkpointing_errors else _UNLIMITED)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints may overtake elements, which nothing does here."""
+        """Return whether checkpoints that overtake elements were enabled; here none does."""
         return _UNALIGNED.of(self._configuration)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Keep it for its getter."""
+        """Store for its getter whether checkpoints may overtake elements.
+
+        Args:
+            enabled: True or False.
+        """
         return self._set(_UNALIGNED, bool(enabled))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Keep it for its getter."""
+        """Store for its getter that checkpoints do not overtake elements."""
         return self.enable_unaligned_checkpoints(False)
 
     def get_alignment_timeout(self) -> Duration:
-        """How long a checkpoint waits in Flink before it overtakes elements."""
+        """Return how long a checkpoint waits in Flink before it overtakes elements."""
         return Duration.of_millis(_ALIGNMENT.of(self._configuration))
 
     def set_alignment_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
-        """Keep it for its getter; an int is ms."""
+        """Store for its getter how long a checkpoint waits before it overtakes elements.
+
+        Args:
+            alignment_timeout: An int is in ms.
+        """
         return self._set(_ALIGNMENT, to_milliseconds(alignment_timeout, "alignment_timeout"))
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """What was set."""
+        """Return what `set_force_unaligned_checkpoints` was given last; False before."""
         return _FORCED.of(self._configuration)
 
     def set_force_unaligned_checkpoints(
         self, force_unaligned_checkpoints: bool = True
     ) -> CheckpointConfig:
-        """Keep it for its getter."""
+        """Store for its getter whether checkpoints overtake elements in any case.
+
+        Args:
+            force_unaligned_checkpoints: True or False.
+        """
         return self._set(_FORCED, bool(force_unaligned_checkpoints))
 
     def _set(self, option: Option[Any], value: Any) -> CheckpointConfig:

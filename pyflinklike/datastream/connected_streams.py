@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two streams for one function, as PyFlink's `ConnectedStreams` and its broadcast streams."""
+"""Two streams for one function, as PyFlink's `ConnectedStreams` and broadcast streams."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from pyflinklike.datastream.stream_node import (
-    Outlets,
-    OutputType,
-    checked_function,
-    output_type_of,
-)
+from pyflinklike.datastream.stream_node import OutputType, checked_function, output_type_of
 from pyflinklike.engine.api.element_functions import KeySelector
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
@@ -28,37 +22,36 @@ from pyflinklike.engine.types import TypeInformation
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams"]
 
-S = TypeVar("S", bound=Outlets)
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
-class Connectable(Outlets, Generic[S]):
-    """What streams of all kinds are to the functions of two; these give streams of kind `S`."""
+class Connectable(Protocol[S_co]):
+    """A stream as functions of two streams need it; their outputs are streams of type `S_co`."""
 
-    has_keys = False
-    """Whether elements have keys."""
+    @property
+    def has_keys(self) -> bool:
+        """Whether elements have keys."""
 
-    @abstractmethod
     def key_by(
         self,
         key_selector: KeySelector | Callable[[Any], Any],
         key_type: TypeInformation | None = None,
     ) -> Any:
-        """The stream with a key for each element."""
+        """Make a stream whose elements have keys."""
 
-    @abstractmethod
-    def without_keys(self) -> Connectable[S]:
-        """The elements alone."""
+    def without_keys(self) -> Connectable[S_co]:
+        """Return the elements without keys."""
 
-    @abstractmethod
     def joined(
         self,
         kind: type[Node],
         name: str,
-        other: Connectable[Any],
+        other: Any,
         type_info: TypeInformation,
         **fields: Any,
-    ) -> S:
-        """What a node gives that has this stream and another one as its inputs."""
+    ) -> S_co:
+        """Return the stream of a new node whose inputs are this stream and another one."""
 
 
 class ConnectedStreams(Generic[S]):
@@ -78,12 +71,22 @@ class ConnectedStreams(Generic[S]):
         key_selector2: KeySelector | Callable[[Any], Any],
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[S]:
-        """The streams with keys of one type, also where they have others already."""
+        """Give the elements of both streams keys of one type; keys that they have are replaced.
+
+        Args:
+            key_selector1: Returns the key of an element of the first stream.
+            key_selector2: Returns the key of an element of the second stream.
+            key_type: The type of the keys; None for any that pickle can write.
+        """
         first = self.stream1.key_by(key_selector1, key_type)
         return ConnectedStreams(first, self.stream2.key_by(key_selector2, key_type))
 
     def map(self, func: CoMapFunction, output_type: OutputType = None) -> S:
-        """At most one output for each element: None is none.
+        """Make at most one output of each element; None is no output.
+
+        Args:
+            func: Has a method for each stream.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -94,7 +97,11 @@ class ConnectedStreams(Generic[S]):
         return self._result("Co-Map", function, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: OutputType = None) -> S:
-        """Any number of outputs for each element.
+        """Make any number of outputs of each element.
+
+        Args:
+            func: Has a method for each stream.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -106,12 +113,12 @@ class ConnectedStreams(Generic[S]):
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None
     ) -> S:
-        """Any number of outputs for each element, also to side outputs.
+        """Make any number of outputs of each element, also for side outputs.
 
         Args:
-            func: Where both streams have keys a `KeyedCoProcessFunction`; or a `CoProcessFunction`,
-                which then has state of keys, too.
-            output_type: As of `DataStream.map`.
+            func: A `CoProcessFunction`; where both streams have keys it has keyed state, and may be a
+                `KeyedCoProcessFunction`.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -136,11 +143,11 @@ class ConnectedStreams(Generic[S]):
 
 
 class BroadcastStream:
-    """A stream that every instance gets whole, as `pyflink.datastream.BroadcastStream`.
+    """A stream that each instance gets whole, as `pyflink.datastream.BroadcastStream`.
 
     Args:
-        input_stream: With the elements.
-        broadcast_state_descriptors: The states that they change.
+        input_stream: The stream of the elements.
+        broadcast_state_descriptors: The states that the elements change.
     """
 
     def __init__(
@@ -170,12 +177,12 @@ class BroadcastConnectedStream(Generic[S]):
         func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
         output_type: OutputType = None,
     ) -> S:
-        """Any number of outputs for each element, also to side outputs.
+        """Make any number of outputs of each element, also for side outputs.
 
         Args:
             func: A `KeyedBroadcastProcessFunction` where the first stream has keys, else a
                 `BroadcastProcessFunction`.
-            output_type: As of `DataStream.map`.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.

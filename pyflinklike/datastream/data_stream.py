@@ -1,32 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams, as `pyflink.datastream.data_stream`: every call adds a node to the graph of a job.
+"""Streams, as `pyflink.datastream.data_stream`: each call adds a node to the graph of a job.
 
-Both kinds of streams make each other, so they are in one module.  What they give for windows and
-for functions of two streams has modules of its own.
-
-Which instance of the next operator gets an element, with PyFlink's names.
-
-The folds of a keyed stream, with PyFlink's names.
+A stream is a number of a node in the program's graph; nothing runs before the program executes a job.
+Settings of a node may change until then.  Functions are copied when they are declared, so an object
+that a program changes afterwards changes no job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, overload
 
+from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
     BroadcastConnectedStream,
     BroadcastStream,
-    Connectable,
     ConnectedStreams,
 )
 from pyflinklike.datastream.stream_node import (
     CloseableIterator,
     DataStreamSink,
     ObjectKeyTypeInfo,
-    Outlets,
     OutputType,
+    StreamNode,
     checked_function,
     output_type_of,
 )
@@ -45,6 +42,7 @@ from pyflinklike.engine.api.element_functions import (
 )
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
+from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
 from pyflinklike.engine.graph.function_copies import captured
 from pyflinklike.engine.graph.nodes import (
@@ -60,15 +58,16 @@ from pyflinklike.engine.graph.nodes import (
     Partitioning,
     Process,
     SideOutput,
+    ToSink,
     Union,
 )
-from pyflinklike.engine.graph.sinks import Sink
+from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink
 from pyflinklike.engine.graph.watermarks import WatermarkStrategy
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.row_types import TupleTypeInfo
-from pyflinklike.errors import DeclarationError, DeclarationTypeError
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.folds.fold import Max, MaxBy, Min, MinBy, Sum
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_operator import WindowOperator
@@ -81,110 +80,64 @@ __all__ = [
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
-    "Distributed",
-    "Folded",
     "KeyedStream",
     "WindowedStream",
 ]
 
 
 class _Kinds(NamedTuple):
-    """The nodes of functions of one element."""
+    """The classes of nodes for functions of one element."""
 
     map: type[Node]
     flat_map: type[Node]
     filter: type[Node]
 
 
-S = TypeVar("S", bound=Outlets)
-
-
-class Distributed(Connectable[S]):
-    """A stream whose elements can be sent to other instances."""
-
-    def shuffle(self: D) -> D:
-        """Elements go to instances by chance."""
-        return self._partition(Partitioning.SHUFFLE)
-
-    def rebalance(self: D) -> D:
-        """Elements go to instances in turn."""
-        return self._partition(Partitioning.REBALANCE)
-
-    def rescale(self: D) -> D:
-        """Elements go to some of the instances in turn."""
-        return self._partition(Partitioning.RESCALE)
-
-    def forward(self: D) -> D:
-        """Elements stay with their instance."""
-        return self._partition(Partitioning.FORWARD)
-
-    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor[Any, Any]) -> Any:
-        """A stream that every instance of the next operator gets whole.
-
-        Args:
-            broadcast_state_descriptors: The states that its elements change; with them it is a
-                `BroadcastStream`, for `connect`.
-
-        Raises:
-            DeclarationTypeError: One is no `MapStateDescriptor`.
-        """
-        if not broadcast_state_descriptors:
-            return self._partition(Partitioning.BROADCAST)
-        for each in broadcast_state_descriptors:
-            if not isinstance(each, MapStateDescriptor):
-                msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
-                raise DeclarationTypeError(msg)
-        return BroadcastStream(self, broadcast_state_descriptors)
-
-    def partition_custom(
-        self: D,
-        partitioner: Partitioner | Callable[[Any, int], int],
-        key_selector: KeySelector | Callable[[Any], Any],
-    ) -> D:
-        """Elements go to the instance that a function tells.
-
-        Args:
-            partitioner: Is given a key and the number of instances.
-            key_selector: Tells the key.
-
-        Raises:
-            DeclarationTypeError: An argument is of the wrong kind.
-        """
-        given = getattr(partitioner, "partition", partitioner)
-        if not callable(given) or isinstance(partitioner, type):
-            msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
-            raise DeclarationTypeError(msg)
-        selector = captured(as_key_selector(key_selector))
-        how = {"partitioner": captured(given), "selector": selector.get_key}
-        return self._partition(Partitioning.CUSTOM, **how)
-
-    def _partition(self: D, how: Partitioning, **fields: Any) -> D:
-        raise NotImplementedError
-
-
-class DataStream(Distributed["DataStream"]):
+class DataStream(StreamNode):
     """A stream of elements, as `pyflink.datastream.DataStream`; an environment makes the first."""
 
+    has_keys = False
+    """Whether elements have keys."""
     _kinds = _Kinds(Map, FlatMap, Filter)
 
     def get_name(self) -> str:
-        """What it is called where jobs are shown."""
+        """Return the name of the operator where jobs are shown."""
         return self._node.name
 
+    def get_type(self) -> TypeInformation:
+        """Return the type of the elements."""
+        return self._node.type_info
+
+    def get_execution_environment(self) -> Any:
+        """Return the environment in which the stream was made."""
+        return self._program.environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """Return the settings of the environment's operators."""
+        return self._program.execution_config
+
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        """Say how many key groups it has."""
+        """Set the number of key groups of the operator.
+
+        Args:
+            max_parallelism: The number; it is fixed for the life of a checkpoint.
+        """
         return self._set(max_parallelism=max_parallelism)
 
     def force_non_parallel(self) -> DataStream:
-        """Have one instance."""
+        """Run the operator in one instance."""
         return self._set(parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:  # noqa: ARG002
-        """Nothing: how elements travel is the host's matter."""
+        """Accept a timeout without effect: here elements travel in batches.
+
+        Args:
+            timeout_millis: A time in ms; it is ignored.
+        """
         return self
 
     def start_new_chain(self) -> DataStream:
-        """Nothing: how steps are put together is the host's matter."""
+        """Return the stream unchanged: the host decides how it runs operators together."""
         return self
 
     # Of one element
@@ -192,11 +145,12 @@ class DataStream(Distributed["DataStream"]):
     def map(
         self, func: MapFunction | Callable[[Any], Any], output_type: OutputType = None
     ) -> DataStream:
-        """One output for each element, None included.
+        """Make one output of each element; an output may be None.
 
         Args:
-            func: Makes it.
-            output_type: Of the outputs; a list of types is a row, None any object that pickles.
+            func: Returns the output of an element; a `MapFunction` or a callable.
+            output_type: The type of the outputs; a list of types is a row, None any object that
+                pickle can write.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -209,11 +163,12 @@ class DataStream(Distributed["DataStream"]):
         func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
         output_type: OutputType = None,
     ) -> DataStream:
-        """Any number of outputs for each element; None is none.
+        """Make any number of outputs of each element.
 
         Args:
-            func: Makes them.
-            output_type: As of `map`.
+            func: Returns an iterable of the outputs of an element, or None for no outputs; a
+                `FlatMapFunction` or a callable.
+            output_type: The type of the outputs, as for `map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -222,20 +177,23 @@ class DataStream(Distributed["DataStream"]):
         return self._with(self._kinds.flat_map, "FlatMap", function, output_type_of(output_type))
 
     def filter(self, func: FilterFunction | Callable[[Any], Any]) -> DataStream:
-        """The elements for which a function gives something true.
+        """Keep the elements for which a function returns something true.
+
+        Args:
+            func: A `FilterFunction` or a callable.
 
         Raises:
-            DeclarationTypeError: It is no filter function.
+            DeclarationTypeError: `func` is neither.
         """
         function = captured(as_filter_function(func))
         return self._with(self._kinds.filter, "Filter", function, self.get_type())
 
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
-        """Any number of outputs for each element, also to side outputs.
+        """Make any number of outputs of each element, also for side outputs.
 
         Args:
             func: A `ProcessFunction`; on a keyed stream a `KeyedProcessFunction`.
-            output_type: As of `map`.
+            output_type: The type of the outputs, as for `map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -246,10 +204,13 @@ class DataStream(Distributed["DataStream"]):
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Some fields of each tuple, in this order.
+        """Keep some fields of each tuple.
+
+        Args:
+            field_indexes: The positions of the fields from 0, in the order of the outputs.
 
         Raises:
-            DeclarationTypeError: The elements are no tuples.
+            DeclarationTypeError: The elements are not declared as `Types.TUPLE`.
         """
         kind = self.get_type()
         if type(kind) is not TupleTypeInfo:
@@ -261,7 +222,10 @@ class DataStream(Distributed["DataStream"]):
         return self._with(Map, "Projection", captured(picked), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give elements event times, and have watermarks follow, from here on.
+        """Give elements event times, and make watermarks of them, from here on.
+
+        Args:
+            watermark_strategy: Assigns the times, and says how far watermarks stay behind them.
 
         Raises:
             DeclarationTypeError: It is no `WatermarkStrategy`.
@@ -276,10 +240,11 @@ class DataStream(Distributed["DataStream"]):
     # Of several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The elements of this stream and others; the same stream twice gives each one twice.
+        """Make a stream of the elements of this stream and others; a stream given twice comes twice.
 
         Args:
-            streams: Also of another environment: the job of this stream's then runs its steps, too.
+            streams: The others.  One may be of another environment; the job of this stream then runs
+                its operators, too.
 
         Raises:
             DeclarationTypeError: One is no `DataStream`.
@@ -298,10 +263,10 @@ class DataStream(Distributed["DataStream"]):
         return DataStream(self._program, node.id)
 
     def connect(self, ds: Any) -> Any:
-        """This stream and another one, for a function of both.
+        """Connect this stream and another one, for a function of both.
 
         Args:
-            ds: A `DataStream` or a `BroadcastStream`, also of another environment, as in `union`.
+            ds: A `DataStream` or a `BroadcastStream`; it may be of another environment, as in `union`.
 
         Returns:
             `ConnectedStreams`, or a `BroadcastConnectedStream`.
@@ -317,15 +282,76 @@ class DataStream(Distributed["DataStream"]):
         raise DeclarationTypeError(msg)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What the operator of this stream put out with a tag.
+        """Make a stream of the outputs that the operator of this stream has sent with a tag.
+
+        Args:
+            output_tag: The tag; its id counts.
 
         Raises:
-            DeclarationTypeError: It is no output tag.
+            DeclarationTypeError: It is no `OutputTag`.
         """
         if not isinstance(output_tag, OutputTag):
             msg = f"get_side_output takes an OutputTag, got {shown(output_tag)}"
             raise DeclarationTypeError(msg)
         return self._next(SideOutput, "Side Output", output_tag.type_info, tag=output_tag)
+
+    # Which instance of the next operator gets an element
+
+    def shuffle(self) -> DataStream:
+        """Send elements to instances by chance."""
+        return self._partition(Partitioning.SHUFFLE)
+
+    def rebalance(self) -> DataStream:
+        """Send elements to all instances in turn."""
+        return self._partition(Partitioning.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Send the elements of an instance to some of the next instances in turn."""
+        return self._partition(Partitioning.RESCALE)
+
+    def forward(self) -> DataStream:
+        """Send elements to the instance of the same number."""
+        return self._partition(Partitioning.FORWARD)
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor[Any, Any]) -> Any:
+        """Send each element to all instances of the next operator.
+
+        Args:
+            broadcast_state_descriptors: The states that the elements change; with them the result is
+                a `BroadcastStream`, for `connect`, else a `DataStream`.
+
+        Raises:
+            DeclarationTypeError: One is no `MapStateDescriptor`.
+        """
+        if not broadcast_state_descriptors:
+            return self._partition(Partitioning.BROADCAST)
+        for each in broadcast_state_descriptors:
+            if not isinstance(each, MapStateDescriptor):
+                msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
+                raise DeclarationTypeError(msg)
+        return BroadcastStream(self, broadcast_state_descriptors)
+
+    def partition_custom(
+        self,
+        partitioner: Partitioner | Callable[[Any, int], int],
+        key_selector: KeySelector | Callable[[Any], Any],
+    ) -> DataStream:
+        """Send each element to the instance that a function chooses.
+
+        Args:
+            partitioner: Returns the number of an instance for a key and the number of instances.
+            key_selector: Returns the key of an element.
+
+        Raises:
+            DeclarationTypeError: An argument is of the wrong kind.
+        """
+        given = getattr(partitioner, "partition", partitioner)
+        if not callable(given) or isinstance(partitioner, type):
+            msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
+            raise DeclarationTypeError(msg)
+        selector = captured(as_key_selector(key_selector))
+        how = {"partitioner": captured(given), "selector": selector.get_key}
+        return self._partition(Partitioning.CUSTOM, **how)
 
     # Keys and windows
 
@@ -334,11 +360,12 @@ class DataStream(Distributed["DataStream"]):
         key_selector: KeySelector | Callable[[Any], Any],
         key_type: TypeInformation | None = None,
     ) -> KeyedStream:
-        """The stream with a key for each element.
+        """Make a stream whose elements have keys.
 
         Args:
-            key_selector: Tells it; called once for each element.
-            key_type: Of the keys; None for any that pickle, which are equal if their pickles are.
+            key_selector: Returns the key of an element; it is called once for each.
+            key_type: The type of the keys; None for any that pickle can write, which are equal if
+                their pickles are.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -356,15 +383,134 @@ class DataStream(Distributed["DataStream"]):
         return KeyedStream(self._program, node.id)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
-        """Windows over all elements; one instance has them all.
+        """Put all elements into windows; one instance has them all.
+
+        Args:
+            window_assigner: Assigns windows to an element.
 
         Raises:
-            DeclarationTypeError: It is no window assigner.
+            DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
         windowed = Windowed(captured(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
+
+    # Ways out
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[Any]: ...
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, *, limit: int
+    ) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[Any] | list[Any]:
+        """Run a job, and return the elements of this stream.
+
+        The job has all operators and sinks declared since the last one, as for `execute`.
+
+        Args:
+            job_execution_name: The name of the job; None is that of the configuration.
+            limit: The most elements that are wanted, above 0; the job ends when they are there.
+
+        Returns:
+            A list if there is a limit, else an iterator over a job that may still run.
+
+        Raises:
+            DeclarationValueError: The limit is not above 0.
+            PyflinklikeError: The job failed.
+        """
+        if limit is not None and (not is_int(limit) or limit <= 0):
+            msg = f"Limit must be greater than 0, got {shown(limit)}"
+            raise DeclarationValueError(msg)
+        sink = self._sink(CollectSink(), "Collect Sink", to_run=False)
+        run = self._program.collect(sink, job_execution_name)
+        results = CloseableIterator(run, run.collected(sink))
+        if limit is None:
+            return results
+        with results:
+            return [element for _, element in zip(range(limit), results)]
+
+    def to_data_frame(self, schema: Any = None) -> Any:
+        """Return the elements as a Spark DataFrame, which runs the job whenever it is read.
+
+        A row or tuple gives its fields as columns, any other element a column `value`.  In batch
+        mode the DataFrame is a batch.  In streaming mode it is a stream: the job is a part of the
+        query that `writeStream` starts, and has its checkpoint.  A query that is restarted goes on
+        with streaming DataFrames (`from_data_frame`), and reads other sources anew.
+        PyFlink has this as `StreamTableEnvironment.from_data_stream`.
+
+        Args:
+            schema: The schema of the DataFrame: DDL, a `StructType` or a `TypeInformation`; None is
+                the type of the elements, which must be declared then.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: Spark has no such type, or `schema` is no
+                schema.
+            HostError: The job has a step that Spark does not run, or PySpark is not installed.
+        """
+        sink = self._sink(CollectSink(), "DataFrame", to_run=False)
+        return self._program.data_frame(sink, schema)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Write a line for each element to the standard output.
+
+        Args:
+            sink_identifier: A text before each line; None for no text.
+        """
+        return DataStreamSink(
+            self._program, self._sink(PrintSink(sink_identifier), "Print to Std. Out")
+        )
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the elements to a sink.
+
+        Args:
+            sink: A sink of this library, such as a `FileSink`.
+
+        Raises:
+            DeclarationTypeError: It is no sink of this library.
+        """
+        if not isinstance(sink, Sink):
+            remedy = instance_of(Sink, sink, "use for example FileSink.for_row_format(...).build()")
+            msg = f"sink_to takes a sink, got {shown(sink)}; {remedy}"
+            raise DeclarationTypeError(msg)
+        return DataStreamSink(self._program, self._sink(sink, "Sink"))
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Refuse a sink function: PyFlink's are Java's.
+
+        Args:
+            sink_func: A sink for `sink_to` is accepted.
+
+        Raises:
+            DeclarationTypeError: It is anything else.
+        """
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
+        msg = (
+            f"add_sink takes sink functions of Java, got {shown(sink_func)}; use sink_to with a "
+            "FileSink or KafkaSink, or print"
+        )
+        raise DeclarationTypeError(msg)
+
+    def _sink(self, sink: Sink, name: str, *, to_run: bool = True) -> int:
+        node = self._program.add(
+            ToSink,
+            name=name,
+            inputs=(self._number,),
+            type_info=self._node.type_info,
+            sink=sink,
+            # Collected elements come to one place, the program.
+            parallelism=None if to_run else 1,
+        )
+        if to_run:
+            self._program.sinks.append(node.id)
+        return node.id
 
     # Nodes
 
@@ -385,71 +531,36 @@ class DataStream(Distributed["DataStream"]):
         return DataStream(self._program, node.id)
 
     def without_keys(self) -> DataStream:
-        """This stream."""
+        """Return the elements without keys: this stream."""
         return self
 
     def joined(
         self,
         kind: type[Node],
         name: str,
-        other: Connectable[Any],
+        other: DataStream,
         type_info: TypeInformation,
         **fields: Any,
     ) -> DataStream:
-        """What a node gives that has this stream and another one as its inputs."""
+        """Return the stream of a new node whose inputs are this stream and another one."""
         inputs = self._number, self._program.number_of(other._program, other._number)
         node = self._program.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
         return DataStream(self._program, node.id)
 
 
-class Folded(Outlets, Generic[S]):
-    """What a stream with keys can fold; a fold is a stream of kind `S`."""
-
-    def _with(self, kind: type[Node], name: str, function: Any, output_type: TypeInformation) -> S:
-        raise NotImplementedError
-
-    def reduce(self, func: ReduceFunction[Any] | Callable[[Any, Any], Any]) -> S:
-        """The fold of the elements of each key: so far for each element, in batch mode once.
-
-        Raises:
-            DeclarationTypeError: It is no reduce function.
-        """
-        return self._with(Fold, "Reduce", captured(as_reduce_function(func)), self.get_type())
-
-    def sum(self, position_to_sum: int | str = 0) -> S:
-        """The sum of a field; the other fields are those of the key's first element."""
-        return self._with(Fold, "Sum", Sum(position_to_sum), self.get_type())
-
-    def min(self, position_to_min: int | str = 0) -> S:
-        """The least value of a field; the other fields are those of the key's first element."""
-        return self._with(Fold, "Min", Min(position_to_min), self.get_type())
-
-    def max(self, position_to_max: int | str = 0) -> S:
-        """The greatest value of a field; the other fields are those of the key's first element."""
-        return self._with(Fold, "Max", Max(position_to_max), self.get_type())
-
-    def min_by(self, position_to_min_by: int | str = 0) -> S:
-        """The element with the least value of a field, the earliest of them."""
-        return self._with(Fold, "MinBy", MinBy(position_to_min_by), self.get_type())
-
-    def max_by(self, position_to_max_by: int | str = 0) -> S:
-        """The element with the greatest value of a field, the earliest of them."""
-        return self._with(Fold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
-
-
-class KeyedStream(DataStream, Folded["DataStream"]):
+class KeyedStream(DataStream):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
 
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
-    """`map`, `flat_map` and `filter` may obtain state of keys in `open`."""
+    """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
 
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
-        """Any number of outputs for each element and timer, with state of keys.
+        """Make any number of outputs of each element and timer, with keyed state.
 
         Args:
             func: A `KeyedProcessFunction`.
-            output_type: As of `map`.
+            output_type: The type of the outputs, as for `map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -459,37 +570,112 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
-        """Windows over the elements of each key.
+        """Put the elements of each key into windows.
+
+        Args:
+            window_assigner: Assigns windows to an element.
 
         Raises:
-            DeclarationTypeError: It is no window assigner.
+            DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
         windowed = Windowed(captured(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
-        """Windows of so many elements of each key.
+        """Put the elements of each key into windows of a number of elements.
 
         Args:
-            size: How many a window has.
-            slide: At every which element one begins; 0 is one after another.
+            size: The number of elements of a window.
+            slide: The number of elements from the beginning of a window to that of the next; 0 is
+                `size`: windows do not overlap.
         """
         windowed = count_window(size, slide, self.get_type())
         return WindowedStream(self, windowed, self._of_windows)
 
+    # Folds
+
+    def reduce(self, func: ReduceFunction[Any] | Callable[[Any, Any], Any]) -> DataStream:
+        """Fold the elements of each key: an output for each element, in batch mode one at the end.
+
+        Args:
+            func: Combines the fold so far and an element; a `ReduceFunction` or a callable.
+
+        Raises:
+            DeclarationTypeError: `func` is neither.
+        """
+        return self._with(Fold, "Reduce", captured(as_reduce_function(func)), self.get_type())
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Sum a field; the other fields are those of the key's first element.
+
+        Args:
+            position_to_sum: The position of the field from 0, or its name.
+        """
+        return self._with(Fold, "Sum", Sum(position_to_sum), self.get_type())
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keep the least value of a field; the other fields are those of the key's first element.
+
+        Args:
+            position_to_min: The position of the field from 0, or its name.
+        """
+        return self._with(Fold, "Min", Min(position_to_min), self.get_type())
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keep the greatest value of a field; the other fields are those of the key's first element.
+
+        Args:
+            position_to_max: The position of the field from 0, or its name.
+        """
+        return self._with(Fold, "Max", Max(position_to_max), self.get_type())
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keep the first element with the least value of a field.
+
+        Args:
+            position_to_min_by: The position of the field from 0, or its name.
+        """
+        return self._with(Fold, "MinBy", MinBy(position_to_min_by), self.get_type())
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keep the first element with the greatest value of a field.
+
+        Args:
+            position_to_max_by: The position of the field from 0, or its name.
+        """
+        return self._with(Fold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
+
+    # Without keys
+
     def project(self, *field_indexes: int) -> DataStream:
-        """As of `DataStream`."""
+        """Keep some fields of each tuple, without keys.
+
+        Args:
+            field_indexes: The positions of the fields from 0, in the order of the outputs.
+
+        Raises:
+            DeclarationTypeError: The elements are not declared as `Types.TUPLE`.
+        """
         return self.without_keys().project(*field_indexes)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Give rows to a sink, as PyFlink does: `f0` is the key, `f1` the element."""
+        """Write rows to a sink, as PyFlink does: `f0` is the key, `f1` the element.
+
+        Args:
+            sink: A sink of this library.
+        """
         return self._with_keys().sink_to(sink)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> Any:
-        """Collect rows, as PyFlink does: `f0` is the key, `f1` the element."""
+        """Collect rows, as PyFlink does: `f0` is the key, `f1` the element.
+
+        Args:
+            job_execution_name: The name of the job; None is that of the configuration.
+            limit: The most elements that are wanted; None for all.
+        """
         stream: Any = self._with_keys()
         return stream.execute_and_collect(job_execution_name, limit)
 
@@ -502,7 +688,7 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         return self.without_keys()._with(Map, "Key and value", pair, kind)
 
     def without_keys(self) -> DataStream:
-        """The elements without their keys."""
+        """Return the elements without their keys."""
         return DataStream(self._program, self._node.inputs[0])
 
     def _of_windows(self, operator: WindowOperator, output_type: TypeInformation) -> DataStream:
@@ -522,7 +708,10 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         raise DeclarationError(msg)
 
     def set_uid_hash(self, uid_hash: str) -> NoReturn:
-        """Refuse it: a keyed stream is no operator.
+        """Refuse a hash: a keyed stream is no operator.
+
+        Args:
+            uid_hash: Anything.
 
         Raises:
             DeclarationError: Always.
@@ -530,7 +719,7 @@ class KeyedStream(DataStream, Folded["DataStream"]):
         self._set(uid_hash=uid_hash)
 
     def get_name(self) -> NoReturn:
-        """Refuse it: a keyed stream is no operator.
+        """Refuse to name it: a keyed stream is no operator.
 
         Raises:
             DeclarationError: Always.
@@ -540,6 +729,3 @@ class KeyedStream(DataStream, Folded["DataStream"]):
             "it or behind it"
         )
         raise DeclarationError(msg)
-
-
-D = TypeVar("D", bound="Distributed[Any]")

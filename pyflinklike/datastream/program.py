@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program has declared so far: the graph, the sinks of the next job, and the settings.
-
-Elements of jobs as rows of DataFrames.
-"""
+"""A program: the graph that it has declared so far, the sinks of its next job, and its settings."""
 
 from __future__ import annotations
 
@@ -58,15 +55,11 @@ _FORMER_BACKENDS = {
     "rocksdbstatebackendfactory": "rocksdb",
     "embeddedrocksdbstatebackendfactory": "rocksdb",
 }
-"""Names that Flink 1 has for them, and their factories without the names of packages."""
+"""Names of these backends in Flink 1, and of their factories, without the names of packages."""
 
 
 class Program:
-    """The state of a `StreamExecutionEnvironment`, which its streams share.
-
-    Args:
-        environment: Which one.
-    """
+    """The state of a `StreamExecutionEnvironment`, which its streams share."""
 
     def __init__(self, environment: Any) -> None:
         self.environment = environment
@@ -76,36 +69,36 @@ class Program:
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
         self._executed = 0
-        """The number of the last node that a job has run, or could have."""
+        """The number of the last node that was declared before the last job."""
         self.metric_names: set[str] = set()
-        """Those of its streams that became DataFrames, which may come into one query."""
+        """Names of metrics of streams that became DataFrames: these may come into one query."""
         self.python_files: list[str] = []
         self.state_backend: StateBackend | None = None
 
     def add(self, kind: type[N], **fields: Any) -> N:
-        """A new node of the graph."""
+        """Add a node to the graph."""
         return self.builder.add(kind, **fields)
 
     def number_of(self, other: Program, number: int) -> int:
-        """The number that a node has in this program's graph.
+        """Return the number of a node in this program's graph, into which it is copied if needed.
 
-        As in Flink a job may have streams of several environments: it runs all that it needs of
-        them, with the settings of the environment that executes it.
+        As in Flink a job may have streams of several environments.  It runs the operators that it needs
+        of each, with the settings of the environment that executes it.
 
         Args:
             other: The program that declared the node; this one or another.
-            number: That it has there.
+            number: The number of the node in that program's graph.
         """
         return self.builder.adopt(other.builder, number)
 
     def graph(self) -> JobGraph:
-        """The graph of the next job.
+        """Return the graph of the next job.
 
-        As in Flink that is every operator since the last job, whether or not a sink is behind it:
-        a function may write to a service by itself.
+        As in Flink it has all operators since the last job, also those without a sink behind them: a
+        function may write to a service by itself.
 
         Raises:
-            DeclarationError: There is none.
+            DeclarationError: There is no operator.
         """
         roots = [*self.sinks, *self.builder.without_sink(self._executed)]
         if not roots:
@@ -120,30 +113,30 @@ class Program:
         """Start a job with the operators and sinks declared since the last one.
 
         Args:
-            name: Of the job; by default that of the configuration.
+            name: The name of the job; None is that of the configuration.
 
         Raises:
-            DeclarationError: There is none, or a setting is wrong.
+            DeclarationError: There is no operator, or a setting is wrong.
         """
         graph = self.graph()
         self.sinks, self._executed = [], self.builder.last
         return self._run(graph, name)
 
     def collect(self, sink: int, name: str | None) -> JobRun:
-        """Start a job with one more sink, which gives its elements to the program."""
+        """Start a job with one more sink, which collects elements for the program."""
         self.sinks.append(sink)
         return self.start(name)
 
     def data_frame(self, sink: int, schema: Any) -> Any:
-        """What comes to a sink as a DataFrame of Spark.
+        """Return the elements of a sink as a Spark DataFrame.
 
         Args:
-            sink: Its number.
-            schema: Of the DataFrame; None is the type of the elements.
+            sink: The number of the sink's node.
+            schema: The schema of the DataFrame; None is the type of the elements.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: The schema is none.
-            HostError: PySpark is not installed, or does not run the job.
+            DeclarationTypeError, DeclarationValueError: `schema` is no schema.
+            HostError: PySpark is not installed, or Spark does not run a step of the job.
         """
         _need_spark("to_data_frame")
         from pyflinklike.spark.jobs.job_frame import data_frame
@@ -155,7 +148,7 @@ class Program:
         return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
-        """The source of a DataFrame's rows: `spark.jobs.frames.data_frame_source`."""
+        """Make the source of a DataFrame's rows: `spark.jobs.data_frame_source`."""
         _need_spark("from_data_frame")
         from pyflinklike.spark.jobs.data_frame_source import data_frame_source
 
@@ -171,7 +164,7 @@ class Program:
         return host(Job(graph, settings))
 
     def _host(self) -> Host:
-        """The host that the configuration names; without a name this process, with a word.
+        """Return the host that the configuration names; without a name this process, with a warning.
 
         Raises:
             DeclarationValueError: There is no such host.
@@ -243,7 +236,7 @@ class Program:
 
 
 def _spark_host() -> Host:
-    """What runs jobs on Spark.
+    """Return the function that runs jobs on Spark.
 
     Raises:
         HostError: PySpark is not installed.
@@ -264,10 +257,10 @@ def _need_spark(what: str) -> None:
 
 
 def _refuse_shared_uids(graph: JobGraph) -> None:
-    """See that each uid is one operator's: state is found by it.
+    """Refuse a uid that two operators have: state is found by it.
 
     Raises:
-        DeclarationError: Two have one.
+        DeclarationError: Two operators have one uid.
     """
     known: dict[str, Node] = {}
     for node in graph.nodes.values():
@@ -281,10 +274,10 @@ def _refuse_shared_uids(graph: JobGraph) -> None:
 
 
 def _refuse_recovery(settings: JobSettings, what: str) -> None:
-    """Refuse to begin with empty state where the program asks to go on.
+    """Refuse a job that would begin with empty state although the program asks to go on.
 
     Raises:
-        HostError: It does.
+        HostError: The program asks so.
     """
     if settings.recovery_path is not None:
         msg = (
@@ -306,10 +299,10 @@ def _listed(text: str) -> Sequence[str]:
 
 
 def plain(value: Any) -> Any:
-    """An element as what makes a row of a DataFrame: its rows as mappings or tuples.
+    """Return an element with each `Row` as a mapping or tuple, as rows of DataFrames are made of.
 
     Raises:
-        OutputError: It is a change: a DataFrame has rows only.
+        OutputError: A row is of another kind than INSERT, which a DataFrame cannot show.
     """
     if isinstance(value, Row):
         if value.get_row_kind() is not RowKind.INSERT:

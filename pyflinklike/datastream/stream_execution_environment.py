@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a program begins, as `pyflink.datastream.StreamExecutionEnvironment`.
+"""The environment of a program, as `pyflink.datastream.StreamExecutionEnvironment`.
 
-Settings of an environment that no host here heeds: they are kept, and their getters tell them.
+Settings are texts in its `Configuration`, also where a method sets them: a setting without effect
+here is stored for its getter, so a program that was written for PyFlink runs unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
@@ -32,87 +33,14 @@ from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 
-__all__ = ["KeptSettings", "StreamExecutionEnvironment"]
-
+__all__ = ["StreamExecutionEnvironment"]
 
 _DEFAULTS_IN = "PYFLINKLIKE_CONFIGURATION"
-"""An environment variable with settings of every environment, `key=value;key=value`."""
+"""The environment variable with settings for every environment: `key=value;key=value`."""
 
 
-class KeptSettings:
-    """What is said to an environment, and asked of it, without effect on a job."""
-
-    _program: Program
-
-    def get_checkpoint_config(self) -> CheckpointConfig:
-        """Settings of checkpoints."""
-        raise NotImplementedError
-
-    def get_checkpoint_interval(self) -> int:
-        """The interval of checkpoints in ms; -1 if there is none."""
-        return self.get_checkpoint_config().get_checkpoint_interval()
-
-    def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What checkpoints promise."""
-        return self.get_checkpoint_config().get_checkpointing_mode()
-
-    get_checkpointing_consistency_mode = get_checkpointing_mode
-
-    def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints may overtake elements, which nothing does here."""
-        return bool(self.get_checkpoint_config().is_unaligned_checkpoints_enabled())
-
-    def set_buffer_timeout(self: E, timeout_millis: DurationLike) -> E:
-        """Keep it for its getter; an int is ms, and -1 is none."""
-        return self._keep(_BUFFER_TIMEOUT, to_milliseconds(timeout_millis, "the buffer timeout"))
-
-    def get_buffer_timeout(self) -> int:
-        """What was set, in ms; -1 where it is switched off."""
-        config = self._program.configuration
-        return _BUFFER_TIMEOUT.of(config) if _BUFFER_TIMEOUT_ENABLED.of(config) else -1
-
-    def disable_operator_chaining(self: E) -> E:
-        """Keep it for its getter."""
-        return self._keep(_CHAINING, False)
-
-    def is_chaining_enabled(self) -> bool:
-        """What was set."""
-        return _CHAINING.of(self._program.configuration)
-
-    def enable_changelog_state_backend(self: E, enabled: bool) -> E:
-        """Keep it for its getter: state is a changelog in any case."""
-        return self._keep(_CHANGELOG, bool(enabled))
-
-    def is_changelog_state_backend_enabled(self) -> bool:
-        """What was set."""
-        return _CHANGELOG.of(self._program.configuration)
-
-    def set_default_savepoint_directory(self: E, directory: str) -> E:
-        """Keep it for its getter."""
-        return self._keep(_SAVEPOINTS, directory)
-
-    def get_default_savepoint_directory(self) -> str | None:
-        """What was set."""
-        return _SAVEPOINTS.of(self._program.configuration)
-
-    def set_python_executable(self, python_exec: str) -> None:
-        """Keep it: functions run with the Python of the host."""
-        self._program.configuration.set_string("python.executable", python_exec)
-
-    def register_slot_sharing_group(self: E, slot_sharing_group: Any) -> E:  # noqa: ARG002
-        """Nothing: where steps run is the host's matter."""
-        return self
-
-    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Nothing: Java's functions alone read such files."""
-
-    def _keep(self: E, option: Option[Any], value: Any) -> E:
-        option.set(self._program.configuration, value)
-        return self
-
-
-class StreamExecutionEnvironment(KeptSettings):
-    """Where a program declares sources, and runs jobs; `get_execution_environment` makes it."""
+class StreamExecutionEnvironment:
+    """The place where a program declares sources and runs jobs; `get_execution_environment` makes one."""
 
     def __init__(self) -> None:
         self._program = Program(self)
@@ -121,10 +49,11 @@ class StreamExecutionEnvironment(KeptSettings):
     def get_execution_environment(
         configuration: Configuration | None = None,
     ) -> StreamExecutionEnvironment:
-        """A new environment.
+        """Make a new environment.
 
         Args:
-            configuration: Settings to begin with.
+            configuration: Settings that it begins with; they override those of the environment
+                variable `PYFLINKLIKE_CONFIGURATION`.
         """
         environment = StreamExecutionEnvironment()
         for pair in filter(None, os.environ.get(_DEFAULTS_IN, "").split(";")):
@@ -135,34 +64,55 @@ class StreamExecutionEnvironment(KeptSettings):
     # Settings
 
     def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
-        """Take over settings by key."""
+        """Take over the settings of a configuration.
+
+        Args:
+            configuration: Settings by key; they override present ones.
+        """
         self._program.configuration.add_all(configuration)
         return self
 
     def get_config(self) -> ExecutionConfig:
-        """Settings of all operators."""
+        """Return the settings of all operators; changes to them count."""
         return self._program.execution_config
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Say how many instances an operator has that asks for no number: `ExecutionConfig`."""
+        """Set how many instances an operator has that does not set a number itself.
+
+        Args:
+            parallelism: The number, at least 1; -1 leaves it to the host.
+
+        Raises:
+            DeclarationValueError: It is another number.
+        """
         self._program.execution_config.set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """How many instances an operator has that asks for no number; 1 if that is not set."""
+        """Return how many instances an operator has that does not set a number; 1 if it is not set."""
         return max(self._program.execution_config.get_parallelism(), 1)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Say how many key groups there are: `ExecutionConfig`."""
+        """Set the number of key groups, which is fixed for the life of a checkpoint.
+
+        Args:
+            max_parallelism: From 1 to 32768.
+
+        Raises:
+            DeclarationValueError: It is another number.
+        """
         self._program.execution_config.set_max_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """How many key groups there are; -1 if that is not set."""
+        """Return the number of key groups; -1 if it is not set."""
         return self._program.execution_config.get_max_parallelism()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Say how jobs run.
+        """Set whether jobs run in batch or in streaming mode.
+
+        Args:
+            execution_mode: The mode; `AUTOMATIC` is batch where all sources are bounded.
 
         Raises:
             DeclarationTypeError: It is no `RuntimeExecutionMode`.
@@ -174,18 +124,24 @@ class StreamExecutionEnvironment(KeptSettings):
         return self
 
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
-        """Say where working state is kept, as in PyFlink 1; in 2 it is a key, `state.backend.type`."""
+        """Set where working state is kept, as in PyFlink 1; PyFlink 2 has the key `state.backend.type`.
+
+        Args:
+            state_backend: A `StateBackend`; it overrides the key.
+        """
         self._program.state_backend = state_backend
         return self
+
+    # Checkpoints
 
     def enable_checkpointing(
         self, interval: int, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Say how long a micro-batch lasts at least, for each of them is a checkpoint.
+        """Set how long a micro-batch lasts at least: each micro-batch is a checkpoint.
 
         Args:
-            interval: In ms.
-            mode: Kept for its getter: state is exactly once.
+            interval: The least time, in ms.
+            mode: Stored for its getter, without effect: state is always exactly once.
         """
         config = self.get_checkpoint_config()
         config.set_checkpoint_interval(interval)
@@ -194,17 +150,115 @@ class StreamExecutionEnvironment(KeptSettings):
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """Settings of checkpoints."""
+        """Return the settings of checkpoints; changes to them count."""
         return CheckpointConfig(self._program.configuration)
+
+    def get_checkpoint_interval(self) -> int:
+        """Return the interval of checkpoints in ms; -1 if it is not set."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Return the mode of checkpoints that was set."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Return whether checkpoints that overtake elements were enabled; here none does."""
+        return bool(self.get_checkpoint_config().is_unaligned_checkpoints_enabled())
+
+    # Settings without effect here
+
+    def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
+        """Store how long Flink waits before it sends a buffer; here elements travel in batches.
+
+        Args:
+            timeout_millis: An int is in ms; -1 switches the timeout off.
+        """
+        return self._store(_BUFFER_TIMEOUT, to_milliseconds(timeout_millis, "the buffer timeout"))
+
+    def get_buffer_timeout(self) -> int:
+        """Return the buffer timeout that was set, in ms; -1 if it is switched off."""
+        config = self._program.configuration
+        return _BUFFER_TIMEOUT.of(config) if _BUFFER_TIMEOUT_ENABLED.of(config) else -1
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Store that operators are not chained; here the host decides how it runs them together."""
+        return self._store(_CHAINING, False)
+
+    def is_chaining_enabled(self) -> bool:
+        """Return whether chaining is still enabled, without effect here."""
+        return _CHAINING.of(self._program.configuration)
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """Store whether state is written as a changelog; here it always is.
+
+        Args:
+            enabled: True or False, for the getter.
+        """
+        return self._store(_CHANGELOG, bool(enabled))
+
+    def is_changelog_state_backend_enabled(self) -> bool:
+        """Return what `enable_changelog_state_backend` was given last; False before."""
+        return _CHANGELOG.of(self._program.configuration)
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Store a directory for savepoints; here the caller of a savepoint names its directory.
+
+        Args:
+            directory: The path, for the getter.
+        """
+        return self._store(_SAVEPOINTS, directory)
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Return the directory for savepoints that was set; None before."""
+        return _SAVEPOINTS.of(self._program.configuration)
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Store a path of Python as `python.executable`; functions run with the host's Python.
+
+        Args:
+            python_exec: The path.
+        """
+        self._program.configuration.set_string("python.executable", python_exec)
+
+    def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:  # noqa: ARG002
+        """Accept a slot sharing group without effect: the host decides where operators run.
+
+        Args:
+            slot_sharing_group: Anything; it is ignored.
+        """
+        return self
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Accept a file without effect: only functions in Java read cached files.
+
+        Args:
+            file_path: A path; it is ignored.
+            name: A name; it is ignored.
+            executable: A flag; it is ignored.
+        """
+
+    def _store(self, option: Option[Any], value: Any) -> StreamExecutionEnvironment:
+        option.set(self._program.configuration, value)
+        return self
 
     # What functions need
 
     def add_python_file(self, file_path: str) -> None:
-        """Have functions import a module, or modules of an archive or folder, here and on Spark."""
+        """Let functions import a file's modules, in this process and in Spark's workers.
+
+        Args:
+            file_path: A module, an archive of modules, or a folder of modules.
+        """
         self._program.python_files.append(file_path)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Nothing, with a warning: connectors here are not Java's."""
+        """Warn that jars are not loaded: connectors here are not Java's.
+
+        Args:
+            jars_path: Paths of jars; they are ignored.
+        """
         warnings.warn(f"jars are not loaded, got {list(jars_path)}", stacklevel=2)
 
     add_classpaths = add_jars
@@ -216,16 +270,16 @@ class StreamExecutionEnvironment(KeptSettings):
         collection: Iterable[Any],
         type_info: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
-        """A stream of the elements of a collection, in order.
+        """Make a stream of the elements of a collection, in order.
 
         Args:
-            collection: A list, or anything that can be iterated.
-            type_info: Of the elements, which are made of that type at once; a list is a row of
-                these types, None any object that pickles.
+            collection: A list, or another iterable.
+            type_info: The type to which elements are converted at once; a list of types is a row,
+                None any object that pickle can write.
 
         Raises:
-            DeclarationTypeError: It is no collection.
-            StateValueError: An element is not of the type.
+            DeclarationTypeError: `collection` is a text or cannot be iterated.
+            StateValueError: An element does not have the type.
         """
         if isinstance(collection, (str, bytes)) or not hasattr(collection, "__iter__"):
             msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
@@ -243,14 +297,14 @@ class StreamExecutionEnvironment(KeptSettings):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream of what a source gives.
+        """Make a stream of the elements of a source.
 
         Args:
-            source: Such as a `FileSource`.
-            watermark_strategy: What watermarks follow; unlike PyFlink, its timestamp assigner
-                counts.
-            source_name: Where jobs are shown.
-            type_info: Of the elements; by default the source's own.
+            source: The source, such as a `FileSource`.
+            watermark_strategy: Makes event times and watermarks; unlike in PyFlink, its timestamp
+                assigner is used.
+            source_name: The name of the source where jobs are shown.
+            type_info: The type of the elements; None is the source's own.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -272,23 +326,23 @@ class StreamExecutionEnvironment(KeptSettings):
         event_time: str | None = None,
         source_name: str = "DataFrame",
     ) -> DataStream:
-        """A stream of the rows of a DataFrame of Spark, each a `Row` with the names of its columns.
+        """Make a stream of the rows of a Spark DataFrame, each a `Row` with the names of its columns.
 
         PyFlink has this as `StreamTableEnvironment.to_data_stream`.  A job that ends in
-        `to_data_frame` runs as a part of the query that this one is started as.
+        `to_data_frame` runs as a part of the query that is started on that DataFrame.
 
         Args:
-            df: Batch or streaming, of a classic session, without a watermark of its own.
-            watermark_strategy: What watermarks follow; by default `for_monotonous_timestamps` with
-                an event time, else `no_watermarks`.
-            event_time: The timestamp column that has the times of elements, in whole ms; what a
-                timestamp assigner says comes after it.
-            source_name: Where jobs are shown.
+            df: A batch or streaming DataFrame of a classic session, without a watermark of its own.
+            watermark_strategy: Makes watermarks; None is `for_monotonous_timestamps` with an event
+                time, else `no_watermarks`.
+            event_time: The timestamp column with the times of elements, cut to whole ms; a
+                timestamp assigner of the strategy overrides it.
+            source_name: The name of the source where jobs are shown.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, there is
-                no such column, or functions cannot be given one.
-            HostError: There is no PySpark.
+            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, the event
+                time is no column, or a column has a type that functions cannot be given.
+            HostError: PySpark is not installed.
         """
         source = self._program.frame_source(df, event_time)
         if watermark_strategy is None:
@@ -309,10 +363,11 @@ class StreamExecutionEnvironment(KeptSettings):
     # Jobs
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run all operators and sinks declared since the last time, and wait for the end.
+        """Run all operators and sinks declared since the last job, and wait for the end.
 
         Args:
-            job_name: Of the job.
+            job_name: The name of the job, by which a later run finds its checkpoint; None is that of
+                the configuration.
 
         Raises:
             DeclarationError: There is no operator, or a setting is wrong.
@@ -323,10 +378,10 @@ class StreamExecutionEnvironment(KeptSettings):
         return JobExecutionResult(JobID(), wall_clock() - began)
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
-        """Run all operators and sinks declared since the last time, in the background.
+        """Run all operators and sinks declared since the last job, in the background.
 
         Args:
-            job_name: Of the job.
+            job_name: The name of the job, by which a later run finds its checkpoint.
 
         Raises:
             DeclarationError: There is no operator, or a setting is wrong.
@@ -334,7 +389,7 @@ class StreamExecutionEnvironment(KeptSettings):
         return JobClient(self._program.start(job_name))
 
     def get_execution_plan(self) -> str:
-        """The next job as JSON, in Flink's form; nothing runs.
+        """Return the next job as JSON, in Flink's form; nothing runs.
 
         Raises:
             DeclarationError: There is no operator.
@@ -342,11 +397,11 @@ class StreamExecutionEnvironment(KeptSettings):
         return execution_plan(self._program.graph(), self.get_parallelism())
 
     def explain(self, form: str = "mermaid") -> str:
-        """The next job as a picture; PyFlink has none.
+        """Return the next job as a picture; PyFlink has no such method.
 
         Args:
-            form: "mermaid" for a flow chart in Mermaid's language, "svg" for a drawing that any browser
-                opens, which takes the extra `plan`.
+            form: "mermaid" for a flow chart in Mermaid's language, "svg" for a drawing for any browser,
+                which needs the extra `plan`.
 
         Raises:
             DeclarationError: There is no operator.
@@ -356,11 +411,11 @@ class StreamExecutionEnvironment(KeptSettings):
         return pictured(self._program.graph(), form)
 
     def close(self) -> None:
-        """Nothing: an environment holds on to nothing."""
+        """Do nothing: an environment has nothing to close."""
 
 
 def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
-    """Elements as a stream of a type has them; nobody else holds them."""
+    """Return elements as a stream of this type has them: copies, so later changes do not show."""
     if kind == Types.PICKLED_BYTE_ARRAY():
         try:
             copies: list[Any] = pickle.loads(pickle.dumps(elements, protocol=5))  # noqa: S301
@@ -377,8 +432,6 @@ def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
         raise StateValueError(msg) from error
     return made
 
-
-E = TypeVar("E", bound="KeptSettings")
 
 _BUFFER_TIMEOUT = duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")
 _BUFFER_TIMEOUT_ENABLED = boolean("execution.buffer-timeout.enabled", True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from pyflinklike.datastream.stream_node import Outlets, OutputType, output_type_of
+from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.types import TypeInformation
@@ -21,21 +21,21 @@ from pyflinklike.windows.window_options import LateDataOption, Windowed
 
 __all__ = ["WindowedStream"]
 
-S = TypeVar("S", bound=Outlets)
+S = TypeVar("S")
 
 
 class WindowedStream(LateDataOption, Generic[S]):
-    """Windows over a stream of which it is yet to be said what they do, as PyFlink's.
+    """Windows over a stream whose function is not chosen yet, as PyFlink's.
 
     Args:
-        keyed_stream: With the elements.
-        windowed: Says what is known of the windows.
-        result: Makes the stream of what they give: of the operator, and the type of its outputs.
+        keyed_stream: The `KeyedStream` of the elements.
+        windowed: The declaration of the windows so far.
+        result: Makes the stream of the outputs, given the operator and the type of its outputs.
     """
 
     def __init__(
         self,
-        keyed_stream: Outlets,
+        keyed_stream: Any,
         windowed: Windowed,
         result: Callable[[WindowOperator, TypeInformation], S],
     ) -> None:
@@ -43,12 +43,13 @@ class WindowedStream(LateDataOption, Generic[S]):
         warn_of_short(windowed.assigner)
 
     def get_execution_environment(self) -> Any:
-        """The environment that the stream was made in."""
+        """Return the environment in which the stream was made."""
         return self._stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """The type of the elements."""
-        return self._stream.get_type()
+        """Return the type of the elements."""
+        kind: TypeInformation = self._stream.get_type()
+        return kind
 
     def reduce(
         self,
@@ -56,12 +57,13 @@ class WindowedStream(LateDataOption, Generic[S]):
         window_function: WindowFunction | ProcessWindowFunction | None = None,
         output_type: OutputType = None,
     ) -> S:
-        """Reduce the elements of a window to one of their kind, as they come.
+        """Reduce the elements of a window to one element, as they come.
 
         Args:
-            reduce_function: Reduces two to one.
-            window_function: Makes outputs of the one; without it that is the output.
-            output_type: As of `DataStream.map`; without a window function that of the elements.
+            reduce_function: Reduces two elements to one.
+            window_function: Makes outputs of the reduced element; None puts it out itself.
+            output_type: The type of the outputs, as for `DataStream.map`; without a window function
+                None is the type of the elements.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -80,10 +82,10 @@ class WindowedStream(LateDataOption, Generic[S]):
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Folds them.
-            window_function: Makes outputs of its result; without it that is the output.
-            accumulator_type: Of the accumulator, as `output_type`.
-            output_type: As of `DataStream.map`.
+            aggregate_function: Adds elements to an accumulator, and makes a result of it.
+            window_function: Makes outputs of the result; None puts it out itself.
+            accumulator_type: The type of the accumulator, as for `DataStream.map`.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -97,6 +99,10 @@ class WindowedStream(LateDataOption, Generic[S]):
     ) -> S:
         """Make outputs of all elements of a window.
 
+        Args:
+            window_function: Gets the window and its elements.
+            output_type: The type of the outputs, as for `DataStream.map`.
+
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
@@ -107,7 +113,11 @@ class WindowedStream(LateDataOption, Generic[S]):
         process_window_function: ProcessWindowFunction | ProcessAllWindowFunction,
         output_type: OutputType = None,
     ) -> S:
-        """Make outputs of all elements of a window, with its context.
+        """Make outputs of all elements of a window, with a context.
+
+        Args:
+            process_window_function: Gets the elements and a context of the window.
+            output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.

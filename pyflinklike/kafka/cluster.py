@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader's requests to the brokers: the topics, and the first and last offsets of partitions.
-
-`startingOffsets` and `endingOffsets` as offsets.
-"""
+"""A reader's requests to the brokers: the topics, and the offsets that its options mean."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data source from which Spark makes readers and writers.
 
-The reader of a batch: from the offsets of `startingOffsets` to those of `endingOffsets`.
-
-The writers of batches and streams: tasks write, and nothing is left for the driver to commit.
-
-Each record is written at least once.  The records of a task that failed, and of a micro-batch whose
-driver was killed before Spark noted its end, come again; `recordIds` and `drop_repeats` are for
-these repeats.
+Tasks write records at once, and nothing is left for the driver to commit: each record is written at least
+once.  The records of a task that failed, and of a micro-batch whose driver was killed before Spark
+committed it, come again; `recordIds` and `drop_repeats` are for these repeats.
 """
 
 from __future__ import annotations

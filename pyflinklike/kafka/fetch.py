@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of one range of offsets, as Arrow.
-
-Records that a topic no longer has: an error, or a warning where the program may go on.
-"""
+"""The records of a range of offsets as Arrow; for records that a topic has lost an error or a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pyflinklike.errors import BrokerError, DataLossError
-from pyflinklike.kafka.messages import Records
+from pyflinklike.kafka.messages import RecordColumns
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
 from pyflinklike.kafka.options import ReaderOptions, hide_secrets, made
 
@@ -74,7 +71,9 @@ class _Fetch:
         self._next = wanted.start
         self._ends_at: int | None = None
         self._trouble = "none of its records came"
-        self._records = Records(wanted.topic, wanted.partition, headers=options.include_headers)
+        self._records = RecordColumns(
+            wanted.topic, wanted.partition, headers=options.include_headers
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._assign()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics as the sink of a job: PyFlink's `KafkaSink`, written by the tasks of the job.
-
-Elements as records of topics: PyFlink's `KafkaRecordSerializationSchema`.
-"""
+"""Topics as the sink of a job: PyFlink's `KafkaSink`, written by the tasks of the job."""
 
 from __future__ import annotations
 

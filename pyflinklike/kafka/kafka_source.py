@@ -4,10 +4,6 @@
 A source that ends is read in splits, one for each partition of a topic; their offsets are fixed
 when the job begins.  A source that does not end is a stream of Spark, with its offsets in Spark's
 checkpoint.
-
-Where a `KafkaSource` starts and stops: PyFlink's `KafkaOffsetsInitializer`.
-
-Records of a topic as elements of a job.
 """
 
 from __future__ import annotations
@@ -49,9 +45,7 @@ __all__ = [
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
-    "checked_initializer",
     "elements_of",
-    "offsets_within",
 ]
 
 

@@ -1,14 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a DataFrame as messages of Kafka.
-
-The columns of a record that is read, as Arrow: those of Spark's own Kafka connector.
-
-An id for each record of a micro-batch, the same when the micro-batch is written again.
-
-The rows of a task come in another order when it is tried again, wherever they went through a
-shuffle.  So the id of a record is made of its contents and, among equal records of its task, of a
-number.
-"""
+"""Messages of Kafka as columns, which are those of Spark's own Kafka connector, and their ids."""
 
 from __future__ import annotations
 
@@ -38,16 +29,17 @@ from pyflinklike.errors import DeclarationValueError, HostError
 
 __all__ = [
     "HEADER",
-    "HEADERS",
     "Message",
+    "RecordColumns",
     "RecordIds",
-    "Records",
     "check_columns",
     "of_batches",
     "of_rows",
     "spark_columns",
 ]
 
+
+# Messages that are written
 
 _TEXT: Final = ("string", "binary")
 
@@ -119,10 +111,10 @@ def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator
         topic: The option `topic`; it overrides the column.
     """
     for batch in batches:
-        topics = _held(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
-        headers = map(_headers, _held(batch, "headers"))
+        topics = _column(batch, "topic") if topic is None else repeat(topic, batch.num_rows)
+        headers = map(_headers, _column(batch, "headers"))
         keys, values = _binary(batch, "key"), _binary(batch, "value")
-        yield from map(Message, topics, keys, values, _held(batch, "partition"), headers)
+        yield from map(Message, topics, keys, values, _column(batch, "partition"), headers)
 
 
 def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
@@ -133,11 +125,11 @@ def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
         yield Message(chosen, key, value, row.get("partition"), _headers(row.get("headers")))
 
 
-def _held(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
+def _column(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
     """Return a column's values, or as many None."""
     if name in batch.schema.names:
-        held: list[Any] = batch.column(name).to_pylist()
-        return held
+        values: list[Any] = batch.column(name).to_pylist()
+        return values
     return repeat(None, batch.num_rows)
 
 
@@ -145,12 +137,12 @@ def _binary(batch: pa.RecordBatch, name: str) -> Iterable[bytes | None]:
     """Return a column of text or bytes as bytes."""
     if name not in batch.schema.names:
         return repeat(None, batch.num_rows)
-    held: list[bytes | None] = batch.column(name).cast(pa.binary()).to_pylist()
-    return held
+    values: list[bytes | None] = batch.column(name).cast(pa.binary()).to_pylist()
+    return values
 
 
-def _headers(held: Iterable[Any] | None) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((each["key"], _bytes(each["value"])) for each in held or ())
+def _headers(values: Iterable[Any] | None) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((each["key"], _bytes(each["value"])) for each in values or ())
 
 
 def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
@@ -158,6 +150,8 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
         return None
     return value.encode() if isinstance(value, str) else bytes(value)
 
+
+# Records that are read
 
 _COLUMNS: Final = [
     StructField("key", BinaryType()),
@@ -197,7 +191,7 @@ def spark_columns(*, headers: bool) -> StructType:
     return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
 
 
-class Records:
+class RecordColumns:
     """Records of one partition that wait to become a batch.
 
     Args:
@@ -263,6 +257,8 @@ class Records:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
+# Ids
+
 HEADER: Final = "pyflinklike-record-id"
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -271,19 +267,21 @@ _BATCH: Final = "streaming.sql.batchId"
 class RecordIds:
     """Gives the records of one task their ids: query, micro-batch, task, digest and number.
 
-    It holds 16 bytes and a count for each different record of the task until the task ends.
+    A record has the same id when its micro-batch is written again.  The rows of a task may come in
+    another order then, wherever they went through a shuffle.  So the id is made of the contents of a
+    record and, among equal records of its task, of a number; 16 bytes and a count are held for each
+    different record until the task ends.
 
     Args:
         context: The context of Spark's task.
 
     Raises:
         HostError: The task does not belong to a stream.
-        HostError: The task is of no stream.
     """
 
     def __init__(self, context: Any) -> None:
-        told = (_QUERY, _BATCH) if context is not None else ()
-        query, batch = [context.getLocalProperty(name) for name in told] or (None, None)
+        names = (_QUERY, _BATCH) if context is not None else ()
+        query, batch = [context.getLocalProperty(name) for name in names] or (None, None)
         if query is None or batch is None:
             msg = "recordIds is for streams, got a task of none; leave the option out"
             raise HostError(msg)
@@ -309,7 +307,7 @@ def _digest(message: Message) -> bytes:
     state = hashlib.blake2b(digest_size=16)
     parts = [message.topic, message.partition, message.key, message.value]
     for part in [*parts, *(each for header in message.headers for each in header)]:
-        held = b"" if part is None else part if isinstance(part, bytes) else str(part).encode()
-        state.update(b"-" if part is None else b"%d:" % len(held))
-        state.update(held)
+        data = b"" if part is None else part if isinstance(part, bytes) else str(part).encode()
+        state.update(b"-" if part is None else b"%d:" % len(data))
+        state.update(data)
     return state.digest()

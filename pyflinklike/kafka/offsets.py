@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets: how far a stream has read, as Spark's checkpoint and progress have it.
-
-Ranges of offsets: the share of one task, and the share of one micro-batch.
-"""
+"""Offsets up to which a stream has read, as Spark's checkpoint stores them, and ranges of offsets."""
 
 from __future__ import annotations
 

@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of the data source, with the names and meanings of Spark's own Kafka connector.
 
-An option that is not known is refused: if it were ignored, it could be a limit, or a place to start
-from.
+An unknown option is refused: if it were ignored, it could be a limit, or a place to start from.
 
-`kafka.*` options as the settings of librdkafka, the client that confluent-kafka wraps.
+Options that begin with `kafka.` are settings of librdkafka, the client that confluent-kafka wraps; Spark's
+own connector gives them to Kafka's Java client.  Most have one name in both.  Names of Java's client that
+librdkafka does not know, and settings that this data source makes itself, are refused with the name to use
+instead.  The properties of a `KafkaSource` or `KafkaSink` become such options, so the same holds for them.
 
-Spark's own connector hands them to Kafka's Java client.  librdkafka knows most of Java's names.
-Names that it does not know, and settings that this data source sets itself, are refused with the
-name to use instead.  The names are those of librdkafka's CONFIGURATION.md.
-
-Secrets: the settings that hold one, and messages without them.
-
-The subscription of a reader: partitions of topics.
-
-The properties of a `KafkaSource` or `KafkaSink` as options of the data source.
-
-Properties are those of Kafka's client in Java.  Most have the same names in librdkafka, and the
-data source refuses the others with the name to use instead.
+No message shows the value of a secret setting.
 """
 
 from __future__ import annotations
@@ -37,20 +28,14 @@ from pyflinklike.kafka.offsets import Partition
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "OWN",
     "PREFIX",
-    "SUBSCRIPTIONS",
     "ReaderOptions",
-    "Subscription",
     "WriterOptions",
     "as_options",
     "checked_property",
-    "client_settings",
     "hide_secrets",
-    "is_secret",
     "made",
     "reader_options",
-    "subscription_of",
     "without_consumer_settings",
     "writer_options",
 ]
@@ -230,6 +215,8 @@ def _offset(value: Any) -> int:
     return value
 
 
+# Settings of the client
+
 PREFIX: Final = "kafka."
 _SERVERS: Final = "bootstrap.servers"
 _API_TIMEOUT: Final = "default.api.timeout.ms"
@@ -345,6 +332,8 @@ def made(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -
     raise DeclarationValueError(msg)
 
 
+# Secrets
+
 _SECRET: Final = re.compile(r"password|secret|token|jaas|credential|\.pem$|oauthbearer\.config")
 _HIDDEN: Final = "***"
 
@@ -365,6 +354,9 @@ def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
         if value and is_secret(name):
             text = text.replace(value, _HIDDEN)
     return text
+
+
+# Subscriptions
 
 
 @attrs.frozen
@@ -458,6 +450,8 @@ def _assigned(value: str) -> tuple[Partition, ...]:
         raise DeclarationValueError(msg) from cause
     return found
 
+
+# Properties of sources and sinks of jobs
 
 OWN: Final = "pyflinklike."
 """The prefix of options of the data source itself, as in `pyflinklike.failOnDataLoss`."""

@@ -264,14 +264,14 @@ def test_a_stream_that_ends_before_its_processing_timers_says_so():
 def begun(folder, name="job", function="Sums"):
     """Begin a job of one operator on Spark, or go on with it; whether it was begun before."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.job_folder import Identity, JobFolder, OperatorIdentity
+    from pyflinklike.spark.jobs.job_folder import JobFolder, JobIdentity, JobOperator
     from pyflinklike.spark.jobs.job_plan import SessionFacts
 
     job = JobFolder(JobSettings(name=name, checkpoint_dir=str(folder)))
     try:
         is_begun = job.is_begun
-        operator = OperatorIdentity("Keyed-1", None, function, "STRING", 16, 1)
-        job.begin(Identity((), (operator,), "event time"), SessionFacts(2, 16, "UTC"))
+        operator = JobOperator("Keyed-1", None, function, "STRING", 16, 1)
+        job.begin(JobIdentity((), (operator,), "event time"), SessionFacts(2, 16, "UTC"))
         (job.checkpoint / "commits").mkdir(parents=True, exist_ok=True)
         (job.checkpoint / "commits" / "0").touch()
         return is_begun
@@ -304,7 +304,7 @@ def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     from pyflinklike.spark.jobs.durable_files import Ledger
-    from pyflinklike.spark.jobs.results import Batch, Results
+    from pyflinklike.spark.jobs.results import ResultBatch, Results
     from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
     from pyflinklike.spark.wire.parcels import Address
 
@@ -315,7 +315,7 @@ def given_twice(stream, folder):
         task.records(Address(graph.sinks[0].id, 0), [(None, "line", None)])
         (batch,) = task.end(0)
         rows = list(zip(*(column.to_pylist() for column in batch.columns)))
-        results.add_batch(Batch(0, rows), Ledger(folder / "outputs.json"))
+        results.add_batch(ResultBatch(0, rows), Ledger(folder / "outputs.json"))
     return results
 
 
@@ -354,13 +354,13 @@ def test_a_partition_without_records_holds_nothing(tmp_path):
     """PyFlink knows of it before it has one."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
     from pyflinklike.spark.jobs.stages import stages_of
-    from pyflinklike.spark.jobs.watermark_feed import Mark, WatermarkFeed
+    from pyflinklike.spark.jobs.watermark_feed import SplitWatermark, WatermarkFeed
 
     stream = timed(local(), ("a", 7))
     stream.key_by(lambda pair: pair[0]).process(Silent()).print()
     stage = stages_of(stream._program.graph())[0]
     feed = WatermarkFeed(tmp_path / "watermark.json", stage, 0)
-    feed.note([Mark(stage.entrances[0], "clicks/0", 6)], 0)
+    feed.note([SplitWatermark(stage.entrances[0], "clicks/0", 6)], 0)
     feed.tell(0)
 
     assert '"watermark": 6' in feed.path.read_text()

@@ -144,3 +144,13 @@ def test_a_job_takes_a_row_type_of_typeinfo():
     stream = stream.map(lambda row: Row(name=row.name, n=row.n + 1), row_type)
 
     assert [Row(name="a", n=2)] == list(stream.execute_and_collect())
+
+
+def test_state_of_rows_says_whose_row_it_refuses():
+    """Two classes are called Row."""
+    state_type = pyflinklike.Types.ROW([pyflinklike.Types.INT()])
+
+    with pytest.raises(
+        StateValueError, match=r"this is pyflinklike\.common\.Row, not pyflinklike\.Row"
+    ):
+        state_type.freeze(Row(1))

@@ -18,7 +18,7 @@ from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark, needs_feed
+from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
 from pyflinklike.spark.wire.parcels import Parcel, cell_of, passing
 from pyflinklike.spark.wire.payloads import payload_to_batch
 
@@ -74,8 +74,11 @@ def test_a_task_tells_how_far_its_partition_has_come(brokers, count, watermark):
     """By the times of its records."""
     topic, source, _, (parcel,) = given_by_a_task(brokers, count)
 
-    marks = [Mark(*each) for each in parcel.records()]
-    assert (MARKS, [Mark(source, f"{topic}/2", watermark)]) == (parcel.address.node, marks)
+    found = [SplitWatermark(*each) for each in parcel.records()]
+    assert (SPLIT_WATERMARKS, [SplitWatermark(source, f"{topic}/2", watermark)]) == (
+        parcel.address.node,
+        found,
+    )
 
 
 def test_a_task_without_records_tells_nothing(brokers):

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as lines of CSV, under the path that PyFlink has for it.
-
-Lines of CSV: their fields, and when a field is in quotes, as Jackson has it.
-"""
+"""Rows as lines of CSV, under PyFlink's path; fields are in quotes where Jackson puts them."""
 
 from __future__ import annotations
 
@@ -25,20 +22,20 @@ from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.engine.types.nested_types import ListTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, OutputError
 
-__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema", "Dialect"]
+__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
 
 
 B = TypeVar("B", bound="_Builder")
 
 
 class _Builder:
-    """What both builders say of lines.
+    """The settings of lines, which both builders have.
 
     Args:
-        type_info: Of the rows.
+        type_info: The type of the rows.
 
     Raises:
-        DeclarationTypeError: It is none of rows.
+        DeclarationTypeError: It is no type of rows.
     """
 
     def __init__(self, type_info: TypeInformation) -> None:
@@ -49,23 +46,43 @@ class _Builder:
         self._dialect = Dialect()
 
     def set_field_delimiter(self: B, delimiter: str) -> B:
-        """What is between fields; by default a comma."""
+        """Set the text between fields.
+
+        Args:
+            delimiter: One character; by default a comma.
+        """
         return self._with(field=_letter(delimiter))
 
     def set_array_element_delimiter(self: B, delimiter: str) -> B:
-        """What is between the elements of an array; by default a semicolon."""
+        """Set the text between the elements of an array.
+
+        Args:
+            delimiter: Any text; by default a semicolon.
+        """
         return self._with(array=delimiter)
 
     def set_quote_character(self: B, c: str) -> B:
-        """What is around a field that needs it; by default a double quote."""
+        """Set the character around a field that needs quotes.
+
+        Args:
+            c: One character; by default a double quote.
+        """
         return self._with(quote=_letter(c))
 
     def set_escape_character(self: B, c: str) -> B:
-        """What is before a quote in quotes; by default it is doubled."""
+        """Set the character before a quote in a field; by default such a quote is doubled.
+
+        Args:
+            c: One character.
+        """
         return self._with(escape=_letter(c))
 
     def set_null_literal(self: B, null_literal: str) -> B:
-        """What stands for None; by default nothing does when a line is read."""
+        """Set the text that stands for None.
+
+        Args:
+            null_literal: By default None is written as an empty field, and no text is read as None.
+        """
         return self._with(null=null_literal)
 
     def _with(self: B, **changes: Any) -> B:
@@ -77,9 +94,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     """Rows of lines of CSV, as PyFlink's; its `Builder` makes it.
 
     Args:
-        type_info: Of the rows.
-        dialect: How lines are written.
-        ignore_parse_errors: Whether what cannot be read is no element, and no error.
+        type_info: The type of the rows.
+        dialect: The form of lines.
+        ignore_parse_errors: True skips a line that cannot be read, False raises an error.
     """
 
     def __init__(
@@ -89,10 +106,13 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._parts = [_reader_of(each, dialect) for each in type_info.field_types]
 
     def deserialize(self, message: bytes | None) -> Any:
-        """The row of a line; None for a comment.
+        """Return the row of a line; None for a comment.
+
+        Args:
+            message: The line as UTF-8.
 
         Raises:
-            ValueError: It is none, or a field does not fit.
+            ValueError: It is no line, or a field does not fit.
         """
         try:
             fields = self._dialect.fields(value_of(message).decode())
@@ -111,35 +131,43 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return self._type_info.converted(tuple(values))
 
     def get_produced_type(self) -> TypeInformation:
-        """Of the rows."""
+        """Return the type of the rows."""
         return self._type_info
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._type_info, self._dialect, self._is_lenient)
 
     class Builder(_Builder):
-        """Says how a `CsvRowDeserializationSchema` reads, and `build`s it."""
+        """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
 
         _is_lenient = False
 
         def set_allow_comments(
             self, allow_comments: bool = True
         ) -> CsvRowDeserializationSchema.Builder:
-            """Whether a line that begins with # is no row."""
+            """Set whether lines may be comments.
+
+            Args:
+                allow_comments: True skips lines that begin with #.
+            """
             return self._with(has_comments=allow_comments)
 
         def set_ignore_parse_errors(
             self, ignore_parse_errors: bool
         ) -> CsvRowDeserializationSchema.Builder:
-            """Whether what cannot be read is no element, and no error."""
+            """Set whether lines that cannot be read are skipped.
+
+            Args:
+                ignore_parse_errors: True skips them, False raises an error.
+            """
             self._is_lenient = ignore_parse_errors
             return self
 
         def build(self) -> CsvRowDeserializationSchema:
-            """The schema.
+            """Make the schema.
 
             Raises:
-                DeclarationTypeError: CSV has not the type of a field.
+                DeclarationTypeError: CSV does not have the type of a field.
             """
             return _restored(self._type_info, self._dialect, self._is_lenient)
 
@@ -148,8 +176,8 @@ class CsvRowSerializationSchema(SerializationSchema):
     """Rows as lines of CSV, as PyFlink's; its `Builder` makes it.
 
     Args:
-        type_info: Of the rows.
-        dialect: How lines are written.
+        type_info: The type of the rows.
+        dialect: The form of lines.
     """
 
     def __init__(self, type_info: RowTypeInfo, dialect: Dialect) -> None:
@@ -157,7 +185,10 @@ class CsvRowSerializationSchema(SerializationSchema):
         self._parts = [_writer_of(each, dialect) for each in type_info.field_types]
 
     def serialize(self, element: Any) -> bytes:
-        """The line of a row, with its end.
+        """Return the line of a row, with its end.
+
+        Args:
+            element: The row.
 
         Raises:
             OutputError: The element does not fit the type.
@@ -175,10 +206,13 @@ class CsvRowSerializationSchema(SerializationSchema):
         return CsvRowSerializationSchema, (self._type_info, self._dialect)
 
     class Builder(_Builder):
-        """Says how a `CsvRowSerializationSchema` writes, and `build`s it."""
+        """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What is behind a line: a line feed, which is the default, a return, both or nothing.
+            """Set the end of a line.
+
+            Args:
+                delimiter: A line feed, which is the default, a return, both or nothing.
 
             Raises:
                 DeclarationValueError: It is something else.
@@ -189,14 +223,14 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._with(line=delimiter)
 
         def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
-            """Nothing is around fields, whatever is in them."""
+            """Write fields without quotes, whatever is in them."""
             return self._with(quote=None)
 
         def build(self) -> CsvRowSerializationSchema:
-            """The schema.
+            """Make the schema.
 
             Raises:
-                DeclarationTypeError: CSV has not the type of a field.
+                DeclarationTypeError: CSV does not have the type of a field.
             """
             return CsvRowSerializationSchema(self._type_info, self._dialect)
 
@@ -245,21 +279,21 @@ __getattr__ = refusing(
 )
 
 _LONG = 24
-"""Texts longer than this are in quotes."""
+"""The length in characters above which texts are in quotes, as Jackson has it."""
 
 
 @attrs.frozen
 class Dialect:
-    """How lines are written.
+    """The form of lines.
 
     Args:
-        field: Between fields.
-        line: Behind a line.
-        array: Between the elements of an array.
-        quote: Around a field; None is nothing.
-        escape: Before a quote in quotes; None has it doubled.
-        null: Instead of None; None is an empty field when written, and no field when read.
-        has_comments: Whether a line that begins with # is no row.
+        field: The character between fields.
+        line: The end of a line.
+        array: The text between the elements of an array.
+        quote: The character around a field; None for no quotes.
+        escape: The character before a quote in a field; None doubles the quote.
+        null: The text of None; None writes an empty field, and reads no field as None.
+        has_comments: Whether lines that begin with # are skipped.
     """
 
     field: str = ","
@@ -271,7 +305,7 @@ class Dialect:
     has_comments: bool = False
 
     def fields(self, text: str) -> list[str] | None:
-        """The fields of a line; None for a comment.
+        """Return the fields of a line; None for a comment.
 
         Raises:
             ValueError: It is not one line.
@@ -297,7 +331,7 @@ class Dialect:
         return found[0]
 
     def text(self, field: str) -> str:
-        """A field with quotes where it needs them."""
+        """Return a field, with quotes where it needs them."""
         if self.quote is None or not self._needs_quotes(field):
             return field
         escape = self.escape or self.quote
@@ -306,7 +340,7 @@ class Dialect:
         return f"{self.quote}{field}{self.quote}"
 
     def number(self, field: str) -> str:
-        """A number or boolean, with quotes only where it could be taken for something else."""
+        """Return a number or boolean, with quotes only if it has the delimiter of fields in it."""
         return self.text(field) if self.field in field else field
 
     def _needs_quotes(self, field: str) -> bool:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as JSON objects, under the path that PyFlink has for it.
-
-Values as nodes of JSON and back, by their types: what Flink's `JsonRow` schemas do.
-"""
+"""Rows as JSON objects and back, by their types, under PyFlink's path."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from pyflinklike.engine.types.basic_types import BigIntTypeInfo, IntegralTypeInf
 from pyflinklike.engine.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError, OutputError
 
-__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema", "reader_of", "writer_of"]
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
@@ -33,9 +30,9 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     A number that does not fit the type of its field is an error.
 
     Args:
-        type_info: Of the rows.
-        fail_on_missing_field: Whether a missing field is an error.
-        ignore_parse_errors: Whether what cannot be read is no element, and no error.
+        type_info: The type of the rows.
+        fail_on_missing_field: True raises an error for a missing field, False makes it None.
+        ignore_parse_errors: True skips an object that cannot be read, False raises an error.
     """
 
     def __init__(
@@ -47,14 +44,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
-        """Says what is read, and `build`s the schema."""
+        """Make a builder of the schema."""
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes | None) -> Any:
-        """The row of an object.
+        """Return the row of an object.
+
+        Args:
+            message: The object as UTF-8.
 
         Raises:
-            ValueError: It is none, or a field does not fit.
+            ValueError: It is no object, or a field does not fit.
         """
         try:
             node = json.loads(value_of(message), parse_float=Decimal)
@@ -65,26 +65,33 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             raise
 
     def get_produced_type(self) -> TypeInformation:
-        """Of the rows."""
+        """Return the type of the rows."""
         return self._type_info
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._type_info, self._is_strict, self._is_lenient)
 
     class Builder:
-        """Says what a `JsonRowDeserializationSchema` reads, and `build`s it."""
+        """Sets what a `JsonRowDeserializationSchema` reads, and `build`s it."""
 
         def __init__(self) -> None:
             self._type_info: Any = None
             self._is_strict = self._is_lenient = False
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows, whose names are those of fields."""
+            """Set the type of the rows.
+
+            Args:
+                type_info: A type of rows, whose field names are those of the objects.
+            """
             self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> NoReturn:  # noqa: ARG002
-            """Refuse it.
+            """Refuse a JSON schema.
+
+            Args:
+                json_schema: Any text.
 
             Raises:
                 HostError: Always.
@@ -93,25 +100,21 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             raise HostError(msg)
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """A field that is missing is an error."""
+            """Raise an error for a missing field."""
             self._is_strict = True
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """What cannot be read is no element, and no error.
-
-            Raises:
-                DeclarationValueError: Where a missing field is one.
-            """
+            """Skip objects that cannot be read; `build` refuses it beside `fail_on_missing_field`."""
             self._is_lenient = True
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """The schema.
+            """Make the schema.
 
             Raises:
-                DeclarationTypeError: The type is none of rows, or JSON has it not.
-                DeclarationValueError: A missing field is an error, and errors are not to be told.
+                DeclarationTypeError: The type is no type of rows, or JSON does not have it.
+                DeclarationValueError: Missing fields are errors, and errors are to be skipped.
             """
             if self._is_strict and self._is_lenient:
                 msg = (
@@ -130,7 +133,7 @@ class JsonRowSerializationSchema(SerializationSchema):
     """Rows as JSON objects, as PyFlink's; `builder()` makes it.
 
     Args:
-        type_info: Of the rows, whose names are those of fields.
+        type_info: The type of the rows, whose field names are those of the objects.
     """
 
     def __init__(self, type_info: RowTypeInfo) -> None:
@@ -138,11 +141,14 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
-        """Says what is written, and `build`s the schema."""
+        """Make a builder of the schema."""
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes:
-        """The object of a row.
+        """Return the object of a row, as UTF-8.
+
+        Args:
+            element: The row.
 
         Raises:
             OutputError: The element does not fit the type.
@@ -157,21 +163,25 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema, (self._type_info,)
 
     class Builder:
-        """Says what a `JsonRowSerializationSchema` writes, and `build`s it."""
+        """Sets what a `JsonRowSerializationSchema` writes, and `build`s it."""
 
         def __init__(self) -> None:
             self._type_info: Any = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """The type of the rows."""
+            """Set the type of the rows.
+
+            Args:
+                type_info: A type of rows, whose field names are those of the objects.
+            """
             self._type_info = type_info
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """The schema.
+            """Make the schema.
 
             Raises:
-                DeclarationTypeError: The type is none of rows, or JSON has it not.
+                DeclarationTypeError: The type is no type of rows, or JSON does not have it.
             """
             return JsonRowSerializationSchema(_row_type(self._type_info))
 
@@ -196,14 +206,14 @@ _Writer = Callable[[Any], str]
 
 
 def reader_of(type_info: TypeInformation, *, is_strict: bool) -> _Reader:
-    """What makes a value of a node of JSON; null is None for every type.
+    """Return the function that makes a value of a JSON node; null is None for each type.
 
     Args:
-        type_info: Of the value.
-        is_strict: Whether a field that is missing is an error.
+        type_info: The type of the value.
+        is_strict: Whether a missing field is an error.
 
     Raises:
-        DeclarationTypeError: JSON has not the type.
+        DeclarationTypeError: JSON does not have the type.
     """
     if isinstance(type_info, RowTypeInfo):
         parts = [reader_of(each, is_strict=is_strict) for each in type_info.field_types]
@@ -263,20 +273,17 @@ def _scalar_reader(type_info: TypeInformation, parse: Callable[[str], Any]) -> _
 
 
 def _text_of(node: Any) -> str:
-    """A number, boolean, array or object as JSON writes it."""
+    """Return a number, boolean, array or object as JSON writes it."""
     if isinstance(node, Decimal):
         return str(node)
     return json.dumps(node, separators=(",", ":"), ensure_ascii=False, default=float)
 
 
 def writer_of(type_info: TypeInformation) -> _Writer:
-    """What writes a frozen value.
-
-    Args:
-        type_info: Of the value.
+    """Return the function that writes a frozen value.
 
     Raises:
-        DeclarationTypeError: JSON has not the type.
+        DeclarationTypeError: JSON does not have the type.
     """
     if isinstance(type_info, RowTypeInfo):
         keys = [f"{json.dumps(name, ensure_ascii=False)}:" for name in type_info.field_names]
@@ -316,5 +323,5 @@ def _quoted(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    """A number or boolean; what JSON has no number for is a string, as Jackson writes it."""
+    """Return a number or boolean; NaN and infinities are strings, as Jackson writes them."""
     return _quoted(text) if text in ("NaN", "Infinity", "-Infinity") else text

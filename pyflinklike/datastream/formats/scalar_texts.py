@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values without parts as text and back, as Flink's formats write them."""
+"""Values of types without parts as text and back, as Flink's formats write them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _boolean(text: str) -> bool:
 
 
 def _as_python_reads(text: str) -> str:
-    """A time in UTC as Python 3.10 reads it: without the letter for that, and with whole microseconds."""
+    """Return a time in UTC as Python 3.10 reads it: without the letter Z, in whole microseconds."""
     plain, _, fraction = text.strip().rstrip("Zz").partition(".")
     return f"{plain}.{fraction:0<6.6}" if fraction else plain
 
@@ -73,20 +73,16 @@ _QUOTED = (StringTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, ByteAr
 
 
 def parser_of(type_info: TypeInformation) -> Callable[[str], Any] | None:
-    """What makes a value of a text; None for a type with parts.
-
-    Args:
-        type_info: Of the value.
-    """
+    """Return the function that makes a value of a text; None for a type with parts."""
     return next((parse for kind, parse in _PARSERS.items() if isinstance(type_info, kind)), None)
 
 
 def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], str] | None:
-    """What makes a text of a value, as Java writes it; None for a type with parts.
+    """Return the function that makes a text of a value, as Java writes it; None for a type with parts.
 
     Args:
-        type_info: Of the value.
-        is_utc: Whether times say that they are in UTC, as JSON has it.
+        type_info: The type of the value.
+        is_utc: True marks times as UTC, as in JSON.
     """
     if isinstance(type_info, ByteArrayTypeInfo):
         return lambda value: base64.b64encode(value).decode()
@@ -100,12 +96,12 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
 
 
 def is_quoted(type_info: TypeInformation) -> bool:
-    """Whether its values are strings in JSON."""
+    """Return whether values of a type are strings in JSON."""
     return isinstance(type_info, _QUOTED)
 
 
 def refused(type_info: TypeInformation, what: str) -> DeclarationTypeError:
-    """The error for a type that a format has not."""
+    """Return the error for a type that a format does not have."""
     return DeclarationTypeError(
         f"{what} has rows, basic types, times, bytes, arrays and maps by text, got {type_info!r}; map "
         "elements to rows of these"

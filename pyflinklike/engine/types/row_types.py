@@ -287,6 +287,15 @@ class RowTypeInfo(TupleTypeInfo[Row]):
     def _field_name(self, i: int) -> str:
         return f"field {self.field_names[i]!r}"
 
+    def _misfit(
+        self, value: Any, remedy: str = "convert it, or declare another type"
+    ) -> StateValueError:
+        kind = type(value)
+        # The Row of jobs (`pyflinklike.common`) looks the same in a message.
+        if kind.__name__ == "Row" and not isinstance(value, Row):
+            remedy = f"this is {kind.__module__}.Row, not pyflinklike.Row: {remedy}"
+        return TupleTypeInfo._misfit(self, value, remedy)
+
     def _takes(self) -> str:
         return f"a Row, tuple, list or dict of the fields {list(self.field_names)}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataFrames as sources of a job: their rows are read in the tasks that Spark gives them to."""
+"""Sources that Spark reads: their rows become elements in the tasks that get them."""
 
 from __future__ import annotations
 
@@ -28,74 +28,72 @@ from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.spark.wire.parcels import dumped
 
 __all__ = [
-    "DataFrameSource",
     "Elements",
     "FrameSource",
-    "RowMaker",
     "data_frame_source",
     "frame_source",
 ]
 
 RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
-"""Makes elements of the names of columns and the values of each row."""
+"""Makes elements, given the names of columns and the values of each row."""
 
 Elements = Iterator[tuple[Any, "int | None"]]
+"""Elements with their times in ms, or None."""
 
 
 class FrameSource(Source):
-    """A source that Spark reads, and whose rows become elements in the tasks that get them."""
+    """A source that Spark reads as a DataFrame."""
 
     @abstractmethod
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """Whether a job of this mode gets its rows as they are.
+        """Return whether Spark reads the source in this mode.
 
         Args:
-            is_streaming: Whether the job is in streaming mode.
+            is_streaming: True for a job in streaming mode.
         """
 
     @property
     def has_splits(self) -> bool:
-        """Whether its rows are of several splits, each with its own watermark."""
+        """Whether its rows come from several splits, each with its own watermark."""
         return False
 
     def split_of(self, batch: pa.RecordBatch) -> str:  # noqa: ARG002
-        """The name of the split that some rows are of.
+        """Return the name of the split from which rows come.
 
         Args:
-            batch: With rows of one split.
+            batch: Rows of one split.
         """
         return ""
 
     def beginning(self) -> str | None:
-        """What a stream of it needs to know, and is found out once, when the job begins."""
+        """Find out what a stream of the source must know for its whole life, once, as a job begins.
+
+        Returns:
+            Text for `frame`, which the job stores in its folder; None for nothing.
+        """
         return None
 
     @abstractmethod
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
-        """The rows.
+        """Return the rows as a DataFrame.
 
         Args:
             spark: The session.
-            beginning: What `beginning` has said when the job began.
-            limit: How many elements a micro-batch may have, if that is in its hands; None is all.
+            beginning: What `beginning` returned when the job began.
+            limit: The most elements of a micro-batch, for sources that can keep to it; None for all.
         """
 
     @abstractmethod
     def elements(self, batch: pa.RecordBatch) -> Elements:
-        """The elements of some rows, with their times in ms.
+        """Return the elements of some rows.
 
         Args:
-            batch: As Spark gives it to `mapInArrow`.
+            batch: A record batch as `mapInArrow` gives it.
         """
 
 
 def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
-    """What Spark reads of a source as rows of a frame; None where it has parts or is read here.
-
-    Args:
-        source: Of a job.
-        is_streaming: Whether the job is in streaming mode.
-    """
+    """Return a source as one that Spark reads in this mode; None if tasks or the driver read it."""
     if isinstance(source, DataGeneratorSource) and not source.is_bounded:
         return _RateSource(source)
     if isinstance(source, FrameSource) and source.is_frame(is_streaming=is_streaming):
@@ -105,30 +103,26 @@ def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
 
 @attrs.frozen(eq=False)
 class _RateSource(FrameSource):
-    """Generated elements without an end, by the numbers of Spark's own source `rate`.
-
-    Args:
-        source: Makes the elements.
-    """
+    """Generated elements without an end, by the numbers of Spark's own source `rate`."""
 
     source: DataGeneratorSource
 
     @property
     def is_bounded(self) -> bool:
-        """No."""
+        """False: numbers have no end."""
         return False
 
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """On a stream."""
+        """Return whether the job is in streaming mode."""
         return is_streaming
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
-        """Numbers, so many in a second."""
+        """Return the stream of numbers, at the rate of the source."""
         reading = spark.readStream.format("rate").option("rowsPerSecond", str(self.source.rate))
         return reading.load()
 
     def elements(self, batch: pa.RecordBatch) -> Elements:
-        """The elements of some numbers, without times."""
+        """Return the elements of some numbers, without times."""
         numbers = batch.column("value").to_pylist()
         return zip(map(self.source.element, numbers), repeat(None))
 
@@ -136,16 +130,16 @@ class _RateSource(FrameSource):
 def data_frame_source(
     df: DataFrame, event_time: str | None, make_rows: RowMaker
 ) -> DataFrameSource:
-    """The source of a DataFrame's rows.
+    """Make the source of a DataFrame's rows.
 
     Args:
-        df: Streaming or batch.
-        event_time: The timestamp column that has the times of elements, or None.
-        make_rows: Makes the elements.
+        df: A streaming or batch DataFrame.
+        event_time: The timestamp column with the times of elements; None for elements without times.
+        make_rows: Makes the elements; the room of `Row` is above this one.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no DataFrame, has a column that functions
-            cannot be given, no such event time, or a watermark of its own.
+        DeclarationTypeError, DeclarationValueError: `df` is no DataFrame, has a column that functions
+            cannot be given, has no such event time, or has a watermark of its own.
     """
     if not isinstance(df, DataFrame):
         msg = f"from_data_frame takes a Spark DataFrame, got {shown(df)}; read it into one"
@@ -173,12 +167,12 @@ class DataFrameSource(FrameSource):
     """The rows of a DataFrame.
 
     Args:
-        row_type: Of the rows.
-        time_zone: Of the session, in which instants are seen.
-        event_time: The column that has the times of elements, or None.
+        row_type: The type of the rows.
+        time_zone: The time zone of the session, in which functions see instants.
+        event_time: The column with the times of elements; None for elements without times.
         make_rows: Makes the elements.
-        is_batch: Whether it ends.
-        df: The DataFrame; None in workers, which are given its rows.
+        is_batch: Whether the DataFrame ends.
+        df: The DataFrame; None in workers, which cannot have it.
     """
 
     row_type: RowTypeInfo
@@ -190,40 +184,40 @@ class DataFrameSource(FrameSource):
 
     @property
     def identity(self) -> str:
-        """Its columns: Spark tells nothing else of it that stays."""
+        """The columns: Spark says nothing else of a DataFrame that is the same in each run."""
         return f"a DataFrame of {self.row_type!r}"
 
     @property
     def is_bounded(self) -> bool:
-        """A batch is, a stream is not."""
+        """Whether the DataFrame is a batch."""
         return self.is_batch
 
     @property
     def type_info(self) -> TypeInformation:
-        """Of the rows."""
+        """The type of the rows."""
         return self.row_type
 
     @property
     def parallelism(self) -> int | None:
-        """One instance, where the driver reads it."""
+        """1: where Spark does not read it, the driver does."""
         return 1
 
     @property
     def is_read_anywhere(self) -> bool:
-        """No: workers have no DataFrames."""
+        """False: workers have no DataFrames."""
         return False
 
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """A stream in streaming mode, a batch in batch mode; else the driver reads it."""
+        """Return whether job and DataFrame are of one mode; else the driver reads the DataFrame."""
         return self.is_batch is not is_streaming
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
-        """The DataFrame; how many rows a micro-batch of it has is its own matter."""
+        """Return the DataFrame; its own options limit the rows of a micro-batch."""
         assert self.df is not None
         return self.df
 
     def elements(self, batch: pa.RecordBatch) -> Elements:
-        """The elements of some rows, with their times in ms."""
+        """Return the elements of some rows."""
         columns = [to_python(column, self.time_zone) for column in batch.columns]
         rows = self.make_rows(tuple(batch.schema.names), zip(*columns))
         return zip(rows, self._times(batch))
@@ -238,10 +232,10 @@ class DataFrameSource(FrameSource):
         return times
 
     def read(self, index: int, parallelism: int) -> Elements:
-        """The elements of a batch, which Spark gives to this process part by part.
+        """Read the elements of a batch into this process, partition by partition.
 
         Raises:
-            HostError: It is a stream.
+            HostError: The DataFrame is a stream.
         """
         assert (index, parallelism) == (0, 1)
         if self.df is None or not self.is_batch:

@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files of a job's folder that are there as a whole or not at all: JSON with a checksum.
-
-Which micro-batch of a job was written last: what keeps sinks from writing one twice.
-
-A micro-batch is written under hidden names, then noted here with the names that its files are to
-have, then the files get them.  The note is the moment at which it counts: whoever finds it finishes
-the renaming and does not write again; whoever does not find it writes all of it anew.
-"""
+"""Small files of a job's folder, whole or absent: JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -24,11 +17,11 @@ __all__ = ["Ledger", "read_json", "rename_durably", "write_json"]
 
 
 def write_json(path: Path, contents: dict[str, Any]) -> None:
-    """Write a file in one step: whoever reads it finds the former contents or these.
+    """Replace a file in one step: readers find the former contents or the new ones.
 
     Args:
-        path: Of the file.
-        contents: What JSON can say.
+        path: The path of the file.
+        contents: Values that JSON can write.
     """
     text = _text(contents)
     hidden = path.with_name(f".{path.name}.new")
@@ -37,12 +30,13 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
 
 
 def rename_durably(hidden: Path, path: Path) -> None:
-    """Give a written file its name, when its contents are on the disk.
+    """Rename a written file when its contents are on the disk.
 
     Args:
-        hidden: The path that it was written to.
-        path: The path that it is to have.
+        hidden: The path to which it was written.
+        path: Its final path.
     """
+    # Before the renaming: after a power cut a name without contents could be there.
     _sync(hidden, os.O_RDWR)
     hidden.replace(path)
     _sync(path.parent, os.O_RDONLY)
@@ -57,13 +51,10 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """What `write_json` wrote; None where there is no such file.
-
-    Args:
-        path: Of the file.
+    """Read what `write_json` wrote; None if there is no such file.
 
     Raises:
-        CorruptStateError: It is damaged.
+        CorruptStateError: The file is damaged.
     """
     try:
         contents = json.loads(path.read_bytes())
@@ -90,10 +81,15 @@ def _text(contents: dict[str, Any]) -> str:
 
 
 class Ledger:
-    """The note of the micro-batch that was written last.
+    """The record of the micro-batch that was written last, so that sinks write none twice.
+
+    Tasks and sinks write a micro-batch under hidden names.  Then its number is recorded here with the
+    final names of its files, then the files get these names.  The micro-batch counts from the moment of
+    the record: a later run that finds the record finishes the renaming and does not write again, and a
+    run that does not find it writes the whole micro-batch anew.
 
     Args:
-        path: Of the file.
+        path: The path of the file; a renaming that it records is finished at once.
 
     Raises:
         CorruptStateError: The file is damaged.
@@ -108,10 +104,7 @@ class Ledger:
 
     @staticmethod
     def last_of(path: Path) -> int:
-        """The micro-batch that is noted in a file, without finishing it; -1 for none.
-
-        Args:
-            path: Of the file.
+        """Read the recorded number without finishing the micro-batch; -1 if there is none.
 
         Raises:
             CorruptStateError: The file is damaged.
@@ -120,19 +113,15 @@ class Ledger:
         return -1 if found is None else int(found["batch"])
 
     def has(self, batch: int) -> bool:
-        """Whether a micro-batch was written already.
-
-        Args:
-            batch: Its number.
-        """
+        """Return whether the micro-batch of this number was written already."""
         return batch <= self._last
 
     def note(self, batch: int, renamings: Iterable[Renaming]) -> None:
-        """A micro-batch is written: make it visible, once and for all.
+        """Record that a micro-batch is written, and make its files visible.
 
         Args:
-            batch: Its number.
-            renamings: Of its files.
+            batch: The number of the micro-batch.
+            renamings: The hidden and final names of its files.
         """
         files = list(renamings)
         names = [[str(each.hidden), str(each.path)] for each in files]

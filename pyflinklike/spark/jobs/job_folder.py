@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a job in streaming mode: what it goes on from when its driver was killed.
+"""The folder of a job in streaming mode, from which a later run goes on after the driver was killed.
 
-    job.json       what began the job
-    checkpoint/    Spark's: offsets, state, commits
-    sources/       for each source the rows that Spark reads, a file for each micro-batch or discovery
-    outputs.json   which micro-batch the sinks have
-    watermark.json what the driver makes the watermark of, where it does
+    job.json        the sources and keyed operators with which the job began
+    checkpoint/     Spark's: offsets, state, commits
+    sources/        for each source the rows that Spark reads, a file for each micro-batch or discovery
+    outputs.json    the micro-batch that the sinks have written last
+    watermark.json  watermarks of splits, where the driver makes the watermark
 
-It is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has come to its end.
-A job without such a directory has a folder that goes with it.
+The folder is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has ended.
+Without that setting a job has a temporary folder, which is removed with it.
 
-What a job's folder belongs to: the sources and keyed operators of a program, in their order.
-
-A checkpoint of Spark knows both by their places only.  So a program that has others in these places
-would go on with what is not its own, without an error; it is refused by name.  All that keeps
-nothing between micro-batches may change: functions without state, sinks, names.
+Spark's checkpoint knows sources and keyed operators by their positions only.  A program with others in
+these positions would silently go on with foreign state, so it is refused, with the names of what has
+changed.  Functions without state, sinks and names may change.
 """
 
 from __future__ import annotations
@@ -40,14 +38,12 @@ from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.windows.window_operator import WindowOperator
 
 __all__ = [
-    "Identity",
     "JobFolder",
-    "OperatorIdentity",
-    "SourceIdentity",
+    "JobIdentity",
+    "JobOperator",
     "folder_name",
     "identity_of",
     "new_folder",
-    "refuse_changes",
 ]
 
 
@@ -55,11 +51,7 @@ _FORMAT = 3
 
 
 def folder_name(job_name: str) -> str:
-    """What the folder of a job is called.
-
-    Args:
-        job_name: Any text; two names never have one folder.
-    """
+    """Return the name of a job's folder; two job names never have one folder."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", job_name)
     if plain == job_name and plain.strip("."):
         return plain
@@ -67,21 +59,21 @@ def folder_name(job_name: str) -> str:
 
 
 class JobFolder:
-    """The folder of a job; nobody else has it until it is left.
+    """The folder of a job, locked for this run until `leave`.
 
     Args:
-        settings: Of the job.
+        settings: The settings of the job.
 
     Raises:
-        HostError: Another run of the job has it, or the job is to go on from where it is not.
-        CorruptStateError: It is damaged.
+        HostError: Another run of the job has the folder, or the program names another one to go on from.
+        CorruptStateError: The folder is damaged.
     """
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self._lock: IO[bytes] | None = None
-        self.is_kept = settings.checkpoint_dir is not None
-        self.path = self._found() if self.is_kept else new_folder(None)
+        self.is_durable = settings.checkpoint_dir is not None
+        self.path = self._found() if self.is_durable else new_folder(None)
         try:
             self._begun = self._read()
             if settings.recovery_path is not None:
@@ -92,25 +84,25 @@ class JobFolder:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a former run has been here."""
+        """Whether a former run has begun the job."""
         return self._begun is not None
 
     @property
     def name(self) -> str:
-        """Names the files that the job writes: the same in each run, and no other folder's."""
+        """The prefix of files that the job writes: the same in each run, unique to this folder."""
         assert self._begun is not None
         return str(self._begun["token"])
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's."""
+        """Spark's checkpoint."""
         return self.path / "checkpoint"
 
     def source(self, position: int) -> Path:
-        """Where rows of a source are.
+        """Return the folder with the rows of a source.
 
         Args:
-            position: Of the source among all of the job, from 0.
+            position: The position among all sources of the job, from 0.
         """
         return self.path / "sources" / str(position)
 
@@ -120,38 +112,38 @@ class JobFolder:
         return self.path / "watermark.json"
 
     def facts(self, facts: SessionFacts) -> SessionFacts:
-        """What the job was begun with: a session with other settings goes on with these.
+        """Return the facts with which the job was begun, which a later session keeps to.
 
         Args:
-            facts: Of the session.
+            facts: The facts of this session, for a job that begins.
         """
         if self._begun is None:
             return facts
         partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
         return SessionFacts(partitions, groups, facts.time_zone)
 
-    def begin(self, identity: Identity, facts: SessionFacts) -> Ledger:
-        """Begin the job, or see that it is the one that was begun.
+    def begin(self, identity: JobIdentity, facts: SessionFacts) -> Ledger:
+        """Begin the job, or check that the program is the one with which it was begun.
 
         Args:
-            identity: Of the program.
-            facts: As `facts` gave them.
+            identity: The sources and operators of the program.
+            facts: The result of `facts`.
 
         Returns:
-            The note of what its sinks have.
+            The record of what the sinks have written.
 
         Raises:
-            HostError: It is another one.
+            HostError: The program has other sources or operators.
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
             self._begun = self._written(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
-            # Its name stays: what it has begun to write is found by it.
+            # The token stays: unfinished files of the former run are found by it.
             shutil.rmtree(self.path)
             self._begun = self._written(identity, facts, self.name)
         else:
-            refuse_changes(Identity.from_json(self._begun), identity, str(self.path))
+            refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
             self._refuse_gaps(identity)
         return Ledger(self._outputs)
 
@@ -159,12 +151,12 @@ class JobFolder:
     def _outputs(self) -> Path:
         return self.path / "outputs.json"
 
-    def _refuse_gaps(self, identity: Identity) -> None:
-        """See that the parts of the folder are of one time: none was removed, or put back by itself.
+    def _refuse_gaps(self, identity: JobIdentity) -> None:
+        """Check that no part of the folder was removed, or restored alone.
 
-        Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and
-        those that were written once would be left out; without the rows of a source it would take
-        new ones for those that it has read.
+        Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and sinks
+        would leave out those whose numbers they have written.  Without the rows of a source Spark would
+        take new rows for rows that it has read.
         """
         noted = Ledger.last_of(self._outputs)
         lacks = []
@@ -185,13 +177,13 @@ class JobFolder:
             raise CorruptStateError(msg)
 
     def leave(self, *, is_over: bool) -> None:
-        """Let others have it.
+        """Unlock the folder for other runs.
 
         Args:
-            is_over: Whether nobody will go on from it.
+            is_over: True removes the folder: no later run goes on from it.
         """
-        if is_over or not self.is_kept:
-            # In one step: what is half removed is no folder of a job.
+        if is_over or not self.is_durable:
+            # Renamed in one step first: a folder that is half removed would be a damaged one.
             gone = self.path.with_name(f".removed-{uuid.uuid4()}")
             if self.path.exists():
                 self.path.rename(gone)
@@ -233,10 +225,10 @@ class JobFolder:
             raise HostError(msg)
 
     def _has_nothing(self) -> bool:
-        """Whether no micro-batch has come to its end: then another program may begin here."""
+        """Return whether no micro-batch was completed, so that another program may begin here."""
         return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
 
-    def _written(self, identity: Identity, facts: SessionFacts, token: str) -> dict[str, Any]:
+    def _written(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
         begun = {
             "format": _FORMAT,
@@ -251,16 +243,16 @@ class JobFolder:
 
 
 def _batches(log: Path) -> set[int]:
-    """The numbers of the micro-batches in a log of Spark's checkpoint."""
+    """Read the numbers of the micro-batches in a log of Spark's checkpoint."""
     names = [each.name for each in log.iterdir()] if log.exists() else []
     return {int(name) for name in names if name.isdigit()}
 
 
 def new_folder(parent: str | None) -> Path:
-    """A folder of one run.
+    """Make a folder for one run.
 
     Args:
-        parent: Where it shall be; None is this machine's folder for what does not stay.
+        parent: The folder in which it is made; None is the temporary folder of this machine.
     """
     if parent is None:
         return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
@@ -270,7 +262,8 @@ def new_folder(parent: str | None) -> Path:
 
 
 def _locked(path: Path, name: str) -> IO[bytes]:
-    """Take the lock of a folder, which a killed process does not hold any more."""
+    """Take the lock of a folder; the lock of a killed process is free."""
+    # Here, since Windows has no such module.
     import fcntl
 
     lock = path.with_name(f".{path.name}.lock").open("ab")
@@ -291,13 +284,13 @@ _FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSourc
 
 
 @attrs.frozen
-class SourceIdentity:
-    """One source.
+class JobSource:
+    """The identity of a source.
 
     Args:
-        uid: As the program says, or None.
-        kind: The class of the source.
-        what: What it reads.
+        uid: The uid that the program gives, or None.
+        kind: The name of the source's class.
+        what: The paths, topics or columns that it reads.
         is_bounded: Whether it ends.
     """
 
@@ -310,11 +303,11 @@ class SourceIdentity:
         named = f"source {self.uid!r}" if self.uid else self.what
         return named if self.is_bounded else f"{named} (without an end)"
 
-    def is_same(self, other: SourceIdentity) -> bool:
-        """Whether it is the same one: by their uids, or else by what they read.
+    def is_same(self, other: JobSource) -> bool:
+        """Return whether it is the same source: by the uids, or else by what both read.
 
-        One that ends has noted all that it gives and its end when the job began, and one that does
-        not end looks for more: neither can go on as the other.
+        A bounded source has written all its rows and its end when the job began, and an unbounded one
+        looks for more.  So neither can go on as the other.
         """
         if self.is_bounded is not other.is_bounded:
             return False
@@ -324,17 +317,17 @@ class SourceIdentity:
 
 
 @attrs.frozen
-class OperatorIdentity:
-    """One keyed operator.
+class JobOperator:
+    """The identity of a keyed operator.
 
     Args:
-        name: Of its state.
-        uid: As the program says, or None.
-        function: The class of its function.
-        key_type: Of its keys.
-        max_parallelism: How many key groups there are.
-        depth: How many keyed operators an element comes through at most up to this one, with it;
-            those of one depth share a state operator.
+        name: The name of its state.
+        uid: The uid that the program gives, or None.
+        function: The qualified name of the class of its function.
+        key_type: The `repr` of the type of its keys.
+        max_parallelism: The number of key groups.
+        depth: The most keyed operators that an element passes up to this one, which counts as well;
+            operators of one depth share a state operator of Spark.
     """
 
     name: str
@@ -350,8 +343,8 @@ class OperatorIdentity:
             f"max_parallelism {self.max_parallelism}, depth {self.depth})"
         )
 
-    def is_same(self, other: OperatorIdentity) -> bool:
-        """Whether it is the same one; a uid that says so is enough for its function to change."""
+    def is_same(self, other: JobOperator) -> bool:
+        """Return whether it is the same operator; its function may change if it has a uid."""
         settings = (self.name, self.key_type, self.max_parallelism, self.depth)
         if settings != (other.name, other.key_type, other.max_parallelism, other.depth):
             return False
@@ -359,17 +352,17 @@ class OperatorIdentity:
 
 
 @attrs.frozen
-class Identity:
-    """What keeps something between micro-batches.
+class JobIdentity:
+    """All parts of a job that have state between micro-batches.
 
     Args:
-        sources: In order.
-        operators: In order.
-        timers: By which time operators are woken: Spark holds to it.
+        sources: In the order of the program.
+        operators: In the order of the program.
+        timers: "event time" or "processing time", by which Spark wakes all operators of a checkpoint.
     """
 
-    sources: tuple[SourceIdentity, ...]
-    operators: tuple[OperatorIdentity, ...]
+    sources: tuple[JobSource, ...]
+    operators: tuple[JobOperator, ...]
     timers: str
 
     @property
@@ -379,52 +372,48 @@ class Identity:
 
     @property
     def number_of_sources(self) -> int:
-        """Those of the program."""
+        """The number of sources without that of the watermark."""
         return len(self.sources) - self.is_fed
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can say it."""
+        """Return values that JSON can write."""
         return attrs.asdict(self)
 
     @classmethod
-    def from_json(cls, contents: dict[str, Any]) -> Identity:
-        """What `to_json` gave."""
+    def from_json(cls, contents: dict[str, Any]) -> JobIdentity:
+        """Restore what `to_json` returned."""
         return cls(
-            tuple(SourceIdentity(**each) for each in contents["sources"]),
-            tuple(OperatorIdentity(**each) for each in contents["operators"]),
+            tuple(JobSource(**each) for each in contents["sources"]),
+            tuple(JobOperator(**each) for each in contents["operators"]),
             contents["timers"],
         )
 
 
-def identity_of(steps: JobSteps) -> Identity:
-    """That of a job.
-
-    Args:
-        steps: Of the job.
-    """
+def identity_of(steps: JobSteps) -> JobIdentity:
+    """Return the identity of a job."""
     graph = steps.job.graph
     sources = tuple(
-        SourceIdentity(
+        JobSource(
             node.uid, type(node.source).__name__, node.source.identity, node.source.is_bounded
         )
         for node in graph.of_kind(FromSource)
     )
     if steps.is_fed:
-        sources += (SourceIdentity(None, _FEED_KIND, _FEED, False),)
+        sources += (JobSource(None, _FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]
         for number in stage.entrances
     )
-    return Identity(sources, operators, _timers(steps))
+    return JobIdentity(sources, operators, _timers(steps))
 
 
 def _timers(steps: JobSteps) -> str:
     return "event time" if steps.time_mode.passes_watermark else "processing time"
 
 
-def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
-    return OperatorIdentity(
+def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
+    return JobOperator(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
         function=_classes_of(getattr(node, "function", None)),
@@ -435,23 +424,23 @@ def _operator(steps: JobSteps, node: Node, depth: int) -> OperatorIdentity:
 
 
 def _classes_of(function: object) -> str:
-    """The class of a function; of windows those of the functions that are within."""
+    """Return the name of a function's class; for windows also those of the functions inside."""
     name = type(function).__qualname__
     if not isinstance(function, WindowOperator):
         return name
     return f"{name} of {', '.join(type(each).__qualname__ for each in function.functions)}"
 
 
-def refuse_changes(former: Identity, now: Identity, folder: str) -> None:
-    """See that a program may go on in a folder.
+def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
+    """Check that a program may go on in a folder.
 
     Args:
-        former: Of the program that began it.
-        now: Of the program that is to go on.
-        folder: Which one.
+        former: The identity of the program that began it.
+        now: The identity of the program that goes on.
+        folder: The path of the folder, for the message.
 
     Raises:
-        HostError: The program has another source or keyed operator in some place.
+        HostError: The program has another source or keyed operator in some position.
     """
     found = list(_changes(former, now))
     if found:
@@ -464,7 +453,7 @@ def refuse_changes(former: Identity, now: Identity, folder: str) -> None:
         raise HostError(msg)
 
 
-def _changes(former: Identity, now: Identity) -> Iterator[str]:
+def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
     pairs = [*zip_longest(former.sources, now.sources)]
     both: list[tuple[Any, Any]] = [*pairs, *zip_longest(former.operators, now.operators)]
     for one, other in both:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a stream of a job to a DataFrame."""
+"""A stream of a job as a DataFrame."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ __all__ = ["data_frame"]
 def data_frame(
     job: Job, schema: Any, plain: Callable[[Any], Any], metric_names: set[str]
 ) -> DataFrame:
-    """The elements of a job's only sink as a DataFrame; the job runs when that is read.
+    """Return the elements of a job's only sink as a DataFrame; the job runs when that is read.
 
     Args:
-        job: In batch mode, or in streaming mode; then the DataFrame is a stream.
-        schema: Of the DataFrame, as an `output_type`; None is the type of the elements.
+        job: The job; in streaming mode the DataFrame is a stream.
+        schema: The schema of the DataFrame, as an `output_type`; None is the type of the elements.
         plain: Makes a tuple or mapping of an element that is a row.
-        metric_names: Those of the program's other streams that became DataFrames; its own are added.
+        metric_names: Names of metrics that other DataFrames of the program use; those of the job are
+            added.
 
     Raises:
-        HostError: It has a step that Spark does not run.
+        HostError: The job has a step that Spark does not run.
         DeclarationTypeError: Spark does not have the type of the elements.
     """
     spark = checked_session(job)
@@ -55,7 +56,7 @@ def data_frame(
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
     encoder = OutputEncoder(arrow_schema(columns), time_zone_of(spark), "to_data_frame", str)
-    # Without a schema an element that is no row is the value of a column, also if it is a list.
+    # Without a schema an element that is no row is the value of the one column, also if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
     opening = with_imports_frozen(telling_each(_Opening(encoder, plain, is_row).run))
     result: DataFrame = rows.mapInArrow(opening, columns)
@@ -63,7 +64,7 @@ def data_frame(
 
 
 def _streamed(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
-    """The results of a stream, whose files stay as long as this process: any query may read them."""
+    """Return the results of a stream; its files stay until this process ends: any query may read them."""
     folder = new_folder(job.settings.checkpoint_dir)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return frame_of_stream(job, spark, folder, metric_names)
@@ -74,9 +75,9 @@ class _Opening:
     """Makes rows of the elements in parcels.
 
     Args:
-        encoder: Of the rows.
-        plain: Of an element.
-        is_row: Whether an element is a row, and not the value of a column.
+        encoder: Encodes rows.
+        plain: Makes a tuple or mapping of an element that is a row.
+        is_row: True if an element is a row, False if it is the value of the one column.
     """
 
     encoder: OutputEncoder
@@ -84,7 +85,7 @@ class _Opening:
     is_row: bool
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Open all parcels, for `mapInArrow`."""
+        """Make rows of all parcels, for `mapInArrow`."""
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 records = pickle.loads(payload)  # noqa: S301  # of the job's own stages

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a job: one line of stages and keyed operators, as frames of Spark.
-
-What the stages and keyed operators of a job are in tasks, before there are frames.
-"""
+"""The plan of a job: one line of stages and keyed operators, in tasks and as DataFrames."""
 
 from __future__ import annotations
 
@@ -53,28 +50,29 @@ _AT_ONCE = "0 milliseconds"
 def job_frame(
     steps: JobSteps, sources: Mapping[int, DataFrame], watermarks: DataFrame | None = None
 ) -> DataFrame:
-    """The results of a job: rows of the numbers of sinks with pickles of records.
+    """Return the results of a job: rows of the number of a sink and a pickle of records.
 
     Args:
-        steps: Of the job.
-        sources: A frame of type `SOURCE_TYPE` for each source, by the number of its node.
-        watermarks: That of the driver, as rows of type `MARKED_TYPE`, if it makes it.
+        steps: The stages and operators of the job.
+        sources: For each source a frame of `SOURCE_TYPE`, or what Spark reads, by the number of its
+            node.
+        watermarks: The driver's watermark as rows of `MARKED_TYPE`; None if Spark makes it.
 
     Raises:
         HostError: The settings of the session rule out keyed state.
     """
     first, *others = steps.stages
-    # Each source by itself: each has a watermark of its own, and the least one counts.
+    # A stage for each source: each has a watermark of its own, and Spark takes the least.
     frames = [_first_stage(steps, first, number, each) for number, each in sources.items()]
     frame = reduce(DataFrame.union, frames)
     if watermarks is not None:
-        # Behind the others: a checkpoint knows sources by their places.
+        # Behind the others: a checkpoint knows sources by their positions.
         frame = frame.union(watermarks).withWatermark(WATERMARK, _AT_ONCE)
     for before, stage in zip(steps.stages, others):
         plans = steps.operators(before, stage)
         if steps.is_streaming:
             results = _on_stream(frame, plans, before, steps.shown_names)
-            # Before further operators, their own host has the stage pack.
+            # Before further operators, their host calls the stage to pack records.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
             kind = ROW_TYPE if stage.following else RESULT_TYPE
@@ -130,12 +128,12 @@ def _mapped(frame: DataFrame, task: StageTask, kind: str) -> DataFrame:
 
 @attrs.frozen
 class SessionFacts:
-    """What a job must know of the session that runs it.
+    """The facts of a session that a job depends on.
 
     Args:
-        partitions: How many tasks there are behind a shuffle.
-        max_parallelism: How many key groups there are where nobody says.
-        time_zone: Of the session.
+        partitions: The number of tasks behind a shuffle.
+        max_parallelism: The number of key groups of operators that set none.
+        time_zone: The time zone of the session.
     """
 
     partitions: int
@@ -144,13 +142,7 @@ class SessionFacts:
 
 
 class JobSteps:
-    """The steps of a job, in order: a stage, and keyed operators before each further one.
-
-    Args:
-        job: Which one.
-        facts: Of the session.
-        backend: Where state is kept.
-    """
+    """The steps of a job, in order: a stage, and keyed operators before each further stage."""
 
     def __init__(self, job: Job, facts: SessionFacts, backend: StateBackend) -> None:
         self.job, self._facts, self._backend = job, facts, backend
@@ -158,27 +150,27 @@ class JobSteps:
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
         self.counting = counting_nodes(job.graph) if self.is_streaming else {}
-        """The names of functions whose metrics Spark observes, which it does on streams only."""
+        """The names of functions whose metrics Spark observes; it does so on streams only."""
         self.shown_names: Mapping[str, str] = {}
-        """What keyed operators are called in the progress, by their names, if not by these."""
+        """Other names of keyed operators in the progress, by their own names."""
         self._id = self.output_name = str(uuid.uuid4())
-        """Begins the names of what tasks write; a job that goes on has the one of its folder."""
+        """The prefix of files that tasks write; a job with a folder has that of the folder."""
         self.is_fed = False
-        """Whether the driver makes the watermark, and not Spark of what tasks tell it."""
+        """Whether the driver makes the watermark; otherwise Spark makes it of a column."""
 
     @property
     def partitions(self) -> int:
-        """How many tasks there are behind a shuffle."""
+        """The number of tasks behind a shuffle."""
         return self._facts.partitions
 
     def tell_apart(self, taken: set[str]) -> None:
-        """Have no metric be called as one of other jobs, with which Spark would refuse the query.
+        """Rename metrics that have the name of another job's: Spark refuses a query with one name twice.
 
         Args:
-            taken: The names of the others; these are added.
+            taken: The names of the others; those of this job are added.
         """
         shown: dict[str, str] = {}
-        # First those that keep their names: no other one is to get one of these.
+        # First the names that are free: no renamed metric may get one of them.
         for name in sorted(
             {*self.counting.values(), *self._operator_names()}, key=taken.__contains__
         ):
@@ -188,13 +180,13 @@ class JobSteps:
         self.shown_names = shown
 
     def _operator_names(self) -> Iterator[str]:
-        """The names of keyed operators."""
+        """Yield the names of keyed operators."""
         for stage in self.stages:
             for number in stage.entrances if stage.number else ():
                 yield self.job.graph.state_names[number]
 
     def task(self, stage: Stage) -> StageTask:
-        """What a stage is in a task."""
+        """Return the function of a stage for tasks."""
         settings, tasks = self.job.settings, self._facts.partitions
         if not stage.following:
             outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
@@ -205,14 +197,14 @@ class JobSteps:
             self._target(self.job.graph.nodes[number], place)
             for place, number in enumerate(stage.following)
         )
-        tells_marks = self.is_fed and stage.number == 0
+        tells_splits = self.is_fed and stage.number == 0
         return StageTask(
             stage,
             settings,
             tasks,
             targets,
             self.is_streaming,
-            tells_marks=tells_marks,
+            tells_splits=tells_splits,
             counting=self.counting,
         )
 
@@ -221,10 +213,10 @@ class JobSteps:
         return Target(node.id, place, self.key_groups(node), *options)
 
     def operators(self, before: Stage, stage: Stage) -> list[Plan]:
-        """What the keyed operators between two stages are in a task, in the order of their places.
+        """Return the plans of the keyed operators between two stages, in the order of their places.
 
         Raises:
-            DeclarationTypeError: The function of one has state that is not of keys.
+            DeclarationTypeError: A function has state that belongs to no key.
         """
         packer, plans, first_output = self._packer(before), [], 0
         for number in stage.entrances:
@@ -257,11 +249,7 @@ class JobSteps:
         return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
 
     def key_type(self, node: Node) -> TypeInformation:
-        """The type of the keys of an operator.
-
-        Args:
-            node: Of the operator.
-        """
+        """Return the type of the keys of an operator; LONG where its elements have no keys."""
         keys = self.job.graph.nodes[node.inputs[0]]
         return keys.key_type if isinstance(keys, KeyBy) else Types.LONG()
 
@@ -269,9 +257,10 @@ class JobSteps:
         return isinstance(self.job.graph.nodes[node.inputs[0]], KeyBy)
 
     def _packer(self, before: Stage) -> StageTask:
-        """The stage that packs for operators.
+        """Return the stage that packs records for operators.
 
-        The first one packs in a task of its own: the operators' tasks need not have the sources.
+        The first stage packs in tasks of its own.  The operators' tasks get it without its graph, so
+        that they need not load the sources.
         """
         task = self.task(before)
         if before.number:
@@ -288,18 +277,14 @@ class JobSteps:
         )
 
     def key_groups(self, node: Node) -> int:
-        """How many key groups a keyed operator has.
-
-        Args:
-            node: Of the operator.
-        """
+        """Return the number of key groups of a keyed operator."""
         asked = node.max_parallelism or self.job.settings.max_parallelism
         default = self._facts.max_parallelism if self._has_keys(node) else self._facts.partitions
         return asked or default
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet: this one, or this one with a number."""
+    """Return the name, with a number behind it if it is taken."""
     if name not in taken:
         return name
     return next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a job on Spark; how one runs in batch mode.
+"""A job on Spark while it runs: in batch mode one query, in streaming mode one with a checkpoint.
 
-A job in streaming mode while it runs on Spark: one streaming query with one checkpoint.
-
-What this host does not run: it is refused by name when a job is started.
-
-What jobs ask of the session that runs them, and how its errors are told.
+Steps that this host does not run are refused by name when a job is started.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from pyflinklike.spark.jobs.data_frame_source import frame_source
 from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.job_folder import JobFolder, identity_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts, job_frame
-from pyflinklike.spark.jobs.results import Batch, Handover, Results
+from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stages import (
     Stage,
     first_with_processing_timers,
@@ -64,39 +60,32 @@ from pyflinklike.spark.plan.session import (
 )
 
 __all__ = [
-    "BatchRun",
-    "StreamRun",
     "backend_of",
     "checked_session",
-    "facts_of",
     "frame_of_batch",
     "frame_of_stream",
     "refuse_what_is_missing",
     "start",
     "steps_of",
-    "told_as_ours",
-    "with_partitions",
 ]
 
 
 def start(job: Job) -> JobRun:
-    """Run a job on the Spark session that is there, or on a new one.
-
-    Args:
-        job: What to run.
+    """Run a job on the active Spark session, or on a new one.
 
     Raises:
-        HostError: It has a step that this host does not run, or the session is one of Spark Connect.
+        HostError: The job has a step that this host does not run, or the session is one of Spark
+            Connect.
     """
     spark = checked_session(job)
     return BatchRun(job, spark) if job.settings.is_batch else StreamRun(job, spark)
 
 
 def checked_session(job: Job) -> SparkSession:
-    """The session for a job.
+    """Return the session for a job, with the job's files in its workers.
 
     Raises:
-        HostError: As `start`.
+        HostError: As for `start`.
     """
     refuse_what_is_missing(job)
     if is_remote():
@@ -114,33 +103,18 @@ def checked_session(job: Job) -> SparkSession:
 
 
 def frame_of_batch(steps: JobSteps, spark: SparkSession) -> DataFrame:
-    """The results of a job in batch mode: numbers of sinks with pickles of records.
-
-    Args:
-        steps: Of the job.
-        spark: The session.
-    """
+    """Return the results of a job in batch mode: rows of the number of a sink and a pickle of records."""
     nodes, settings = steps.job.graph.of_kind(FromSource), steps.job.settings
     return job_frame(steps, {node.id: batch_frame(spark, node, settings) for node in nodes})
 
 
 def steps_of(job: Job, spark: SparkSession) -> JobSteps:
-    """The steps of a job, as a session would run them.
-
-    Args:
-        job: Which one.
-        spark: The session.
-    """
+    """Return the steps of a job, as a session would run them."""
     return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):
-    """A job in batch mode on Spark, which works when its results are asked for.
-
-    Args:
-        job: Which one.
-        spark: The session.
-    """
+    """A job in batch mode on Spark, which works while somebody asks for its results."""
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._steps, self._spark = steps_of(job, spark), spark
@@ -148,10 +122,10 @@ class BatchRun(DrivenRun):
         super().__init__(self._results.collected)
 
     def _running(self) -> Generator[None, None, None]:
-        """All the work; stops after every part of the results."""
-        with told_as_ours():
+        """Do all the work; yield after each row of results."""
+        with errors_as_ours():
             frame = frame_of_batch(self._steps, self._spark)
-            # All at once where tasks write: an iterator has them run one after the other.
+            # `collect` where tasks write: with an iterator they would run one after the other.
             rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
             for row in rows:
                 self._results.add([(row[0], row[1])])
@@ -170,16 +144,17 @@ _PATIENCE_SECONDS = 0.05
 def frame_of_stream(
     job: Job, spark: SparkSession, folder: Path, metric_names: set[str]
 ) -> DataFrame:
-    """The results of a job in streaming mode as a stream: numbers of sinks with pickles of records.
+    """Return the results of a job in streaming mode as a stream of rows as in batch mode.
 
     Args:
-        job: Which one.
+        job: The job.
         spark: The session.
-        folder: For the files of its sources, empty.
-        metric_names: Those that are taken by what may come into the same query; its own are added.
+        folder: An empty folder for the files of the job's sources.
+        metric_names: Names of metrics that may come into the same query; those of the job are added.
 
     Raises:
-        HostError: It has a source that somebody must look for parts of while the query runs.
+        HostError: A source must be watched for new parts while the query runs, or the driver would have
+            to make the watermark.
     """
     frames = {}
     for node in job.graph.of_kind(FromSource):
@@ -191,7 +166,7 @@ def frame_of_stream(
             raise HostError(msg)
         source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
-    # The query is somebody else's, and has the partitions of its session.
+    # The query is the user's, and has the partitions of its session.
     settings = attrs.evolve(job.settings, parallelism=None)
     steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
     steps.tell_apart(metric_names)
@@ -207,16 +182,12 @@ def frame_of_stream(
 class StreamRun(DrivenRun):
     """A job in streaming mode on Spark.
 
-    Its results come to this process micro-batch by micro-batch.  Where it may go on after a restart,
-    or never ends, each is written and visible before Spark takes note of it; else all of them are
-    when the job has ended.
-
-    Args:
-        job: Which one.
-        spark: The session.
+    Its results come to this process micro-batch by micro-batch.  If the job has a checkpoint directory or
+    never ends, each micro-batch is visible before Spark commits it; otherwise all results are when the
+    job has ended.
 
     Raises:
-        HostError: The job is another one than that which it is to go on with, or it runs already.
+        HostError: The folder has another job, or the job runs already.
         CorruptStateError: The job's folder is damaged.
     """
 
@@ -233,7 +204,7 @@ class StreamRun(DrivenRun):
         super().__init__(self._results.collected)
 
     def _begin(self) -> None:
-        """See that the program is that of the folder, before anything runs."""
+        """Check that the program is that of the folder, before anything runs."""
         facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         self._steps.is_fed = needs_feed(self._job.graph, self._steps.stages[0])
@@ -241,7 +212,7 @@ class StreamRun(DrivenRun):
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
         self._feed = self._begun_feed() if self._steps.is_fed else None
-        each_batch = self._folder.is_kept or not self._job.graph.is_bounded
+        each_batch = self._folder.is_durable or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
             self._results.remove_unfinished(self._folder.name)
@@ -254,8 +225,8 @@ class StreamRun(DrivenRun):
         return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
 
     def _running(self) -> Generator[None, None, None]:
-        """All the work; stops after every micro-batch, and often while there is none."""
-        with told_as_ours():
+        """Do all the work; yield after each micro-batch, and often while there is none."""
+        with errors_as_ours():
             yield from self._batches()
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
@@ -265,13 +236,13 @@ class StreamRun(DrivenRun):
         self._look()
         query = self._started()
         try:
-            # Asked first: what it gave before it ended is there then.
+            # In this order: a query that is seen to have ended has handed over its last micro-batch.
             while query.isActive or self._handover.is_waited_for:
                 self._look()
                 batch = self._handover.take(_PATIENCE_SECONDS)
                 if batch is not None:
                     self._take_in(batch)
-                # Whoever waits may have been told to stop, and whoever collects has taken all.
+                # Before `done`: who waits may cancel here, and who collects has taken all elements.
                 yield
                 if batch is not None:
                     self._handover.done()
@@ -289,20 +260,20 @@ class StreamRun(DrivenRun):
         if self._feed is not None:
             self._feed.tell(now)
 
-    def _take_in(self, batch: Batch) -> None:
+    def _take_in(self, batch: ResultBatch) -> None:
         if self._ledger is None:
             self._results.add(batch.rows)
         else:
             self._results.add_batch(batch, self._ledger)
         if self._feed is not None:
-            # Noted before Spark takes note of the micro-batch: no split falls back by a restart.
-            marks, self._results.marks = self._results.marks, []
-            self._feed.note(marks, wall_clock())
+            # Before Spark commits the micro-batch: else a split would fall back after a restart.
+            reported, self._results.split_watermarks = self._results.split_watermarks, []
+            self._feed.note(reported, wall_clock())
             self._feed.tell(wall_clock())
 
     def _started(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:
-            self._handover.give(Batch(number, [(row[0], row[1]) for row in batch.collect()]))
+            self._handover.give(ResultBatch(number, [(row[0], row[1]) for row in batch.collect()]))
 
         frames = {number: source.frame(self._spark) for number, source in self._sources.items()}
         frame = job_frame(self._steps, frames, self._watermarks())
@@ -318,13 +289,13 @@ class StreamRun(DrivenRun):
     def _watermarks(self) -> DataFrame | None:
         if self._feed is None:
             return None
-        # PySpark 3.5, which has no such sources, has no jobs on streams either.
+        # Here, since PySpark 3.5 has no Python data sources; it has no jobs on streams either.
         from pyflinklike.spark.jobs.watermark_feed import watermark_frame
 
         return watermark_frame(self._spark, self._feed.path)
 
     def _interval(self) -> int:
-        """How long a micro-batch lasts at least, in ms: as checkpoints are, or as new parts are looked for."""
+        """Return the least time of a micro-batch in ms: the checkpoint interval, or that of discovery."""
         nodes = self._job.graph.of_kind(FromSource)
         looks = [each.source.discovery_milliseconds for each in nodes]
         often = min((each for each in looks if each is not None), default=0)
@@ -332,7 +303,7 @@ class StreamRun(DrivenRun):
         return often if asked is None else asked
 
     def _abandon(self) -> None:
-        """Leave what a further run goes on from, where the program wants one to."""
+        """Leave the folder to a later run, unless the program drops checkpoints of cancelled jobs."""
         self._results.abandon()
         is_cancelled = self.status() is JobStatus.CANCELED
         self._folder.leave(is_over=is_cancelled and self._job.settings.is_dropped_when_cancelled)
@@ -346,10 +317,10 @@ _BY_ONE_TIME = (
 
 
 def refuse_what_is_missing(job: Job) -> None:
-    """See that Spark can run a job.
+    """Check that Spark can run a job.
 
     Raises:
-        HostError: It has a step that this host does not run, with the step's name.
+        HostError: The job has a step that this host does not run; the message names it.
     """
     for node, what, remedy in _missing(job):
         msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
@@ -367,7 +338,7 @@ def _runs_not(job: Job) -> str:
 
 
 def _missing(job: Job) -> Iterator[tuple[Node, str, str]]:
-    """The steps that are missing: what each is, and what to do instead."""
+    """Yield the steps that this host does not run, each with a description and a remedy."""
     for node in job.graph.nodes.values():
         if isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
@@ -378,9 +349,9 @@ def _missing(job: Job) -> Iterator[tuple[Node, str, str]]:
 
 
 def _is_waited_for(node: Node, job: Job) -> bool:
-    """Whether an operator behind a node goes by its watermark: Spark has one for all of a query."""
+    """Return whether a keyed operator behind a node depends on its watermark."""
     for consumer, _ in job.graph.consumers[node.id]:
-        # A fold gives what it gives whatever the time is.
+        # The outputs of a fold do not depend on time.
         if is_keyed(consumer) and not isinstance(consumer, Fold):
             return True
         if _is_waited_for(consumer, job):
@@ -389,7 +360,7 @@ def _is_waited_for(node: Node, job: Job) -> bool:
 
 
 def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
-    """Partitionings that functions see, before what is in another stage: they are within one."""
+    """Yield partitionings that functions see, if a consumer is in another stage."""
     for stage in stages_of(job.graph):
         for number in sorted(stage.inner):
             node = job.graph.nodes[number]
@@ -400,9 +371,9 @@ def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
 
 
 def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
-    """Whether the tasks of a stage can give a consumer of a partitioning what is its own."""
+    """Return whether a task of the stage can give a consumer the elements of its partition."""
     if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
-        return False  # nobody says how many copies there are
+        return False  # the number of copies of each element is not known
     return isinstance(consumer, ToSink) or consumer.id in stage.inner
 
 
@@ -429,24 +400,15 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def facts_of(spark: SparkSession, settings: JobSettings) -> SessionFacts:
-    """What a job must know of a session: the parallelism is that of the job, if it asks for one.
-
-    Args:
-        spark: Which one.
-        settings: Of the job.
-    """
+    """Return the facts of a session; the parallelism is that of the job, if it sets one."""
     partitions = settings.parallelism or partitions_of(spark)
     return SessionFacts(partitions, max_parallelism_for(partitions), time_zone_of(spark))
 
 
 @contextmanager
 def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Within it, queries that start have so many tasks behind a shuffle.
-
-    Args:
-        spark: Their session.
-        partitions: How many.
-    """
+    """Set the number of tasks behind a shuffle, for queries that start within the block."""
+    # Spark reads the setting when a query starts, and stores it in a new checkpoint.
     former = spark.conf.get(_PARTITIONS)
     spark.conf.set(_PARTITIONS, str(partitions))
     try:
@@ -456,17 +418,13 @@ def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
 
 
 def backend_of(job: Job) -> StateBackend:
-    """Where a job keeps working state.
-
-    Args:
-        job: Which one.
-    """
+    """Return the state backend of a job."""
     return checked_backend(job.settings.state_backend or HashMapStateBackend())
 
 
 @contextmanager
-def told_as_ours() -> Iterator[None]:
-    """Raise the error of a worker for the failure of Spark that tells of it."""
+def errors_as_ours() -> Iterator[None]:
+    """Raise the error of a worker instead of Spark's failure that reports it."""
     try:
         with packages_checked():
             yield

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a keyed operator of a job reads and gives, for the hosts of keyed operators.
+"""The inputs and outputs of a job's keyed operators, for the hosts of keyed operators.
 
-The keyed operators of a stage of a batch, one after the other, and what passes through them.
+A host is told how by a reader and a layout, as for operators of Spark's columns; here inputs and outputs
+are pickles.  In a batch the operators that share a shuffle run one after the other in each task.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ __all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader", "run_in_batc
 
 
 _WITHOUT_FLOATS = frozenset({Pickled, str, int, bytes, type(None)})
-"""Classes of most keys."""
+"""The classes of most keys; values of these contain no NaN."""
 
 
 @attrs.frozen
 class ObjectReader:
-    """Reads records of Python objects: a `spark.wire.reader.Reader`.
+    """Reads records of Python objects: a reader as of `spark.wire.record_readers`.
 
     Args:
-        key_type: Of the keys.
-        time_zone: Of the Spark session.
+        key_type: The type of the keys.
+        time_zone: The time zone of the Spark session.
         before: The stage that packs the records.
-        has_two_inputs: Whether the operator is given pairs of input number and element.
+        has_two_inputs: True if the operator gets pairs of input number and element.
     """
 
     key_type: TypeInformation
@@ -70,29 +71,29 @@ class ObjectReader:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """None: keys are no columns."""
+        """Empty: keys are no columns."""
         return ()
 
     @property
     def event_time(self) -> str | None:
-        """What the record of the operator calls the time of elements."""
+        """The name of the time of elements in the operator record."""
         return "timestamp"
 
     @property
     def before_watermark(self) -> str | None:
-        """Set behind another keyed operator, whose parcels say what came before the watermark."""
+        """Set behind another keyed operator, whose parcels say whether they precede the watermark."""
         return "is_early" if self.before.stage.number > 0 else None
 
     def packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
-        """What packs the records of a task: the stage before, for all operators behind it."""
+        """Return the function that packs the records of a task: the stage before packs for all."""
         return self.before.run
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
-        """The records of payloads, as they arrived."""
+        """Return the records of payloads, in the order of arrival."""
         return self._records(Parcel.from_bytes(cell_of(each)) for each in payloads)
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
-        """Those that come before the watermark of their micro-batch, and the others."""
+        """Return the records before the watermark of their micro-batch, and the others."""
         parcels = [Parcel.from_bytes(cell_of(each)) for each in payloads]
         early, others = (
             self._records(each for each in parcels if each.address.is_early is is_early)
@@ -112,7 +113,7 @@ class ObjectReader:
         return (position + 1, value) if self.has_two_inputs else value
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """The records of a batch's rows, which are in their final order."""
+        """Return the records of rows that Spark has sorted."""
         found: list[Record] = []
         times = records.column("time").to_pylist()
         for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
@@ -123,10 +124,10 @@ class ObjectReader:
 
 @attrs.frozen
 class BroadcastObjectReader(ObjectReader):
-    """The same of an operator whose second input is broadcast.
+    """Reads records for an operator whose second input is broadcast.
 
     Args:
-        has_keys: Whether the elements of the first one have keys.
+        has_keys: Whether the elements of the first input have keys.
     """
 
     has_keys: bool = attrs.field(kw_only=True)
@@ -140,7 +141,7 @@ class BroadcastObjectReader(ObjectReader):
         return self._behind(broadcast, ObjectReader._records(self, main))
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """The records of a batch's rows, those of the broadcast input first."""
+        """Return the records of rows that Spark has sorted, those of the broadcast input first."""
         broadcast: list[tuple[Any, int | None]] = []
         found: list[Record] = []
         times = records.column("time").to_pylist()
@@ -159,7 +160,7 @@ class BroadcastObjectReader(ObjectReader):
 
 
 def _travelled(key: Any) -> Any:
-    """A key out of a pickle."""
+    """Return a key that was pickled, with the one NaN: keys with NaN are equal only if it is the same."""
     return key if key.__class__ in _WITHOUT_FLOATS else with_the_one_nan(key)
 
 
@@ -169,9 +170,9 @@ def _records_of(found: list[Record]) -> Records:
 
 @attrs.frozen
 class ObjectLayout:
-    """Lays out what a keyed operator gives: each output is a pickle of elements with their times.
+    """Lays out the outputs of a keyed operator: a pickle of elements with their times for each output.
 
-    It takes the place of `spark.wire.output_layout.OutputLayout`.
+    It stands in for `spark.wire.output_layout.OutputLayout`.
 
     Args:
         sides: The ids of the side outputs that are read.
@@ -184,7 +185,7 @@ class ObjectLayout:
         self,
         show_key: Callable[[Any], Any],  # noqa: ARG002  # an element's error names the element
     ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
-        """The function that makes numbered batches of outputs."""
+        """Return the function that makes numbered record batches of outputs."""
 
         def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
             found = [(0, outputs.main)] if outputs.main else []
@@ -196,7 +197,7 @@ class ObjectLayout:
         return encode
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
-        """The function that makes a row of a numbered batch, as a stream's payloads are."""
+        """Return the function that makes a row of a numbered record batch, as a stream needs it."""
 
         def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
             payload = wrapped(cell_of(batch))
@@ -208,7 +209,7 @@ class ObjectLayout:
         return arrange
 
     def result_type(self) -> st.StructType:
-        """Schema of the result."""
+        """Return the schema of the result."""
         return st.StructType(
             [st.StructField("output", st.IntegerType()), st.StructField("payload", st.BinaryType())]
         )
@@ -218,18 +219,18 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """The function that processes one task's sorted rows, for `mapInArrow`.
+    """Return the function that processes the sorted rows of a task, for `mapInArrow`.
 
-    Rows of no key group pass as they are.
+    Parcels, whose rows have no key group, pass unopened.
 
     Args:
-        plans: Of the operators, in the order of their places.
+        plans: The plans of the operators, in the order of their places.
     """
     hosts = [run_batch(plan) for plan in plans]
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         passed: list[pa.RecordBatch] = []
-        for place, mine in groupby(_by_place(_kept_apart(batches, passed)), lambda each: each[0]):
+        for place, mine in groupby(_by_place(_separated(batches, passed)), lambda each: each[0]):
             for results in hosts[place](batch for _, batch in mine):
                 while passed:
                     yield passed.pop()
@@ -239,7 +240,7 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
     return run
 
 
-def _kept_apart(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _separated(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         passes = pc.less(batch.column(KEY_GROUP), 0)
         through = batch.filter(passes).column("parcel").to_pylist()
@@ -254,7 +255,7 @@ def _kept_apart(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _by_place(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each place, with the key groups as its operator counts them."""
+    """Yield the rows of each place, with key groups counted from 0."""
     for batch in batches:
         start = 0
         groups = batch.column(KEY_GROUP)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the rows of a job's plan to its sinks, in the driver; what tasks have written it makes visible.
+"""The results of a job in the driver: elements for its sinks, and files of tasks to make visible.
 
-From the thread in which Spark gives micro-batches to the one that the job is driven by.
+Spark hands over micro-batches in a thread of its own; all sinks are written in the thread that drives the
+job.
 """
 
 from __future__ import annotations
@@ -17,16 +18,13 @@ from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.errors import HostError
 from pyflinklike.spark.jobs.durable_files import Ledger
-from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark
+from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 
-__all__ = ["Batch", "Handover", "Results", "Rows"]
+__all__ = ["Handover", "ResultBatch", "Results", "Rows"]
 
 
 class Results:
-    """The sinks of a job.
-
-    Args:
-        job: Which one.
+    """The sinks of a job, as the driver writes them.
 
     Raises:
         HostError: A sink can be written neither by tasks nor in the driver.
@@ -37,24 +35,24 @@ class Results:
         self.collected: dict[int, deque[Any]] = {
             node.id: deque() for node in self._sinks if isinstance(node.sink, CollectSink)
         }
-        """What came to each `CollectSink`, by the number of its node."""
-        self.marks: list[Mark] = []
-        """How far splits have come, as tasks have told."""
+        """The elements of each `CollectSink`, by the number of its node."""
+        self.split_watermarks: list[SplitWatermark] = []
+        """The watermarks of splits that tasks have reported."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
         self._writers = self._opened()
 
     @property
     def are_small(self) -> bool:
-        """Whether no elements come to the driver: tasks write them all."""
+        """Whether tasks write all elements, so that none comes to the driver."""
         return not self.collected and not self._writers
 
     def add(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """Take rows: the number of a sink, and a pickle of records or of `Renaming`s."""
         for number, payload in rows:
             records = pickle.loads(bytes(payload))  # noqa: S301  # of the job's own stages
-            if number == MARKS:
-                self.marks += records
+            if number == SPLIT_WATERMARKS:
+                self.split_watermarks += records
             elif number in self._by_tasks:
                 self._hidden += records
             elif number in self.collected:
@@ -64,19 +62,25 @@ class Results:
                 for _, value, timestamp in records:
                     write(value, timestamp)
 
-    def add_batch(self, batch: Batch, ledger: Ledger) -> None:
-        """Take a micro-batch, and make it visible; one that was written already is left alone.
+    def add_batch(self, batch: ResultBatch, ledger: Ledger) -> None:
+        """Take a micro-batch, and make it visible, unless an earlier run has done so.
 
         Args:
-            batch: Which one.
-            ledger: Says which was written last.
+            batch: The results of the micro-batch.
+            ledger: The record of the micro-batch that was written last.
         """
         if len(self.collected) == len(self._sinks):
             self.add(batch.rows)
         elif not batch.rows:
             return
         elif ledger.has(batch.number):
-            self.add([row for row in batch.rows if row[0] == MARKS or row[0] in self._by_tasks])
+            self.add(
+                [
+                    row
+                    for row in batch.rows
+                    if row[0] == SPLIT_WATERMARKS or row[0] in self._by_tasks
+                ]
+            )
             self._take_back()
         else:
             self.add(batch.rows)
@@ -85,29 +89,29 @@ class Results:
             self._writers = self._opened()
 
     def remove_unfinished(self, name: str) -> None:
-        """Remove what was begun and will not be seen: by tasks of a killed driver, or that failed.
+        """Remove hidden files that tasks of a killed driver, or failed tasks, have left.
 
         Args:
-            name: Begins the names of what the job's tasks write.
+            name: The prefix of the files that the job's tasks write.
         """
         for node in self._sinks:
             node.sink.remove_unfinished(f"{name}-")
 
     def finish(self) -> None:
-        """The job has ended well."""
+        """Make all results visible: the job has ended well."""
         for renaming in self._taken():
             renaming.perform()
         for writer in self._writers.values():
             writer.finish()
 
     def abandon(self) -> None:
-        """It has failed, or was cancelled."""
+        """Take back what is not visible: the job has failed, or was cancelled."""
         self._take_back()
         for writer in self._writers.values():
             writer.abandon()
 
     def _opened(self) -> dict[int, SinkWriter]:
-        """What writes to each sink that this process writes."""
+        """Open a writer for each sink that this process writes."""
         default = self._job.settings.parallelism or 1
         return {
             node.id: node.sink.writer(0, node.parallelism or default, node.type_info)
@@ -116,14 +120,14 @@ class Results:
         }
 
     def _taken(self) -> list[Renaming]:
-        """What is to be made visible, which is seen to be there; nothing is left here."""
+        """Return the renamings of what tasks have written, and forget them; the files are checked."""
         for renaming in self._hidden:
             renaming.check()
         taken, self._hidden = self._hidden, []
         return taken
 
     def _take_back(self) -> None:
-        """Remove what tasks have written, and nobody shall see."""
+        """Remove the hidden files that tasks have written."""
         for renaming in self._hidden:
             renaming.hidden.unlink(missing_ok=True)
         self._hidden = []
@@ -133,12 +137,12 @@ Rows = list[tuple[int, bytes]]
 """Numbers of sinks with pickles of records."""
 
 
-class Batch(NamedTuple):
-    """What came of a micro-batch.
+class ResultBatch(NamedTuple):
+    """The results of a micro-batch.
 
     Args:
-        number: Of the micro-batch; one that is run again has the same.
-        rows: What came of it.
+        number: The number of the micro-batch; it is the same when Spark runs it again.
+        rows: The rows of its results.
     """
 
     number: int
@@ -146,18 +150,18 @@ class Batch(NamedTuple):
 
 
 class Handover:
-    """Hands over one micro-batch after the other, and has the giver wait until it is done with.
+    """Hands over micro-batches one by one from Spark's thread to that of the job.
 
-    Spark takes note of a micro-batch when its giver comes back, so one that the job has not done
-    with is run again after a restart.
+    Spark commits a micro-batch when its call returns.  So `give` waits until the job has written the
+    micro-batch; one that is not written is run again after a restart.
     """
 
     def __init__(self) -> None:
-        self._offered: queue.Queue[Batch] = queue.Queue()
+        self._offered: queue.Queue[ResultBatch] = queue.Queue()
         self._is_done, self._is_closed = Event(), False
 
-    def give(self, batch: Batch) -> None:
-        """Give a micro-batch, and wait until it is done with.
+    def give(self, batch: ResultBatch) -> None:
+        """Give a micro-batch, and wait until the job has written it.
 
         Raises:
             HostError: The job has ended before that.
@@ -170,12 +174,8 @@ class Handover:
             msg = f"the job takes micro-batches until it ends, got number {batch.number} then; start it again"
             raise HostError(msg)
 
-    def take(self, seconds: float) -> Batch | None:
-        """The micro-batch that is given; None where there is none.
-
-        Args:
-            seconds: How long to wait for one.
-        """
+    def take(self, seconds: float) -> ResultBatch | None:
+        """Return the micro-batch that is given; None if there is none within some seconds."""
         try:
             return self._offered.get(timeout=seconds)
         except queue.Empty:
@@ -183,14 +183,14 @@ class Handover:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a micro-batch was given that nobody has taken."""
+        """Whether a micro-batch was given and is not taken yet."""
         return not self._offered.empty()
 
     def done(self) -> None:
-        """The micro-batch that was taken is done with."""
+        """Let `give` return: the micro-batch is written."""
         self._is_done.set()
 
     def close(self) -> None:
-        """The job has ended: whoever gives is turned away."""
+        """Have `give` raise, now and later: the job has ended."""
         self._is_closed = True
         self._is_done.set()

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves a stage, as Arrow batches: for a keyed operator, for a later stage, or for a sink.
+"""The outputs of a stage as Arrow record batches: for keyed operators, later stages and sinks.
 
-On a stream the records of a key group are one payload, as `wire.packing` has it.  In a batch each
-record is a row, which Spark sorts.  Behind the last keyed operator each parcel is a row for its sink.
-
-What tasks write to the sinks of a job by themselves, and the driver only makes visible.
-
-Which key groups of the next keyed operator get records.
+On a stream the records of a key group are one payload.  In a batch each record is a row, which Spark
+sorts.  Behind the last keyed operator each parcel is a row for its sink; sinks of files are written by
+the tasks, and the driver only makes the files visible.
 """
 
 from __future__ import annotations
@@ -33,27 +30,26 @@ __all__ = [
     "RESULT_TYPE",
     "ROW_TYPE",
     "BatchSender",
-    "Following",
     "LastSender",
+    "NextOperator",
     "Outlets",
     "Sender",
     "Spread",
     "StreamSender",
-    "TaskOutlets",
     "by_key",
     "in_turn",
 ]
 
 
 ROW_TYPE = f"{KEY_GROUP} int, time long, arrival long, parcel binary"
-"""The records of a batch before they are sorted; key groups are counted from the first number of their
-operator's place, and what passes through has -1."""
+"""The records of a batch before Spark sorts them.  Key groups are counted from the first number of their
+operator's place; parcels that pass have -1."""
 RESULT_TYPE = "output int, payload binary"
-"""What keyed operators give to stages, and the last stage to sinks."""
+"""The outputs of keyed operators for stages, and of the last stage for sinks."""
 
 _MAX_PAYLOADS = 1 << 32
 _AFTER_ALL = 1 << 62
-"""Greater than any arrival."""
+"""A number greater than any arrival: less it, all arrivals of broadcast elements come first."""
 _ROWS = pa.schema(
     [
         (KEY_GROUP, pa.int32()),
@@ -68,38 +64,38 @@ _COUNTS = pa.field("counts", pa.list_(pa.struct(list(zip(Count._fields, _COUNT_T
 
 
 class Sender(Protocol):
-    """Makes Arrow batches of what leaves a stage in a task."""
+    """Makes record batches of the outputs of a stage in one task."""
 
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records."""
 
     def parcel(self, parcel: Parcel) -> None:
-        """Take a parcel for another stage, which stays closed."""
+        """Take a parcel for a later stage; it stays closed."""
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """What was taken since the last time."""
+        """Yield what was taken since the last call."""
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """What comes last.
+        """Yield what comes last.
 
         Args:
-            watermark: That the task's records make, in ms.
+            watermark: The watermark of the task's records, in ms.
         """
 
     def abandon(self) -> None:
-        """The task has failed."""
+        """Take back what is not visible: the task has failed."""
 
 
 @attrs.frozen
-class Following:
-    """The keyed operator behind a stage.
+class NextOperator:
+    """A keyed operator behind a stage, as the sender of one task needs it.
 
     Args:
-        node: Its number.
-        place: Its place among those that share its state operator.
-        spread: Says which key groups get records.
-        key_groups: How many there are.
-        has_broadcast: Whether its second input is for all of them.
+        node: The number of its node.
+        place: Its place among the operators that share its state operator.
+        spread: Divides records among key groups.
+        key_groups: The number of key groups.
+        has_broadcast: Whether all key groups get the second input.
     """
 
     node: int
@@ -109,26 +105,26 @@ class Following:
     has_broadcast: bool
 
     def is_broadcast(self, address: Address) -> bool:
-        """Whether records for it are for every key group."""
+        """Return whether all key groups get the records of an address."""
         return self.has_broadcast and address.position == BROADCAST
 
     def parts(self, address: Address, records: list[Record]) -> Iterable[Part]:
-        """Key groups with the records for them."""
+        """Return the key groups, each with its records."""
         if self.is_broadcast(address):
             return [(range(self.key_groups), records)]
         return self.spread(records)
 
 
 class StreamSender:
-    """For `transformWithState`.
+    """Sends to operators on a stream: payloads for `transformWithState`.
 
     Args:
         following: The keyed operators, in the order of their places.
-        task: The number of this one.
-        is_first: Whether the watermark is told.
+        task: The number of this task.
+        is_first: True for the first stage, whose rows carry the watermark.
     """
 
-    def __init__(self, following: Sequence[Following], task: int, *, is_first: bool) -> None:
+    def __init__(self, following: Sequence[NextOperator], task: int, *, is_first: bool) -> None:
         self._following = {each.node: each for each in following}
         self._task, self._sequence = task, task * _MAX_PAYLOADS
         self._is_first = is_first
@@ -136,7 +132,7 @@ class StreamSender:
         self._rows: list[tuple[int, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records: a payload for each key group, if they are for a keyed operator behind."""
+        """Take records; those for a keyed operator behind become a payload for each key group."""
         following = self._following.get(address.node)
         if following is None:
             self.parcel(Parcel(address, dumped(records)))
@@ -147,27 +143,27 @@ class StreamSender:
                 self._add(following, group, payload)
 
     def parcel(self, parcel: Parcel) -> None:
-        """Take a parcel, which passes through one of the key groups."""
+        """Take a parcel; one for a later stage passes through some key group."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
         first = next(iter(self._following.values()))
         self._add(first, self._task % first.key_groups, passing(parcel.to_bytes()))
 
-    def _add(self, following: Following, group: int, payload: bytes) -> None:
+    def _add(self, following: NextOperator, group: int, payload: bytes) -> None:
         self._called[following.node].add(group)
         group_id = group_ids(following.key_groups, following.place)[group]
         self._rows.append((group_id, self._sequence, payload))
         self._sequence += 1
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """The payloads so far."""
+        """Yield the payloads so far."""
         if self._rows:
             rows, self._rows = self._rows, []
             yield self._batch(rows, None)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """The rest, and the roll calls."""
+        """Yield the rest, and the roll calls."""
         yield from self.take()
         rolls = [
             (roll_call_of(each.place), -1, roll_payload(self._called[each.node]))
@@ -178,27 +174,27 @@ class StreamSender:
             yield self._batch(rolls, watermark)
 
     def abandon(self) -> None:
-        """Nothing is left of what was packed."""
+        """Do nothing: packed records are seen by nobody when their task has failed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
         return marked(rows, watermark) if self._is_first else packed(rows)
 
 
 class BatchSender:
-    """For a shuffle and a sort.
+    """Sends to operators in a batch: rows for a shuffle and a sort.
 
     Args:
         following: The keyed operators, in the order of their places.
-        task: The number of this one.
+        task: The number of this task.
     """
 
-    def __init__(self, following: Sequence[Following], task: int) -> None:
+    def __init__(self, following: Sequence[NextOperator], task: int) -> None:
         self._following = {each.node: each for each in following}
         self._arrival = task * _MAX_PAYLOADS
         self._rows: list[tuple[int, int | None, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records, a row each if they are for a keyed operator behind."""
+        """Take records; those for a keyed operator behind become a row each."""
         following = self._following.get(address.node)
         if following is None:
             self.parcel(Parcel(address, dumped(records)))
@@ -213,8 +209,8 @@ class BatchSender:
                 self._rows += [(first + group, timestamp, self._arrival, cell) for group in groups]
                 self._arrival += 1
 
-    def _broadcast(self, following: Following, records: list[Record]) -> None:
-        """They come before all others, in the order of arrival whatever their times."""
+    def _broadcast(self, following: NextOperator, records: list[Record]) -> None:
+        """Send broadcast elements before all others, in the order of arrival whatever their times."""
         first = first_of(following.place)
         groups = range(first, first + following.key_groups)
         for _, value, timestamp in records:
@@ -224,7 +220,7 @@ class BatchSender:
             self._arrival += 1
 
     def parcel(self, parcel: Parcel) -> None:
-        """Take a parcel, which passes."""
+        """Take a parcel; one for a later stage passes unopened."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
@@ -232,28 +228,28 @@ class BatchSender:
         self._arrival += 1
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """The rows so far."""
+        """Yield the rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
             columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), _ROWS.types)]
             yield pa.RecordBatch.from_arrays(columns, schema=_ROWS)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """The rest."""
+        """Yield the rest."""
         yield from self.take()
 
     def abandon(self) -> None:
-        """Nothing is left of what was packed."""
+        """Do nothing: packed records are seen by nobody when their task has failed."""
 
 
 class LastSender:
-    """For sinks: each row is the number of a sink and a pickle.
+    """Sends to sinks: each row is the number of a sink and a pickle.
 
-    That is one of records, or of what makes visible what this task has written.
+    The pickle is of records, or of the renamings that make the files of this task visible.
 
     Args:
         outlets: The sinks that the task writes.
-        has_counts: Whether there is a column with what functions have counted.
+        has_counts: Whether there is a column for the counts of functions.
     """
 
     def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
@@ -263,14 +259,14 @@ class LastSender:
         self._counts: list[tuple[Any, ...]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records, or write them."""
+        """Write records, if tasks write their sink, or take them."""
         if self._outlets.take(address.node):
             self._outlets.write(address.node, records)
         else:
             self._rows.append((address.node, dumped(records)))
 
     def parcel(self, parcel: Parcel) -> None:
-        """Take a parcel, or write what is in it."""
+        """Write the records of a parcel, if tasks write their sink, or take the parcel."""
         if parcel.address.node == COUNTS:
             self._counts += parcel.records()
         elif self._outlets.take(parcel.address.node):
@@ -279,13 +275,13 @@ class LastSender:
             self._rows.append((parcel.address.node, parcel.contents))
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """The rows so far."""
+        """Yield the rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
             yield self._batch([(*row, None) for row in rows])
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """The rest, and what makes visible what was written."""
+        """Yield the rest, and the renamings of written files."""
         self._rows += self._outlets.end()
         yield from self.take()
         if self._counts:
@@ -298,12 +294,12 @@ class LastSender:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def abandon(self) -> None:
-        """The task has failed: take back what is not visible."""
+        """Take back what is not visible: the task has failed."""
         self._outlets.abandon()
 
 
 _BATCH = "streaming.sql.batchId"
-"""A local property of Spark's tasks."""
+"""The local property of Spark's tasks with the number of their micro-batch."""
 
 
 @attrs.frozen
@@ -311,9 +307,9 @@ class Outlets:
     """The sinks that tasks write.
 
     Args:
-        sinks: All of the job; those that this process writes are left alone.
-        name: Begins the names of what is written: of no other job or run.
-        parallelism: Of the job, or None.
+        sinks: All sinks of the job; sinks that the driver writes are left alone.
+        name: The prefix of files, which no other job or run has.
+        parallelism: The parallelism of the job; None if it sets none.
     """
 
     sinks: tuple[ToSink, ...] = ()
@@ -321,11 +317,7 @@ class Outlets:
     parallelism: int | None = None
 
     def opened(self, task: int) -> TaskOutlets:
-        """Those of a task.
-
-        Args:
-            task: Its number.
-        """
+        """Return the sinks as the task of this number writes them."""
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
         name = self.name if batch is None else f"{self.name}-{batch}"
@@ -333,12 +325,11 @@ class Outlets:
 
 
 class TaskOutlets:
-    """The sinks as one task writes them: each when its first records come.
+    """The sinks as one task writes them; each is opened when its first records come.
 
     Args:
-        outlets: Which sinks.
-        name: Begins the names of what the task writes.
-        task: Its number.
+        name: The prefix of the task's files.
+        task: The number of the task.
     """
 
     def __init__(self, outlets: Outlets, name: str, task: int) -> None:
@@ -348,20 +339,11 @@ class TaskOutlets:
         self._writers: dict[int, SinkWriter] = {}
 
     def take(self, number: int) -> bool:
-        """Whether a sink is one of these.
-
-        Args:
-            number: Of its node.
-        """
+        """Return whether tasks write the sink of this node's number."""
         return number in self._nodes
 
     def write(self, number: int, records: list[Any]) -> None:
-        """Write records.
-
-        Args:
-            number: Of the node of the sink.
-            records: With keys and times.
-        """
+        """Write records to the sink of this node's number; their keys are left out."""
         writer = self._writers.get(number) or self._begun(number)
         for _, value, timestamp in records:
             writer.write(value, timestamp)
@@ -375,20 +357,20 @@ class TaskOutlets:
         return writer
 
     def end(self) -> Iterator[tuple[int, bytes]]:
-        """All is written: for each sink what makes it visible, as a pickle of `Renaming`s."""
+        """Finish the files; yield for each sink a pickle of the `Renaming`s that make them visible."""
         for number, writer in self._writers.items():
             renamings: list[Renaming] = writer.prepare()
             if renamings:
                 yield number, dumped(renamings)
 
     def abandon(self) -> None:
-        """The task has failed."""
+        """Remove the files: the task has failed."""
         for writer in self._writers.values():
             writer.abandon()
 
 
 BROADCAST = 1
-"""The position of the broadcast input of an operator that has one."""
+"""The position of the broadcast input of an operator."""
 
 Part = tuple[Iterable[int], list[Record]]
 """Key groups, and the records that each of them gets."""
@@ -397,11 +379,12 @@ Spread = Callable[[list[Record]], Iterator[Part]]
 
 
 def by_key(count: int) -> Spread:
-    """Records go to the key groups of their keys, which are frozen; those of keys seen before are known.
+    """Return what sends records to the key groups of their frozen keys.
 
     Args:
-        count: How many key groups there are.
+        count: The number of key groups.
     """
+    # The key group of a key is computed once in a task: it costs an encoding and a checksum.
     known: dict[Hashable, int] = {}
 
     def spread(records: list[Record]) -> Iterator[Part]:
@@ -417,11 +400,11 @@ def by_key(count: int) -> Spread:
 
 
 def in_turn(count: int, start: int) -> Spread:
-    """Records have no keys, and go to the key groups one after the other.
+    """Return what sends records without keys to the key groups in turn.
 
     Args:
-        count: How many key groups there are.
-        start: Which one begins.
+        count: The number of key groups.
+        start: The key group of the first record.
     """
     dealt = start
 

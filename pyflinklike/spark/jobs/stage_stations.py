@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stations of a stage in one task: those of the local runner, and exits to other stages."""
+"""The stations of a stage in one task: those of the local runner, with entrances and exits."""
 
 from __future__ import annotations
 
@@ -25,82 +25,17 @@ from pyflinklike.engine.types.copies import as_given
 from pyflinklike.spark.jobs.stages import Count, Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
 
-__all__ = ["Outbox", "StageParts"]
+__all__ = ["StageStations"]
 
 Record = tuple[Any, Any, "int | None"]
 
 
-class Outbox:
-    """Records that leave a stage, by address, until they are taken."""
-
-    def __init__(self) -> None:
-        self._records: dict[Address, list[Record]] = {}
-
-    def at(self, address: Address) -> list[Record]:
-        """The records for an address; the list stays the same one."""
-        return self._records.setdefault(address, [])
-
-    def count(self) -> int:
-        """How many there are."""
-        return sum(map(len, self._records.values()))
-
-    def take(self) -> Iterator[tuple[Address, list[Record]]]:
-        """All records; nothing is left here."""
-        for address, records in self._records.items():
-            if records:
-                taken = records[:]
-                records.clear()
-                yield address, taken
-
-
-class _ExitStation(Station):
-    """Takes what goes to a node of another stage.
-
-    Args:
-        node: That one.
-        outbox: Gets the records.
-    """
-
-    def __init__(self, node: Node, outbox: Outbox) -> None:
-        super().__init__(nowhere())
-        self._node, self._outbox = node.id, outbox
-        self._takes_keys = is_keyed(node)
-        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
-        """Of all channels, in ms; None where nobody behind waits for it."""
-
-    def channel(self, position: int) -> Channel:
-        """A channel for somebody of this stage."""
-        append = self._outbox.at(Address(self._node, position)).append
-
-        def element(value: Any, timestamp: int | None) -> None:
-            append((None, as_given(value), timestamp))
-
-        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
-            append((key, as_given(value), timestamp))
-
-        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
-
-    def _on_watermark(self, watermark: int) -> None:
-        if self.watermark is not None:
-            self.watermark = watermark
-
-
-class _OperatorEntrance(Station):
-    """Where the outputs of a keyed operator come in."""
-
-    @property
-    def out(self) -> Exit:
-        """Where they go."""
-        return self._out
-
-
-class StageParts(Wiring):
+class StageStations(Wiring):
     """The stations of a stage, each once.
 
     Args:
-        stage: Which one.
-        settings: Of the job.
-        task: The number of the task, and of how many.
+        settings: The settings of the job.
+        task: The number of the task, and the number of tasks.
     """
 
     def __init__(self, stage: Stage, settings: JobSettings, task: tuple[int, int]) -> None:
@@ -119,21 +54,21 @@ class StageParts(Wiring):
             station.open()
 
     def close(self) -> None:
-        """Close them."""
+        """Close the functions."""
         for station in self.stations:
             station.close()
 
     def abandon(self) -> None:
-        """Close them after a failure."""
+        """Close the functions after a failure."""
         for station in self.stations:
             if isinstance(station, OperatorStation):
                 station.abandon()
 
     def counts(self, names: Mapping[int, str]) -> list[Count]:
-        """What the metrics of functions have counted since this was called last.
+        """Return what the metrics of functions have counted since the last call.
 
         Args:
-            names: Of the functions that may count, by the numbers of their nodes.
+            names: The names of the functions that may count, by the numbers of their nodes.
 
         Raises:
             UserFunctionError: A gauge raised.
@@ -147,27 +82,27 @@ class StageParts(Wiring):
         ]
 
     def tick(self, now: int) -> None:
-        """The processing time is this, in ms."""
+        """Set the processing time, in ms."""
         for station in self.stations:
             station.tick(now)
 
     def source(self, number: int) -> SourceStation:
-        """Where the elements of a source come in."""
+        """Return the station where the elements of a source enter."""
         station = self._instances[number][0]
         assert isinstance(station, SourceStation)
         return station
 
     def operator_exit(self, number: int) -> Exit:
-        """Where the outputs of the keyed operator before this stage go."""
+        """Return the exit for the outputs of a keyed operator before this stage."""
         station = self._instances[number][0]
         assert isinstance(station, _OperatorEntrance)
         return station.out
 
     def take_in(self, address: Address, records: list[Record]) -> None:
-        """Process records that were sent from an earlier stage to a node of this one."""
+        """Process records from an earlier stage for a node of this one."""
         at = address.node, address.position
         if at not in self._inputs:
-            # Only now: a channel that nobody uses would hold the watermark.
+            # Made late: a channel without records would hold the watermark back.
             channels = [each.channel(at[1]) for each in self._instances[at[0]]]
             self._inputs[at] = forwarded(0, 1, [channel.element for channel in channels])
         element = self._inputs[at]
@@ -175,24 +110,24 @@ class StageParts(Wiring):
             element(value, timestamp)
 
     def settle(self) -> None:
-        """Wait for the elements that async functions hold back: of one after those before it."""
+        """Wait for async functions, one by one in the order of the graph."""
         for station in self._waiting:
             station.wait()
 
     def watermark(self) -> int:
-        """The least watermark that leaves for a keyed operator, in ms; the last one where none waits."""
-        marks = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
-        return min((mark for mark in marks if mark is not None), default=MAX_WATERMARK)
+        """Return the least watermark for keyed operators, in ms; the last of all if none waits."""
+        found = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
+        return min((each for each in found if each is not None), default=MAX_WATERMARK)
 
     def _number_of_instances(self, node: Node) -> int:
-        """One, for there are other tasks; where functions see a partitioning, as many as were asked for.
+        """Return 1, as other tasks run the other instances, unless functions see a partitioning.
 
-        Then each task has all of them: an element goes to the instances that it must go to, with
-        their numbers, wherever its task is.
+        Then each task has all instances that were asked for, with their numbers: so an element gets to
+        the right instance in whatever task it is.
         """
-        parts = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
-        before = max((self._parallelism[each.id] for each in parts), default=1)
-        is_split = any(isinstance(each, Partition) and each.is_seen for each in parts)
+        inputs = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
+        before = max((self._parallelism[each.id] for each in inputs), default=1)
+        is_split = any(isinstance(each, Partition) and each.is_seen for each in inputs)
         if is_split:
             is_split = not isinstance(node, PASSED_ON) and not is_keyed(node)
         if is_split or (before > 1 and node.id in self._stage.inner):
@@ -214,7 +149,7 @@ class StageParts(Wiring):
 
     def _task(self, node: Node, index: int) -> TaskInfo:
         number, count = self._task_of
-        # Spark counts the tasks of all sources on.
+        # In a union of several sources Spark numbers the tasks of all of them on.
         number %= count
         if node.id in self._split:
             number, count = index, self._parallelism[node.id]
@@ -225,3 +160,67 @@ class StageParts(Wiring):
             max_parallelism=self._key_groups(node),
             job_parameters=self._job.settings.job_parameters,
         )
+
+
+class Outbox:
+    """Records that leave a stage, by address, until they are taken."""
+
+    def __init__(self) -> None:
+        self._records: dict[Address, list[Record]] = {}
+
+    def at(self, address: Address) -> list[Record]:
+        """Return the list of records for an address; it is the same list for ever."""
+        return self._records.setdefault(address, [])
+
+    def count(self) -> int:
+        """Count the records."""
+        return sum(map(len, self._records.values()))
+
+    def take(self) -> Iterator[tuple[Address, list[Record]]]:
+        """Yield all records by address, and forget them."""
+        for address, records in self._records.items():
+            if records:
+                taken = records[:]
+                records.clear()
+                yield address, taken
+
+
+class _ExitStation(Station):
+    """Takes the elements for a node of another stage.
+
+    Args:
+        node: The node of the other stage.
+        outbox: Gets the records.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox) -> None:
+        super().__init__(nowhere())
+        self._node, self._outbox = node.id, outbox
+        self._takes_keys = is_keyed(node)
+        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
+        """The watermark of all channels, in ms; None if the node does not wait for one."""
+
+    def channel(self, position: int) -> Channel:
+        """Return a channel for a station of this stage."""
+        append = self._outbox.at(Address(self._node, position)).append
+
+        def element(value: Any, timestamp: int | None) -> None:
+            append((None, as_given(value), timestamp))
+
+        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
+            append((key, as_given(value), timestamp))
+
+        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
+
+    def _on_watermark(self, watermark: int) -> None:
+        if self.watermark is not None:
+            self.watermark = watermark
+
+
+class _OperatorEntrance(Station):
+    """Where the outputs of a keyed operator enter the stage."""
+
+    @property
+    def out(self) -> Exit:
+        """Where they go."""
+        return self._out

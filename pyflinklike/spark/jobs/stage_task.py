@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that Spark runs for the stages of a job, over Arrow batches."""
+"""The function that Spark runs for a stage of a job, over Arrow record batches."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from pyflinklike.engine.graph.nodes import FromSource, SideOutput
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
 from pyflinklike.spark.jobs.stage_outputs import (
     BatchSender,
-    Following,
     LastSender,
+    NextOperator,
     Outlets,
     Sender,
     StreamSender,
     by_key,
     in_turn,
 )
-from pyflinklike.spark.jobs.stage_stations import StageParts
+from pyflinklike.spark.jobs.stage_stations import StageStations
 from pyflinklike.spark.jobs.stages import COUNTS, Stage
-from pyflinklike.spark.jobs.watermark_feed import MARKS, Mark
+from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
 from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
 
 __all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
 
 SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
-"""What the first stage reads: a part of a source by number or name, or a pickle of elements with their times."""
+"""The rows of sources: a split by its number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
-"""How many records may wait in a stage before they are packed."""
+"""The number of records that a stage takes in before it packs."""
 
 
 @attrs.frozen
@@ -46,10 +46,10 @@ class Target:
     """A keyed operator behind a stage.
 
     Args:
-        node: Its number.
-        place: Its place among those that share its state operator.
-        key_groups: How many it has.
-        has_keys: Whether its elements have keys.
+        node: The number of its node.
+        place: Its place among the operators that share its state operator.
+        key_groups: The number of key groups.
+        has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether its second input is broadcast.
     """
 
@@ -59,25 +59,24 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
 
-    def following(self, task: int) -> Following:
-        """It as the sender of a task knows it."""
+    def following(self, task: int) -> NextOperator:
+        """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
-        return Following(self.node, self.place, spread, self.key_groups, self.has_broadcast)
+        return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
 
 
 @attrs.frozen
 class StageTask:
-    """A stage as what `mapInArrow` takes.
+    """A stage as a function for `mapInArrow`.
 
     Args:
-        stage: Which one.
-        settings: Of the job.
-        tasks: How many there are.
+        settings: The settings of the job.
+        tasks: The number of tasks.
         targets: The keyed operators behind it, in the order of their places.
-        is_streaming: Whether these are on a stream.
+        is_streaming: Whether the job is in streaming mode.
         outlets: The sinks that the tasks of the last stage write.
-        tells_marks: Whether the tasks of the first stage tell the driver how far splits have come.
-        counting: The names of functions whose metrics are told, by the numbers of their nodes.
+        tells_splits: Whether the tasks of the first stage tell the driver the watermarks of splits.
+        counting: The names of functions whose metrics are reported, by the numbers of their nodes.
     """
 
     stage: Stage
@@ -86,23 +85,23 @@ class StageTask:
     targets: tuple[Target, ...]
     is_streaming: bool
     outlets: Outlets = attrs.field(factory=Outlets)
-    tells_marks: bool = False
+    tells_splits: bool = False
     counting: Mapping[int, str] = attrs.field(factory=dict)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage in a task."""
         context = TaskContext.get()
         number = context.partitionId() if context else 0
-        parts = StageParts(self.stage, self.settings, (number, self.tasks))
-        parts.tick(wall_clock())
+        stations = StageStations(self.stage, self.settings, (number, self.tasks))
+        stations.tick(wall_clock())
         sender = self._sender(number)
         try:
             splits: set[tuple[int, str]] = set()
-            yield from self._processed(self._noted(batches, splits), parts, sender)
-            watermark = parts.watermark()
+            yield from self._processed(self._noted(batches, splits), stations, sender)
+            watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
-            if self.tells_marks:
+            if self.tells_splits:
                 self._tell(splits, watermark, sender)
                 watermark = MIN_WATERMARK
             yield from sender.end(watermark)
@@ -113,17 +112,17 @@ class StageTask:
     def _noted(
         self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
     ) -> Iterator[pa.RecordBatch]:
-        """The batches, of which splits are noted: nodes of sources, and names."""
+        """Pass the record batches on, and add their splits: nodes of sources, and names."""
         for batch in batches:
-            if self.tells_marks and batch.num_rows:
+            if self.tells_splits and batch.num_rows:
                 splits.update(self._splits_of(batch))
             yield batch
 
     def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
-        """Tell the driver how far splits have come; those without elements tell nothing."""
+        """Tell the driver the watermarks of the splits that had elements."""
         if splits:
-            marks = [Mark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(MARKS, 0), dumped(marks)))
+            reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
+            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(reported)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -132,21 +131,21 @@ class StageTask:
         return [(number, "") for number in set(batch.column("source").to_pylist())]
 
     def _processed(
-        self, batches: Iterable[pa.RecordBatch], parts: StageParts, sender: Sender
+        self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
         try:
-            parts.open()
+            stations.open()
             for batch in batches:
-                yield from feed(batch, parts, sender)
-            self._end_frames(parts)
-            for maker in parts.makers:
+                yield from feed(batch, stations, sender)
+            self._end_frames(stations)
+            for maker in stations.makers:
                 maker.emit()
-            counts = parts.counts(self.counting)
+            counts = stations.counts(self.counting)
         except BaseException:
-            parts.abandon()
+            stations.abandon()
             raise
-        parts.close()
+        stations.close()
         if counts:
             sender.parcel(Parcel(Address(COUNTS, 0), dumped(list(map(tuple, counts)))))
 
@@ -158,14 +157,14 @@ class StageTask:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)
 
-    def _feed(self) -> Callable[[pa.RecordBatch, StageParts, Sender], Iterator[pa.RecordBatch]]:
-        """What takes in the batches."""
+    def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
+        """Return the function that takes in record batches."""
         if self.stage.number:
             return self._from_operator
         return self._from_frame if self._frames() else self._from_sources
 
     def _frames(self) -> list[tuple[int, FrameSource]]:
-        """The source of the stage, if Spark gives its rows as they are."""
+        """Return the source of the stage and its node's number, if Spark reads it; at most one."""
         if self.stage.number:
             return []
         found = (
@@ -175,68 +174,70 @@ class StageTask:
         return [(number, source) for number, source in found if source is not None]
 
     def _from_frame(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
-        parts.source(number).take_all(source.elements(batch))
-        yield from _sent(parts, sender, is_early=False)
+        stations.source(number).take_all(source.elements(batch))
+        yield from _sent(stations, sender, is_early=False)
 
-    def _end_frames(self, parts: StageParts) -> None:
-        """A task of a batch has all of its part."""
+    def _end_frames(self, stations: StageStations) -> None:
+        """End the source in a batch: the task has got all rows of its partition."""
         for number, source in self._frames():
             if source.is_bounded:
-                parts.source(number).end()
+                stations.source(number).end()
 
     def _from_sources(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         for row in batch.to_pylist():
             node = self.stage.graph.nodes[row["source"]]
             assert isinstance(node, FromSource)
-            station, elements = parts.source(node.id), _elements_of(row, node)
+            station, elements = stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
-                yield from _sent(parts, sender, is_early=False)
+                yield from _sent(stations, sender, is_early=False)
             if row["is_last"]:
-                for maker in parts.makers:
+                for maker in stations.makers:
                     maker.emit()
                 station.end()
 
     def _from_operator(
-        self, batch: pa.RecordBatch, parts: StageParts, sender: Sender
+        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
-        """Take in outputs of the operators and what passed: first what was before the watermark."""
+        """Take in the operators' outputs and passed parcels: first those before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, parts, sender)
+                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, stations, sender)
                 elif (number < 0) is is_early:
-                    self._given_out(max(number, ~number), unwrapped(payload), parts)
-            yield from _sent(parts, sender, is_early=is_early)
+                    self._given_out(max(number, ~number), unwrapped(payload), stations)
+            yield from _sent(stations, sender, is_early=is_early)
 
-    def _arrived(self, parcel: Parcel, is_early: bool, parts: StageParts, sender: Sender) -> None:
+    def _arrived(
+        self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
+    ) -> None:
         if parcel.address.is_early is not is_early:
             return
         if parcel.address.node in self.stage.inner:
-            parts.take_in(parcel.address, parcel.records())
+            stations.take_in(parcel.address, parcel.records())
         else:
             sender.parcel(parcel)
 
-    def _given_out(self, number: int, contents: bytes, parts: StageParts) -> None:
-        """Take in what a keyed operator gave."""
+    def _given_out(self, number: int, contents: bytes, stations: StageStations) -> None:
+        """Take in the outputs of a keyed operator."""
         operator, tag_id = outputs_of(self.stage)[number]
-        out = parts.operator_exit(operator)
+        out = stations.operator_exit(operator)
         send = out.main if tag_id is None else out.side[tag_id]
         for value, timestamp in pickle.loads(contents):  # noqa: S301  # of the job's own operator
             send(value, timestamp)
 
 
 def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
-    """What the numbers of outputs mean: a keyed operator, and the id of a side output or None.
+    """Return for each number of an output its keyed operator, and the id of the side output or None.
 
     Args:
-        stage: That begins with the operators.
+        stage: The stage that begins with the operators.
     """
     return [
         (operator, tag_id)
@@ -246,10 +247,10 @@ def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
 
 
 def sides_read(stage: Stage, operator: int) -> tuple[str, ...]:
-    """The ids of the side outputs of a keyed operator that are read, in order.
+    """Return the ids of the side outputs of a keyed operator that are read, in order.
 
     Args:
-        stage: That begins with it.
+        stage: The stage that begins with the operator.
         operator: The number of its node.
     """
     readers = (node for node, _ in stage.graph.consumers[operator] if isinstance(node, SideOutput))
@@ -264,8 +265,8 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
     return node.source.read(row["split"], row["splits"])
 
 
-def _sent(parts: StageParts, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
-    parts.settle()
-    for address, records in parts.outbox.take():
+def _sent(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    stations.settle()
+    for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)
     yield from sender.take()

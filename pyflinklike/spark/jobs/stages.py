@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a graph runs between which shuffles.
+"""The stages of a job: the parts of its graph between two shuffles.
 
-Stage 0 begins with the sources, and each further one with the outputs of keyed operators: of all
-that are equally far behind the sources, counted in shuffles.  These share a state operator, so the
-plan is a line whatever the graph is, as long as the longest way through it.  A node without state is
-in the first stage that all its inputs have come to.
-
-By which time the keyed operators of a job in streaming mode are woken: Spark has one for a query.
-
-In processing time Spark passes no watermark on, and a query that takes what is there never ends.  So
-a job runs in processing time if it has processing-time timers, no event time, and no end.
-
-Metrics of a job's functions without keys, which have no state operator that could report them.
-
-What a task counts goes in a parcel through all operators to the last stage, and from there as
-columns to Spark, which observes it beside what the keyed operators report.
+Stage 0 begins with the sources.  Each further stage begins with the outputs of all keyed operators that
+are equally many shuffles behind the sources; these share a state operator of Spark.  So the plan is a line
+for any graph, as long as the longest way through it.  A node without state is in the first stage that all
+its inputs have reached.
 """
 
 from __future__ import annotations
@@ -61,7 +51,7 @@ __all__ = [
 
 
 def is_keyed(node: Node) -> bool:
-    """Whether a node needs a shuffle: to the tasks that have the keys, or the broadcast state."""
+    """Return whether a node needs a shuffle to the tasks with its keys or its broadcast state."""
     if isinstance(node, TwoInputs):
         return node.is_keyed
     return isinstance(node, (Keyed, Fold, WithBroadcast))
@@ -69,14 +59,14 @@ def is_keyed(node: Node) -> bool:
 
 @attrs.frozen
 class Stage:
-    """What runs in one task between two shuffles.
+    """The nodes that one task runs between two shuffles.
 
     Args:
-        number: From 0.
-        graph: Its nodes, those that elements come in by, and those behind it that they go out to.
+        number: The position of the stage, from 0.
+        graph: The nodes that it runs, with the nodes before it and behind it that they are linked to.
         entrances: The numbers of its sources, or of the keyed operators before it, in order.
         inner: The numbers of the nodes that it runs.
-        following: The numbers of the keyed operators behind it, in order; the last stage has none.
+        following: The numbers of the keyed operators behind it, in order; empty for the last stage.
     """
 
     number: int
@@ -86,10 +76,10 @@ class Stage:
     following: tuple[int, ...]
 
     def reached_from(self, source: int) -> Stage:
-        """The part of the stage that the elements of one source come to.
+        """Return the part of the stage that the elements of one source reach.
 
         Args:
-            source: The number of its node.
+            source: The number of the source's node.
         """
         reached = {source}
         for node in self.graph.nodes.values():
@@ -100,17 +90,13 @@ class Stage:
         return attrs.evolve(self, graph=JobGraph(nodes), entrances=(source,), inner=inner)
 
     def _begins_with(self, inputs: Iterable[int], reached: set[int]) -> bool:
-        """Whether elements come from a node of this stage, not from one behind it."""
+        """Return whether an input is a node of this stage, not one behind it."""
         own = {*self.entrances, *self.inner}
         return any(number in reached and number in own for number in inputs)
 
 
 def stages_of(graph: JobGraph) -> tuple[Stage, ...]:
-    """The stages of a job, in order.
-
-    Args:
-        graph: Of the job.
-    """
+    """Return the stages of a job, in order."""
     number_of = _stage_numbers(graph)
     count = max(number_of.values(), default=0) + 1
     keyed: list[tuple[int, ...]] = [() for _ in range(count + 1)]
@@ -121,13 +107,14 @@ def stages_of(graph: JobGraph) -> tuple[Stage, ...]:
 
 
 def _stage_numbers(graph: JobGraph) -> Mapping[int, int]:
-    """The number of the stage that each node is in; a keyed operator is where its outputs are."""
+    """Return the number of each node's stage; a keyed operator is in the stage of its outputs."""
     found: dict[int, int] = {}
     counts: Counter[int] = Counter()
     for node in graph.nodes.values():
         number = max((found[each] for each in node.inputs), default=0)
         if is_keyed(node):
             number += 1
+            # A state operator of Spark has room for this many operators; the others wait a stage.
             while counts[number] == PLACES:
                 number += 1
             counts[number] += 1
@@ -158,10 +145,10 @@ def _stage(
 
 
 def time_mode_of(graph: JobGraph) -> TimeMode:
-    """That of all keyed operators of a job.
+    """Return the time by which Spark wakes the keyed operators of a job: one for a whole query.
 
-    Args:
-        graph: Of the job.
+    In processing time Spark passes no watermark on, and a query that ends with its input never ends.  So
+    a job with event time or an end must not have processing-time timers.
     """
     if first_with_processing_timers(graph) is None:
         return TimeMode.EVENT_TIME
@@ -169,7 +156,7 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
 
 
 def first_with_processing_timers(graph: JobGraph) -> Node | None:
-    """A node whose function registers processing-time timers; None where there is none."""
+    """Find a node whose function registers processing-time timers; None if there is none."""
     for node in graph.nodes.values():
         function = getattr(node, "function", None)
         if function is not None and uses_processing_timers(function):
@@ -178,7 +165,7 @@ def first_with_processing_timers(graph: JobGraph) -> Node | None:
 
 
 def has_event_time(graph: JobGraph) -> bool:
-    """Whether elements have event times, or watermarks follow them."""
+    """Return whether elements have event times, or watermarks are made."""
     strategies = [node.strategy for node in graph.of_kind(FromSource)]
     return any(map(_is_timed, strategies)) or any(graph.of_kind(AssignTimestamps))
 
@@ -188,18 +175,20 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 
 COUNTS = -1
-"""The number by which counts go to the last stage; those of nodes begin with 1."""
+"""The address of parcels with counts for the last stage; numbers of nodes begin with 1."""
 COUNTS_TYPE = "counts array<struct<function string, name string, how string, value long>>"
 
 
 class Count(NamedTuple):
-    """What a function has counted in a task: an `Increment`, and of whom.
+    """A number that a function without keys has counted in a task: an `Increment`, with the function.
+
+    No state operator could report it.  So it goes in a parcel through all operators to the last stage,
+    and from there as a column to Spark, which observes it beside the reports of keyed operators.
 
     Args:
-        function: Its name in the progress of the query.
-        name: Full name of the metric, and what of it.
-        how: How the numbers of this name are to be combined.
-        value: An int.
+        function: The name of the function in the progress of the query.
+        name: The full name of the metric, and which of its numbers.
+        how: How Spark combines the numbers of this name.
     """
 
     function: str
@@ -209,12 +198,9 @@ class Count(NamedTuple):
 
 
 def counting_nodes(graph: JobGraph) -> Mapping[int, str]:
-    """The nodes whose functions are without keys and may count, with what reports are called.
+    """Return the nodes whose functions have no keys and may count, with the names of their reports.
 
-    That is the uid, or else the name; nodes of one name report together.
-
-    Args:
-        graph: Of the job.
+    The name of a report is the uid of the node, or else its name; nodes of one name report together.
     """
     keyed = set(graph.state_names.values())
     found = {node.id: node.uid or node.name for node in graph.nodes.values() if _may_count(node)}
@@ -231,11 +217,11 @@ def _may_count(node: Node) -> bool:
 
 
 def observed_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
-    """The results of a job without the counts, which are observed.
+    """Return the results of the last stage without the counts, which Spark observes.
 
     Args:
-        results: Of the last stage.
-        names: Of the functions that may count.
+        results: The results and counts of the last stage.
+        names: The names of the functions that may count.
     """
     for name in sorted(set(names)):
         results = results.observe(name, numbers_by_name(_counts_of(name)).alias("user"))

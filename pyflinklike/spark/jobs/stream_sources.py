@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of what the sources of a job give.
+"""The sources of a job as DataFrames.
 
-A row names a part of a source, which the task that gets it reads, or it has elements in it.  A
-batch has all parts.  A stream is a folder of files of such rows, in the order of their times: of a
-bounded source a file for each micro-batch, of one that looks for parts a file for each discovery.
+A row names a split of a source, which the task that gets the row reads, or it holds elements.  A batch has
+all splits.  A stream is a folder of files of such rows, in the order of their times: a file for each
+micro-batch of a bounded source, and one for each discovery of a source that looks for new splits.
 
-Spark notes which of these files it has read.  They are written once and stay, so what a micro-batch
-reads is the same when it is run again, and a part that is gone is an error and no silence.
+Spark's checkpoint says which of these files it has read.  They are written once and stay, so a micro-batch
+that is run again reads the same, and a split that is gone raises an error.
 """
 
 from __future__ import annotations
@@ -46,21 +46,15 @@ SOURCE_SCHEMA = pa.schema(
 """`SOURCE_TYPE` as Arrow's."""
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
-"""When the first file was written, in seconds: files are read in the order of their times."""
+"""The time of the first file, in seconds: Spark reads files in the order of their times."""
 _BEGINNING = "_beginning.json"
-"""There is what a stream needs to know from its beginning."""
+"""The file with what `FrameSource.beginning` returned."""
 _COMPLETE = "_begun"
-"""There once what a source gives from the beginning is written; Spark does not read it."""
+"""The file that is there once all first rows of a source are written; Spark does not read it."""
 
 
 def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) -> DataFrame:
-    """All parts of a source, a task each; a DataFrame as it is.
-
-    Args:
-        spark: The session.
-        node: Of the source.
-        settings: Of the job.
-    """
+    """Return all splits of a source, a task for each; a DataFrame is returned as it is."""
     frame = frame_source(node.source, is_streaming=False)
     if frame is not None:
         return frame.frame(spark, None, None)
@@ -82,13 +76,14 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
 
 
 class StreamSource:
-    """A source as files that a stream reads; a streaming DataFrame as it is.
+    """A source as files that a stream reads; a streaming DataFrame needs no files.
 
     Args:
-        node: Of the source.
-        settings: Of the job: with `records_per_batch` a micro-batch of a bounded source has so many
-            elements, else all are in one; `files_per_batch` is that of one that looks for parts.
-        folder: For the files.
+        node: The node of the source.
+        settings: The settings of the job.  `records_per_batch` is the number of elements of a
+            micro-batch of a bounded source, None for all in one; `files_per_batch` is the number of
+            splits of a micro-batch of a source that looks for new ones.
+        folder: The folder for the files.
     """
 
     def __init__(self, node: FromSource, settings: JobSettings, folder: Path) -> None:
@@ -105,13 +100,13 @@ class StreamSource:
             self._begin()
 
     def look(self, now: int) -> None:
-        """See whether there are new parts, if it is time to.
+        """Look for new splits, if it is time to.
 
         Args:
-            now: In ms.
+            now: The processing time, in ms.
 
         Raises:
-            HostError: The source is not there any more.
+            HostError: The source does not exist any more.
         """
         interval = self._node.source.discovery_milliseconds
         if interval is None or now < self._due:
@@ -123,11 +118,7 @@ class StreamSource:
             self._known.update(some)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The stream of type `SOURCE_TYPE`.
-
-        Args:
-            spark: The session.
-        """
+        """Return the stream, of `SOURCE_TYPE` if it reads files."""
         source, settings = self._node.source, self._settings
         if self._streamed is not None:
             return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
@@ -143,7 +134,7 @@ class StreamSource:
         return frame.repartition(count) if is_whole and count > 1 else frame
 
     def _noted(self, source: FrameSource) -> str | None:
-        """What a stream needs to know from its beginning: found out once, and noted."""
+        """Read what the source found out when the job began, or find it out and store it."""
         noted = read_json(self._folder / _BEGINNING)
         if noted is None:
             noted = {"beginning": source.beginning()}
@@ -152,25 +143,23 @@ class StreamSource:
         return found
 
     def _begin(self) -> None:
-        """Write what is there from the beginning; a killed driver may have begun with it."""
+        """Write the first rows; a killed driver may have written some of them."""
         if self._node.source.is_bounded:
             for rows in micro_batches(self._node, self._settings):
                 self._add(rows)
         (self._folder / _COMPLETE).touch()
 
     def _go_on(self) -> None:
-        """Find out what a former run has written.
-
-        After a restart Spark runs a micro-batch only for new rows.  The one in which timers were to
-        fire for the last watermark might never come, so there is a row without elements.
-        """
+        """Find out what a former run has written."""
         written = {int(path.stem): path for path in self._folder.glob("[0-9]*.parquet")}
         for number, path in written.items():
-            _date(path, number)  # whoever copies a folder may make new files of it
+            _date(path, number)  # the files of a copied folder may have new times
         self._next = max(written, default=-1) + 1
         if written:
             parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
             self._known.update(filter(None, parts.column("part").to_pylist()))
+        # After a restart Spark runs a micro-batch only for new rows.  This one has no elements: without it
+        # the micro-batch in which timers fire for the last watermark might never come.
         self._add([_row(self._node, 0, 1, dumped([]), is_last=self._node.source.is_bounded)])
 
     def _add(self, rows: list[dict[str, Any]]) -> None:
@@ -179,12 +168,7 @@ class StreamSource:
 
 
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
-    """The rows of each micro-batch of a source, of type `SOURCE_TYPE`.
-
-    Args:
-        node: Of the source.
-        settings: Of the job.
-    """
+    """Yield the rows of each micro-batch of a bounded source, of `SOURCE_TYPE`."""
     limit, count = settings.records_per_batch, _splits(node, settings)
     if limit is not None:
         return _cut(node, count, limit)
@@ -194,7 +178,7 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
 
 
 def _asked(node: FromSource, settings: JobSettings) -> int | None:
-    """How many tasks are to read a source; None where nobody says."""
+    """Return the number of tasks that read a source; None if the program does not set it."""
     return node.source.parallelism or node.parallelism or settings.parallelism
 
 
@@ -203,12 +187,12 @@ def _splits(node: FromSource, settings: JobSettings) -> int:
 
 
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
-    """One micro-batch with all parts."""
+    """Yield one micro-batch with all splits."""
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
 
 
 def _of_parts(node: FromSource) -> Iterator[list[dict[str, Any]]]:
-    """One micro-batch of all parts, and one for the end: there may be no parts."""
+    """Yield a micro-batch of all splits, if there are any, and one for the end."""
     parts = node.source.parts()
     if parts:
         yield _named(node, parts, is_last=False)
@@ -216,12 +200,12 @@ def _of_parts(node: FromSource) -> Iterator[list[dict[str, Any]]]:
 
 
 def _named(node: FromSource, parts: list[str], *, is_last: bool) -> list[dict[str, Any]]:
-    """A row for each part."""
+    """Return a row for each split that has a name."""
     return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in parts]
 
 
 def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
-    """One micro-batch of all elements, and one for the end."""
+    """Yield one micro-batch of all elements, which the driver reads, and one for the end."""
     elements = node.source.read(0, 1)
     some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
     yield [_row(node, 0, 1, dumped(each), is_last=False) for each in some]
@@ -229,7 +213,7 @@ def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
 
 
 def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
-    """Micro-batches of elements, and one for the end."""
+    """Yield micro-batches of `limit` elements, and one for the end."""
     elements = _elements(node.source, count)
     while some := list(islice(elements, limit)):
         yield [_row(node, 0, 1, dumped(some), is_last=False)]
@@ -237,7 +221,7 @@ def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, An
 
 
 def _elements(source: Source, count: int) -> Iterator[tuple[Any, int | None]]:
-    """All elements, of parts that are listed once."""
+    """Read all elements; splits are listed once."""
     if source.is_in_parts:
         return chain.from_iterable(map(source.read_part, source.parts()))
     return chain.from_iterable(source.read(split, count) for split in range(count))
@@ -257,7 +241,7 @@ def _row(
 
 
 def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
-    """Write the file of a micro-batch; Spark sees it when it has its time."""
+    """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
     hidden = folder / f".{number:010}.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA), hidden)
     _date(hidden, number)
@@ -265,5 +249,5 @@ def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
 
 
 def _date(path: Path, number: int) -> None:
-    """Give a file its time; Spark forgets those that are a week older than the newest, and reads them anew."""
+    """Set the time of a file.  Spark forgets files a week older than the newest, and reads them anew."""
     os.utime(path, (_FIRST_TIME + number, _FIRST_TIME + number))

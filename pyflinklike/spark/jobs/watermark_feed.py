@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watermark of a job that leaves idle inputs out, or whose inputs have splits: the driver makes it.
+"""The watermark that the driver makes, for jobs with idle inputs or with inputs of several splits.
 
-Spark's watermark of a source is the greatest that any task has told.  Flink's is the least one of its
+Spark's watermark of a source is the greatest that any task has reported.  Flink's is the least of all
 splits, such as the partitions of a topic, and of all sources; splits that have been silent for long are
-left out.  So tasks tell the driver how far their splits have come, in parcels that pass through all
-operators; the driver takes the least one, notes it, and a small source of its own brings it to Spark
-with the next micro-batch.
-
-Brings the watermark that the driver has noted to Spark: a source whose offset is that watermark.
-
-Packed rows as Arrow, those of the first stage with the watermark that they make.
+left out.  So tasks report the watermarks of their splits in parcels that pass through all operators.  The
+driver writes the least one into a file, and a small source of its own, whose offset is that watermark,
+brings it to Spark with the next micro-batch.
 """
 
 from __future__ import annotations
@@ -37,9 +33,9 @@ from pyflinklike.spark.wire.payloads import PACKED_TYPE
 
 __all__ = [
     "MARKED_TYPE",
-    "MARKS",
+    "SPLIT_WATERMARKS",
     "WATERMARK",
-    "Mark",
+    "SplitWatermark",
     "WatermarkFeed",
     "WatermarkSource",
     "has_idleness",
@@ -51,17 +47,17 @@ __all__ = [
 ]
 
 
-MARKS = 0
-"""The number by which marks go to the driver; those of nodes begin with 1."""
+SPLIT_WATERMARKS = 0
+"""The address of parcels with watermarks of splits; numbers of nodes begin with 1."""
 
 
-class Mark(NamedTuple):
-    """How far a split has come in a task.
+class SplitWatermark(NamedTuple):
+    """The watermark of a split, as a task reports it.
 
     Args:
-        source: The number of the node.
-        split: Its name, the same in each run.
-        watermark: That its elements make, in ms.
+        source: The number of the source's node.
+        split: The name of the split, the same in each run.
+        watermark: The watermark of its elements, in ms.
     """
 
     source: int
@@ -70,27 +66,27 @@ class Mark(NamedTuple):
 
 
 def _strategies(stage: Stage) -> Iterable[WatermarkStrategy]:
-    """What the watermarks of the first stage follow."""
+    """Yield the strategies by which the first stage makes watermarks."""
     for node in stage.graph.nodes.values():
         if isinstance(node, (FromSource, AssignTimestamps)):
             yield node.strategy
 
 
 def has_idleness(stage: Stage) -> bool:
-    """Whether a silent input is left out somewhere.
+    """Return whether some strategy leaves silent inputs out.
 
     Args:
-        stage: The first one of a job.
+        stage: The first stage of a job.
     """
     return any(each.idleness is not None for each in _strategies(stage))
 
 
 def needs_feed(graph: JobGraph, stage: Stage) -> bool:
-    """Whether Spark alone would not make the watermark of a job.
+    """Return whether the driver must make the watermark, because Spark would make another one.
 
     Args:
-        graph: Of a job in streaming mode.
-        stage: Its first one.
+        graph: The graph of a job in streaming mode.
+        stage: The first stage of the job.
     """
     if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
         return False
@@ -102,11 +98,11 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
 
 @attrs.define
 class _Split:
-    """How far a split has come.
+    """The state of a split.
 
     Args:
         watermark: In ms.
-        heard: When it gave something last, in ms of processing time.
+        heard: The processing time of its last report, in ms.
     """
 
     watermark: int
@@ -117,9 +113,9 @@ class WatermarkFeed:
     """The least watermark of all inputs that are not idle, in a file.
 
     Args:
-        path: Of the file.
-        stage: The first one of the job.
-        now: Processing time in ms: an input that gives nothing from now on is idle in time.
+        path: The path of the file.
+        stage: The first stage of the job.
+        now: The processing time in ms, from which silence of an input counts.
 
     Raises:
         CorruptStateError: The file is damaged.
@@ -128,7 +124,7 @@ class WatermarkFeed:
     def __init__(self, path: Path, stage: Stage, now: int) -> None:
         self.path, self._began = path, now
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
-        # Another run of the program may number its nodes otherwise.
+        # Positions are stored: another run of the program may number its nodes otherwise.
         self._position = {number: position for position, number in enumerate(numbers)}
         parts = [stage.reached_from(number) for number in numbers]
         self._idleness = [_idleness_of(part) for part in parts]
@@ -140,23 +136,23 @@ class WatermarkFeed:
             self._splits[position][split] = _Split(watermark, now)
         write_json(path, self._contents())
 
-    def note(self, marks: Iterable[Mark], now: int) -> None:
-        """Splits have come so far.
+    def note(self, reported: Iterable[SplitWatermark], now: int) -> None:
+        """Take in the watermarks that tasks have reported.
 
         Args:
-            marks: Of a micro-batch, which may be run again.
-            now: In ms.
+            reported: Those of a micro-batch, which may be run again.
+            now: The processing time, in ms.
         """
-        for mark in marks:
-            splits = self._splits[self._position[mark.source]]
-            known = splits.setdefault(mark.split, _Split(mark.watermark, now))
-            known.watermark, known.heard = max(known.watermark, mark.watermark), now
+        for each in reported:
+            splits = self._splits[self._position[each.source]]
+            known = splits.setdefault(each.split, _Split(each.watermark, now))
+            known.watermark, known.heard = max(known.watermark, each.watermark), now
 
     def tell(self, now: int) -> None:
-        """Note the watermark, if it has risen; Spark takes it with the next micro-batch.
+        """Write the watermark if it has risen; Spark takes it with the next micro-batch.
 
         Args:
-            now: In ms.
+            now: The processing time, in ms.
         """
         watermark = self._least(now)
         if watermark is not None and watermark > self._watermark:
@@ -164,14 +160,14 @@ class WatermarkFeed:
             write_json(self.path, self._contents())
 
     def _least(self, now: int) -> int | None:
-        """The least watermark of what is neither idle nor at its end; None where there is none."""
+        """Return the least watermark of splits that are neither idle nor ended; None if not known."""
         active: list[int] = []
         silent: list[int] = []
         for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
             if not is_heeded:
                 continue
             if not splits and not _is_idle(self._began, idleness, now):
-                return None  # nothing is known of it
+                return None  # an input that has not reported yet holds the watermark back
             for each in splits.values():
                 if each.watermark != MAX_WATERMARK:
                     is_idle = _is_idle(each.heard, idleness, now)
@@ -189,7 +185,7 @@ class WatermarkFeed:
 
 
 def _idleness_of(stage: Stage) -> int | None:
-    """After how many ms of silence an input is left out; None for never."""
+    """Return the silence in ms after which an input is idle; None for never."""
     found = [each.idleness for each in _strategies(stage) if each.idleness is not None]
     return min(found, default=None)
 
@@ -202,28 +198,24 @@ _FORMAT = "pyflinklike_watermark"
 
 
 class WatermarkSource(DataSource):
-    """The watermark in a file, again and again; option `path`."""
+    """A source of Spark that reads the watermark of a file again and again; option `path`."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is told."""
+        """Return the argument of `format(...)`."""
         return _FORMAT
 
     def schema(self) -> str:
-        """Of a row."""
+        """Return the columns."""
         return "milliseconds long"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
-        """The reader."""
+        """Make the reader of the file."""
         return _Reader(Path(self.options["path"]))
 
 
 class _Watermark(InputPartition):
-    """One row.
-
-    Args:
-        milliseconds: The watermark.
-    """
+    """One row with a watermark, in ms."""
 
     def __init__(self, milliseconds: int) -> None:
         super().__init__(None)
@@ -250,12 +242,7 @@ class _Reader(DataSourceStreamReader):
 
 
 def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
-    """The watermark as rows of the first stage.
-
-    Args:
-        spark: The session.
-        path: Of the file.
-    """
+    """Return the watermark of a file as rows of the first stage, of `MARKED_TYPE`."""
     spark.dataSource.register(WatermarkSource)
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
     return reading.load().mapInArrow(telling_each(_marked), MARKED_TYPE)
@@ -269,7 +256,7 @@ def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 WATERMARK = "__watermark"
 MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
-"""Packed rows of the first stage, with the watermark that they make in a last column."""
+"""Packed rows of the first stage, with their watermark in a last column."""
 
 _PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
 _MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
@@ -278,31 +265,27 @@ _Rows = list[tuple[int, int, bytes]]
 
 
 def packed(rows: _Rows) -> pa.RecordBatch:
-    """Rows behind an operator.
+    """Return rows of a stage behind an operator.
 
     Args:
-        rows: Grouping key, origin and payload of each.
+        rows: The grouping key, origin and payload of each row.
     """
     return pa.RecordBatch.from_arrays(_columns(rows), schema=_PACKED)
 
 
 def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
-    """Rows of the first stage.
+    """Return rows of the first stage.
 
     Args:
-        rows: As of `packed`.
-        watermark: That they make, in ms; None for none.
+        rows: The rows, as for `packed`.
+        watermark: The watermark of the rows, in ms; None for no watermark.
     """
     times = pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
     return pa.RecordBatch.from_arrays([*_columns(rows), times], schema=_MARKED)
 
 
 def marked_row(watermark: int) -> pa.RecordBatch:
-    """A row that tells a watermark, and calls no key group.
-
-    Args:
-        watermark: In ms.
-    """
+    """Return a row with a watermark in ms, which calls no key group."""
     return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
 
 
@@ -311,7 +294,7 @@ def _columns(rows: _Rows) -> list[Any]:
 
 
 def _as_time(watermark: int | None) -> int | None:
-    """A watermark in microseconds, as Spark takes it; None for none, and before any event."""
+    """Return a watermark in microseconds, as Spark takes it; None for no watermark yet."""
     if watermark is None or watermark <= 0:
         return None
     return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)

@@ -16,7 +16,7 @@ from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.sinks import Renaming
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.jobs.durable_files import Ledger
-from pyflinklike.spark.jobs.results import Batch, Handover, Results
+from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped
 
@@ -60,7 +60,7 @@ def batch_of(job, number, outlets=None):
         lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
         sender.parcel(Parcel(Address(sink.id, 0), dumped(lines)))
     (rows,) = sender.end(0)
-    return Batch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
+    return ResultBatch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
 
 
 def written(folder):
@@ -216,7 +216,7 @@ def given(handover, number):
 
     def give():
         try:
-            handover.give(Batch(number, []))
+            handover.give(ResultBatch(number, []))
         except HostError as error:
             became.append(error)
         else:
@@ -237,7 +237,7 @@ def test_a_micro_batch_is_noted_when_it_is_done_with():
     handover.done()
     thread.join()
 
-    assert (Batch(3, []), [], ["done"]) == (batch, before, became)
+    assert (ResultBatch(3, []), [], ["done"]) == (batch, before, became)
 
 
 def test_a_job_that_ends_turns_a_micro_batch_away():
@@ -251,4 +251,4 @@ def test_a_job_that_ends_turns_a_micro_batch_away():
     with pytest.raises(HostError, match="got number 3"):
         raise became[0]
     with pytest.raises(HostError, match="got number 4"):
-        handover.give(Batch(4, []))
+        handover.give(ResultBatch(4, []))

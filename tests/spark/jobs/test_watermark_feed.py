@@ -17,7 +17,12 @@ from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.job_runs import backend_of
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.stream_sources import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.watermark_feed import Mark, WatermarkFeed, marked_row, needs_feed
+from pyflinklike.spark.jobs.watermark_feed import (
+    SplitWatermark,
+    WatermarkFeed,
+    marked_row,
+    needs_feed,
+)
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT
 from pyflinklike.spark.wire.parcels import PASSED_ON, dumped, passing
 
@@ -79,11 +84,11 @@ def test_the_least_watermark_of_all_splits(tmp_path):
     """And it never goes back."""
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
 
-    feed.note([Mark(source, "t/0", 50), Mark(source, "t/1", 30)], 1)
+    feed.note([SplitWatermark(source, "t/0", 50), SplitWatermark(source, "t/1", 30)], 1)
     first = told(feed, 1)
-    feed.note([Mark(source, "t/0", 90), Mark(source, "t/1", 20)], 2)
+    feed.note([SplitWatermark(source, "t/0", 90), SplitWatermark(source, "t/1", 20)], 2)
     second = told(feed, 2)
-    feed.note([Mark(source, "t/1", 60)], 3)
+    feed.note([SplitWatermark(source, "t/1", 60)], 3)
 
     assert (30, 30, 60) == (first, second, told(feed, 3))
 
@@ -93,11 +98,11 @@ def test_a_source_that_has_given_nothing_holds_the_watermark(tmp_path):
     sources = [endless(tmp_path / "a"), endless(tmp_path / "b", idle=SECOND)]
     feed, (one, other) = feed_of(tmp_path, job_of(*sources), now=100)
 
-    feed.note([Mark(one, "", 50)], 100)
+    feed.note([SplitWatermark(one, "", 50)], 100)
     before = told(feed, 100 + SECOND - 1)
     after = told(feed, 100 + SECOND)
-    feed.note([Mark(other, "", 500)], 100 + SECOND)
-    feed.note([Mark(one, "", 400)], 100 + SECOND)
+    feed.note([SplitWatermark(other, "", 500)], 100 + SECOND)
+    feed.note([SplitWatermark(one, "", 400)], 100 + SECOND)
 
     assert (MIN_WATERMARK, 50, 400) == (before, after, told(feed, 100 + SECOND))
 
@@ -105,13 +110,13 @@ def test_a_source_that_has_given_nothing_holds_the_watermark(tmp_path):
 def test_a_split_is_left_out_while_it_is_idle(tmp_path):
     """When it gives something again it counts again, and what has gone on has gone on."""
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
-    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
-    feed.note([Mark(source, "t/1", 70)], SECOND - 1)
+    feed.note([SplitWatermark(source, "t/0", 10), SplitWatermark(source, "t/1", 20)], 0)
+    feed.note([SplitWatermark(source, "t/1", 70)], SECOND - 1)
     before = told(feed, SECOND - 1)
     idle = told(feed, SECOND)
-    feed.note([Mark(source, "t/0", 30), Mark(source, "t/1", 90)], SECOND)
+    feed.note([SplitWatermark(source, "t/0", 30), SplitWatermark(source, "t/1", 90)], SECOND)
     again = told(feed, SECOND)
-    feed.note([Mark(source, "t/0", 80)], SECOND)
+    feed.note([SplitWatermark(source, "t/0", 80)], SECOND)
 
     assert (10, 70, 70, 80) == (before, idle, again, told(feed, SECOND))
 
@@ -119,7 +124,7 @@ def test_a_split_is_left_out_while_it_is_idle(tmp_path):
 def test_once_all_are_idle_none_holds_back_another_one(tmp_path):
     """As in Flink's operators: the greatest counts then."""
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
-    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
+    feed.note([SplitWatermark(source, "t/0", 10), SplitWatermark(source, "t/1", 20)], 0)
 
     assert (10, 20) == (told(feed, SECOND - 1), told(feed, SECOND))
 
@@ -129,7 +134,7 @@ def test_the_end_of_another_source_is_not_that_of_one_that_is_idle(tmp_path):
     feed, (source, ended) = feed_of(
         tmp_path, job_of(endless(tmp_path / "a", idle=SECOND), endless(tmp_path / "b"))
     )
-    feed.note([Mark(source, "", 10), Mark(ended, "", MAX_WATERMARK)], 0)
+    feed.note([SplitWatermark(source, "", 10), SplitWatermark(ended, "", MAX_WATERMARK)], 0)
 
     assert (10, 10) == (told(feed, 0), told(feed, 9 * SECOND))
 
@@ -139,7 +144,7 @@ def test_a_source_that_no_key_needs_holds_nothing(tmp_path):
     job = job_of(endless(tmp_path, idle=SECOND), unkeyed=[endless(tmp_path / "printed")])
     feed, numbers = feed_of(tmp_path, job)
 
-    feed.note([Mark(numbers[0], "", 10)], 0)
+    feed.note([SplitWatermark(numbers[0], "", 10)], 0)
 
     assert 10 == told(feed, 0)
 
@@ -147,11 +152,11 @@ def test_a_source_that_no_key_needs_holds_nothing(tmp_path):
 def test_a_restart_goes_on_with_all_splits(tmp_path):
     """Also where the program numbers its nodes otherwise; silence counts from the restart on."""
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
-    feed.note([Mark(source, "t/0", 10), Mark(source, "t/1", 20)], 0)
+    feed.note([SplitWatermark(source, "t/0", 10), SplitWatermark(source, "t/1", 20)], 0)
     first = told(feed, 0)
 
     again, (number,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)), now=5 * SECOND)
-    again.note([Mark(number, "t/1", 70)], 5 * SECOND + 1)
+    again.note([SplitWatermark(number, "t/1", 70)], 5 * SECOND + 1)
 
     assert (10, 10, 70) == (first, told(again, 5 * SECOND), told(again, 6 * SECOND))
 
@@ -159,7 +164,7 @@ def test_a_restart_goes_on_with_all_splits(tmp_path):
 def test_a_damaged_note_is_seen(tmp_path):
     """It would say that no element is late, or that all are."""
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
-    feed.note([Mark(source, "", 10)], 0)
+    feed.note([SplitWatermark(source, "", 10)], 0)
     feed.tell(0)
     feed.path.write_text(feed.path.read_text().replace("10", "99"))
 
@@ -200,7 +205,7 @@ def test_tasks_tell_how_far_they_have_come(tmp_path):
         results.add(zip(*(column.to_pylist() for column in batch.columns)))
 
     assert {None} == {row[3] for row in rows}
-    assert [Mark(source, "", 6)] == results.marks
+    assert [SplitWatermark(source, "", 6)] == results.split_watermarks
 
 
 @pytest.mark.parametrize(
@@ -222,7 +227,7 @@ def test_what_spark_reads_of_the_note(tmp_path):
     reader = WatermarkSource({"path": str(feed.path)}).streamReader(None)
     start = reader.initialOffset()
     before = reader.latestOffset()
-    feed.note([Mark(source, "", 10)], 0)
+    feed.note([SplitWatermark(source, "", 10)], 0)
     feed.tell(0)
     end = reader.latestOffset()
 
