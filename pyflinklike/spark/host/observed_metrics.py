@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
@@ -34,7 +35,7 @@ from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
-    "COUNTED_TYPE",
+    "COUNTED_FIELDS",
     "OF_INPUTS",
     "counted",
     "metrics_of",
@@ -46,7 +47,12 @@ __all__ = [
 
 OF_INPUTS = " (inputs)"
 """Behind the name of an operator: under this its inputs are shown, where it has two with event time."""
-COUNTED_TYPE = "counts array<long>, user_counts array<struct<name string, how string, value long>>"
+_INCREMENT_TYPES = (pa.string(), pa.string(), pa.int64())
+COUNTED_FIELDS = (
+    ("counts", pa.list_(pa.int64())),
+    ("user_counts", pa.list_(pa.struct(list(zip(Increment._fields, _INCREMENT_TYPES))))),
+)
+"""The columns in which a state operator tells what it counted."""
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
 

@@ -47,7 +47,6 @@ from pyflinklike.spark.wire.key_groups import PLACES
 
 __all__ = [
     "COUNTS",
-    "COUNTS_TYPE",
     "Count",
     "Stage",
     "counting_nodes",
@@ -189,7 +188,6 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 COUNTS = -1
 """The number by which counts go to the last stage; those of nodes begin with 1."""
-COUNTS_TYPE = "counts array<struct<function string, name string, how string, value long>>"
 
 
 class Count(NamedTuple):

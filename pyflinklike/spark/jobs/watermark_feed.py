@@ -32,11 +32,11 @@ from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.durable_files import read_json, write_json
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT, KEY_GROUP
-from pyflinklike.spark.wire.payloads import PACKED_TYPE
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT
+from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
 
 __all__ = [
-    "MARKED_TYPE",
+    "MARKED_SCHEMA",
     "MARKS",
     "WATERMARK",
     "Mark",
@@ -258,7 +258,7 @@ def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
     """
     spark.dataSource.register(WatermarkSource)
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
-    return reading.load().mapInArrow(telling_each(_marked), MARKED_TYPE)
+    return reading.load().mapInArrow(telling_each(_marked), MARKED_SCHEMA.ddl)
 
 
 def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -268,11 +268,8 @@ def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 WATERMARK = "__watermark"
-MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
+MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC")))
 """Packed rows of the first stage, with the watermark that they make in a last column."""
-
-_PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
-_MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
 
 _Rows = list[tuple[int, int, bytes]]
 
@@ -283,7 +280,7 @@ def packed(rows: _Rows) -> pa.RecordBatch:
     Args:
         rows: Grouping key, origin and payload of each.
     """
-    return pa.RecordBatch.from_arrays(_columns(rows), schema=_PACKED)
+    return PACKED_SCHEMA.batch(rows)
 
 
 def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
@@ -293,8 +290,8 @@ def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
         rows: As of `packed`.
         watermark: That they make, in ms; None for none.
     """
-    times = pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
-    return pa.RecordBatch.from_arrays([*_columns(rows), times], schema=_MARKED)
+    time = _as_time(watermark)
+    return MARKED_SCHEMA.batch((*row, time) for row in rows)
 
 
 def marked_row(watermark: int) -> pa.RecordBatch:
@@ -304,10 +301,6 @@ def marked_row(watermark: int) -> pa.RecordBatch:
         watermark: In ms.
     """
     return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
-
-
-def _columns(rows: _Rows) -> list[Any]:
-    return [pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)]
 
 
 def _as_time(watermark: int | None) -> int | None:

@@ -70,7 +70,8 @@ from pyflinklike.spark.savepoint.savepoint import HeldState
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, quoted
-from pyflinklike.spark.wire.payloads import is_home
+from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "check_savepoint",
@@ -83,8 +84,9 @@ __all__ = [
 ]
 
 
-_SECTIONS = f"{KEY_GROUP} int, declaration binary, payload binary"
-_PAYLOADS = f"{KEY_GROUP} int, payload binary"
+_SECTION_SCHEMA = WireSchema(
+    pa.schema([(KEY_GROUP, pa.int32()), ("declaration", pa.binary()), ("payload", pa.binary())])
+)
 Batches = Iterable[pa.RecordBatch]
 
 
@@ -124,7 +126,7 @@ def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     every = reduce(DataFrame.unionAll, parts)
     ids = group_ids(plan.task.max_parallelism)
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(grouped, _SegmentsJob(ids), _PAYLOADS)
+    return mapped(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -235,7 +237,7 @@ def _by_group(frame: DataFrame, job: Job) -> DataFrame:
         *(F.col(quoted(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(sorted_, job, _SECTIONS)
+    return mapped(sorted_, job, _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -283,12 +285,8 @@ def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
 
 def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatch]:
     for section in sections:
-        columns = [
-            pa.array([index], pa.int32()),
-            pa.array([section.declaration.to_json()], pa.binary()),
-            pa.array([section.payload], pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, [KEY_GROUP, "declaration", "payload"])
+        row = index, section.declaration.to_json(), section.payload
+        yield _SECTION_SCHEMA.batch([row])
 
 
 @attrs.frozen
@@ -303,9 +301,9 @@ class _SegmentsJob:
             groups.append(index)
             # Segments stay small, for each is a row, of which the JVM holds several copies.
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
-                yield _row(self.group_ids[index], segment.to_bytes())
+                yield INITIAL_SCHEMA.batch([(self.group_ids[index], segment.to_bytes())])
         if groups:
-            yield _row(ROLL_CALL, roll_payload(groups))
+            yield INITIAL_SCHEMA.batch([(ROLL_CALL, roll_payload(groups))])
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:
@@ -313,11 +311,6 @@ def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:
         for at, index in enumerate(batch.column(0).to_pylist()):
             declaration = Declaration.from_json(batch.column(1)[at].as_py())
             yield index, Section(declaration, batch.column(2)[at].as_py())
-
-
-def _row(number: int, payload: bytes) -> pa.RecordBatch:
-    columns = [pa.array([number], pa.int32()), pa.array([payload], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, [KEY_GROUP, "payload"])
 
 
 Saved = Mapping[str, Mapping[str, Any]]

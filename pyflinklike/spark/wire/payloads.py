@@ -38,9 +38,11 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_payload
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
-    "PACKED_TYPE",
+    "INITIAL_SCHEMA",
+    "PACKED_SCHEMA",
     "Packing",
     "calling_homes",
     "home_ids",
@@ -55,18 +57,16 @@ __all__ = [
 ]
 
 
-PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+PACKED_SCHEMA = WireSchema(
+    pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
+)
+"""Packed rows: grouping key, origin and payload."""
+INITIAL_SCHEMA = WireSchema(pa.schema([(KEY_GROUP, pa.int32()), ("payload", pa.binary())]))
+"""Rows of the state that a query begins with: grouping key, and roll call or segment."""
 
 Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function that packs the records of one task, for `mapInArrow`."""
 
-_PACKED = pa.schema(
-    [
-        (KEY_GROUP, pa.int32()),
-        ("origin", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
 _SIZE = struct.Struct("<I")
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
@@ -151,10 +151,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
     """Make the rows of grouping keys that are not key groups, each with its payload."""
-    rows = [
-        {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=_PACKED)
+    return PACKED_SCHEMA.batch((number, -1, payload) for number, payload in grouping_keys)
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
@@ -177,7 +174,7 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
             pa.array(range(sequence, sequence + count), pa.int64()),
             pa.array(payloads, pa.binary()),
         ],
-        schema=_PACKED,
+        schema=PACKED_SCHEMA.arrow,
     )
 
 
@@ -198,9 +195,7 @@ def _for_all(
     count = max(1, _MAX_BYTES // len(payload))
     for start in range(0, len(group_ids), count):
         numbers = group_ids[start : start + count]
-        columns = [list(numbers), [sequence] * len(numbers), [payload] * len(numbers)]
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, _PACKED.types)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
+        yield PACKED_SCHEMA.batch((number, sequence, payload) for number in numbers)
 
 
 def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:

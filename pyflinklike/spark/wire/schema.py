@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -38,6 +38,7 @@ from pyflinklike.stores.store_descriptors import ChangelogTag
 
 __all__ = [
     "InstantKeyTypeInfo",
+    "WireSchema",
     "arrow_schema",
     "arrow_type",
     "changelog_schema",
@@ -123,6 +124,50 @@ def arrow_type(spark_type: st.DataType) -> pa.DataType:
 def arrow_schema(schema: st.StructType) -> pa.Schema:
     """Return the Arrow schema of a Spark schema, with all fields nullable."""
     return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
+
+
+@attrs.frozen
+class WireSchema:
+    """The columns of rows that one of our Python stages gives to another, through Spark.
+
+    Args:
+        arrow: The schema of the record batches that a stage makes.
+    """
+
+    arrow: pa.Schema
+
+    @property
+    def ddl(self) -> str:
+        """The same columns as Spark is told them."""
+        return ", ".join(f"{each.name} {_ddl(each.type)}" for each in self.arrow)
+
+    def and_also(self, *fields: tuple[str, pa.DataType]) -> WireSchema:
+        """Return a schema with further columns behind these."""
+        return WireSchema(pa.schema([*self.arrow, *(pa.field(*each) for each in fields)]))
+
+    def batch(self, rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+        """Make a record batch of rows, of which there must be one at least."""
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), self.arrow.types)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+
+_DDL: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def _ddl(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_ddl(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        fields = (kind.field(at) for at in range(kind.num_fields))
+        return f"struct<{', '.join(f'{each.name} {_ddl(each.type)}' for each in fields)}>"
+    return _DDL[kind]
 
 
 def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
