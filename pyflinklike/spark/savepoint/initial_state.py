@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initial state of a stream from a savepoint: executors make a snapshot of each key group.
+"""The state with which a stream begins, from a savepoint.
+
+A savepoint that is a directory, or a `Savepoint`, never passes through the driver: executors make
+snapshots of each key group.
 
     rows of a state -> key group by the stream's own hash -> sections -> segments of a key group
 
 The rows of each state are shuffled by key group and become sections.  The sections of all states
-are shuffled again and become segments.
-
-What `from_savepoint` takes, as rows for the start of a query.
-
-Savepoints of streams: reads one from a checkpoint, and starts a new query with one.
-
-`read_savepoint` merges the logs of all key groups.  `initial_rows` splits a savepoint by the key
-groups of a new query; the host sees to it that each gets its parts in the first batch.
+are shuffled again and become segments.  A savepoint in bytes is split by key group on the driver.
+The host sees to it that each key group gets its segments in the first micro-batch.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ from pyflinklike.spark.plan.process_options import SavepointLike
 from pyflinklike.spark.read.checkpoint import last_batch, read_blobs
 from pyflinklike.spark.read.group_job import mapped
 from pyflinklike.spark.savepoint.saved_files import Frames, saved_frames
-from pyflinklike.spark.savepoint.savepoint import HeldState
+from pyflinklike.spark.savepoint.savepoint import Savepoint
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, quoted
@@ -335,7 +332,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     if isinstance(savepoint, bytes):
         return initial_rows(df, plan, savepoint), {}
     if isinstance(savepoint, Mapping):
-        assert isinstance(savepoint, HeldState)
+        assert isinstance(savepoint, Savepoint)
         return _of_held(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
@@ -349,7 +346,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     return initial_frame(df, plan, frames), operator.record.states
 
 
-def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> tuple[Initial, Saved]:
+def _of_held(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
         raise HostError(f"{msg}; write() it, and pass its path")
@@ -367,7 +364,7 @@ def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
     Raises:
         DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
     """
-    if not isinstance(savepoint, (bytes, str, os.PathLike, HeldState)):
+    if not isinstance(savepoint, (bytes, str, os.PathLike, Savepoint)):
         msg = (
             "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
             f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"

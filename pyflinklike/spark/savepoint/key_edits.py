@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The move of state to other key columns, in which several old keys may become one.
+"""The edits of keys in a savepoint: two operators become one, or an operator gets other key columns.
 
-The merge of two operators with the same key columns into one.
-
-Joins of states in which null equals null, as in keys of several columns.
+Entries may meet under one key.  Then the caller has said which of them stays, or how their values
+become one; or else they are refused when the savepoint is used.  Null equals null in these joins, as
+in keys of several columns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Parquet files of a savepoint, which executors write from DataFrames of state.
-
-The files of a savepoint as DataFrames.
-
-The savepoint of a query, which executors write while the query runs on.
-"""
+"""The files of a savepoint: Parquet, which executors write and read as the DataFrames of an operator."""
 
 from __future__ import annotations
 

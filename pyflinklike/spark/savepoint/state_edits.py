@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edits of one operator in a savepoint, which change its record and its DataFrames together.
+"""The edits of states in a savepoint, which change an operator's record and DataFrames together.
 
-The cast of a state's values to another type, and the values that do not fit it.
-
-The fold of values by a user's function: of a state's elements, or of the values of several keys.
-
-Spark brings the rows of an entry together, sorted and numbered, so a task holds one value of one
-entry at a time.
-
-Rows for which a verb of `Savepoint` has no answer, looked for when the savepoint is used.
-
-The checks of an edited state's rows, which run when the savepoint is used.
+Nothing is computed by an edit.  Rows for which a verb has no answer are kept as a query for them, and
+the rows of edited states are checked, when the savepoint is used.
 """
 
 from __future__ import annotations
