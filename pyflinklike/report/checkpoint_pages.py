@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a checkpoint: its contents, its sizes, its growth, and what comes next.
 
-The contents of a checkpoint: keys, expiry and timers, from one pass over each operator.
-
-The growth of an operator's log: the heads of its key groups after each batch, in two reads.
+Each operator's log is read once for all pictures of its contents; its growth takes two more reads,
+however many batches it shows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report: numbers and their charts in one HTML file that fetches nothing.
 
-Charts of rows: Vega-Lite's specifications, which altair makes and which hold the rows.
+Charts are specifications of Vega-Lite, which altair makes and which hold the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies a checkpoint: everything that is stored, against all that says something of it.
+"""The check of a checkpoint: each record, head, segment, key and timer against what names it.
 
-What is wrong with one operator of a checkpoint after one micro-batch.
+A finding ends the check of its part only, so that one run names all damage.
 """
 
 from __future__ import annotations

@@ -1,13 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a replica's images: all of a checkpoint once, then the writes since.
-
-The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
-
-Values of the most common key types are hashed here as Spark hashes them.  Spark hashes the others,
-and names the fault of a value that does not fit.
-
-The opening of a replica of a running query.
-"""
+"""The source of a replica's images: all of a checkpoint once, then the writes since."""
 
 from __future__ import annotations
 
@@ -196,6 +188,10 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
         key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
         yield Write(key_group, sequence, None if is_removed else blob.as_py())
 
+
+# The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
+# Values of the most common types are hashed here as Spark hashes them.  Spark hashes the others, and
+# names the fault of a value that does not fit.
 
 _Hash = Callable[[Any, int], int | None]
 """Hashes a value with the hash before it as the seed; None if Spark has to be asked."""

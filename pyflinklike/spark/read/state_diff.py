@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference between two readings of one state.
-
-The common Spark type of a state's columns before and after its type has grown.
-"""
+"""The difference between two readings of one state, also if its type has grown between them."""
 
 from __future__ import annotations
 

@@ -3,12 +3,6 @@
 
 The query may be running: readers see only what is committed, and an answer is of one batch.  They
 need nothing of the program and change nothing.
-
-All states of each key in one row.
-
-The keys that a reader is asked for: their key groups and their stored form.
-
-The log of a state, as DataFrames of its segments and heads.
 """
 
 from __future__ import annotations

@@ -8,20 +8,6 @@ record batch in a binary cell: a payload.
 Before the shuffle `pack` splits the records of a task into one payload per key group.  Each
 payload has an `origin`, the number of its input task and its position there, so that the order of
 arrival survives the shuffle.
-
-Homes: one grouping key in each of Spark's partitions that is no key group.
-
-A home is called in every micro-batch, also in one without data.  It keeps the state that all key
-groups of a partition share.  An operator behind another one needs the watermark of the micro-batch
-before, and Spark tells it to nobody.  A key group cannot keep that watermark, since it may not
-have been called in that micro-batch.
-
-Spark calls the grouping keys of a partition in ascending order.  The grouping keys of homes are
-below all others, so a home is called first.
-
-A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
-grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
-whatever the session is set to at a restart, and Spark tells it to its tasks.
 """
 
 from __future__ import annotations
@@ -220,6 +206,18 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
         )
         raise StateValueError(msg)
 
+
+# Homes: one grouping key in each of Spark's partitions that is no key group.
+#
+# A home is called in every micro-batch, also in one without data, and before the key groups, for
+# Spark calls the grouping keys of a partition in ascending order.  It keeps the state that all key
+# groups of a partition share: the watermark of the micro-batch before, which an operator behind
+# another one needs and Spark tells to nobody.  A key group cannot keep it, since it may not have
+# been called in that micro-batch.
+#
+# A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
+# grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
+# whatever the session is set to at a restart, and Spark tells it to its tasks.
 
 _PARTITION = struct.Struct("<i")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"

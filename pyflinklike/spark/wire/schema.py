@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between Spark's types, Arrow's and ours, each by a table.
-
-Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.
-
-State is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor
-lost in the hour that comes twice when clocks go back, or after a restart in another zone.  A
-function sees such a key as a local time, as it sees the column.
-"""
+"""Conversions between Spark's types, Arrow's and ours, each by a table."""
 
 from __future__ import annotations
 
@@ -312,6 +305,12 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
         return st.ArrayType(_spark_type(type_info.elem_type, what))
     msg = f"{what} must be of types that Spark has, got {type_info!r}; write it as DDL"
     raise DeclarationTypeError(msg)
+
+
+# Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.  State
+# is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor lost in
+# the hour that comes twice when clocks go back, or after a restart in another zone.  A function sees
+# such a key as a local time, as it sees the column.
 
 
 def holds_instants(kind: pa.DataType) -> bool:
