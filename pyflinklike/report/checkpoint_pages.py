@@ -48,7 +48,7 @@ from pyflinklike.spark.read.state_frames import Location, sized
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
-__all__ = ["Contents", "checkpoint_report", "first_batches", "growth_of"]
+__all__ = ["CheckpointContents", "checkpoint_report", "first_batches", "growth_of"]
 
 
 _BATCHES = 20
@@ -100,7 +100,7 @@ def checkpoint_report(
     batch = found[0].batch_id
     with refusing(f"checkpoint {location!r}"):
         first = first_batches(found, _BATCHES)
-        contents = Contents(found, first)
+        contents = CheckpointContents(found, first)
         pictures = [
             _states(found),
             _skew(found),
@@ -117,7 +117,7 @@ def checkpoint_report(
     return Report(written, title, facts, pictures, headline).write()
 
 
-def _headline(found: list[CheckpointState], contents: Contents) -> list[tuple[str, str]]:
+def _headline(found: list[CheckpointState], contents: CheckpointContents) -> list[tuple[str, str]]:
     """Make the headline: the numbers of keys, bytes and timers, and the batch with its time."""
     keys, told = contents.keys(), []
     for uid, count in keys.items():
@@ -201,7 +201,7 @@ def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
     return Picture("growth", "Growth", note, columns, rows, charts)
 
 
-def _keys(contents: Contents) -> Iterator[Picture]:
+def _keys(contents: CheckpointContents) -> Iterator[Picture]:
     columns = ["operator", "key", "entries", "bytes"]
     for by, name, title in (
         ("entries", "largest_keys", "Keys with the most entries"),
@@ -225,7 +225,7 @@ def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
     ]
 
 
-def _expiry(contents: Contents) -> Picture:
+def _expiry(contents: CheckpointContents) -> Picture:
     rows = contents.expiry()
     note = "Entries by when their TTL ends, by the clock of the batch."
     charts = [stacked(rows, "entries", "ends", "state", [])] if rows else []
@@ -235,7 +235,7 @@ def _expiry(contents: Contents) -> Picture:
     )
 
 
-def _timers(contents: Contents) -> Picture:
+def _timers(contents: CheckpointContents) -> Picture:
     rows = contents.timers()
     note = "Timers by how far they are ahead of the clock of the batch."
     charts = [stacked(rows, "timers", "comes", "domain", [])] if rows else []
@@ -263,7 +263,7 @@ _KEYS = 15
 
 
 @attrs.frozen(slots=False)
-class Contents:
+class CheckpointContents:
     """The contents of operators after a batch.
 
     Args:

@@ -60,7 +60,7 @@ from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.operator_plan import Initial, Plan
 from pyflinklike.spark.plan.process_options import SavepointLike
-from pyflinklike.spark.read.checkpoint import last_batch, read_blobs
+from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.spark.read.group_job import mapped
 from pyflinklike.spark.savepoint.saved_files import Frames, saved_frames
 from pyflinklike.spark.savepoint.savepoint import Savepoint
@@ -314,26 +314,30 @@ Saved = Mapping[str, Mapping[str, Any]]
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
-    """What a stream begins with, and what its states were declared as; bytes do not tell that.
+    """Return the state with which a stream begins, and how its states were declared.
 
     Args:
         df: The stream.
-        plan: Of the query.
-        savepoint: With the state of this operator, or of one operator only.
+        plan: The plan of the query.
+        savepoint: A savepoint with this operator, or with only one.
+
+    Returns:
+        The rows for the host, and the declarations by the name of the state; none if the savepoint
+        is bytes, which do not tell them.
 
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
         StateValueError: A verb of a `Savepoint` has no answer for a value or key.
-        UnknownStateError: It has several operators, and none of this name.
-        HostError: It holds timers that the query could not fire; or it was not written, on
-            PySpark 3.5.
+        UnknownStateError: The savepoint has several operators, and none of this name.
+        HostError: The savepoint holds timers that the query could not fire; or it was not written,
+            on PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
         return initial_rows(df, plan, savepoint), {}
     if isinstance(savepoint, Mapping):
         assert isinstance(savepoint, Savepoint)
-        return _of_held(df, plan, savepoint)
+        return _of_savepoint(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.place.where)
@@ -346,7 +350,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     return initial_frame(df, plan, frames), operator.record.states
 
 
-def _of_held(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
+def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
         raise HostError(f"{msg}; write() it, and pass its path")
@@ -359,10 +363,10 @@ def _of_held(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, 
 
 
 def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
-    """See that a query can begin with a savepoint.
+    """Check that a query can begin with a savepoint.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
+        DeclarationTypeError, DeclarationValueError: `savepoint` is none, or the query is a batch.
     """
     if not isinstance(savepoint, (bytes, str, os.PathLike, Savepoint)):
         msg = (
@@ -386,16 +390,16 @@ def read_savepoint(
     operator_id: int = 0,
     allow_pickle: bool = True,
 ) -> bytes:
-    """The state of a streaming query, as `KeyedProcessHarness.snapshot` gives it.
+    """Read the state of a streaming query, in the form of `KeyedProcessHarness.snapshot`.
 
     The query may be running.  Nothing is changed.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint_location: Of the query.
+        checkpoint_location: The checkpointLocation of the query.
         batch_id: The micro-batch after which the state is read, as long as Spark retains it
             (`spark.sql.streaming.minBatchesToRetain`); by default the last committed one.
-        operator_id: Which stateful operator of the query, counted from its sources;
+        operator_id: The number of the query's stateful operator, counted from its sources;
             0 if there is only one.
         allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but a
             program that restores the savepoint and declares such a state will do so.
@@ -413,10 +417,10 @@ def read_savepoint(
     """
     allow_pickle = pickle_allowed(allow_pickle)
     location = os.fspath(checkpoint_location)
-    place = f"checkpoint {location!r}, operator {operator_id}"
-    last = last_batch(spark, location, operator_id, place)
+    where = f"checkpoint {location!r}, operator {operator_id}"
+    last = last_batch(spark, location, operator_id, where)
     batch_id = last if batch_id is None else batch_id
-    where = f"{place}, batch {batch_id}"
+    where = where_of(location, operator_id, batch_id)
     blobs = read_blobs(spark, location, operator_id, batch_id, where)
     return savepoint_of(blobs, where, allow_pickle=allow_pickle)
 
@@ -424,15 +428,15 @@ def read_savepoint(
 def savepoint_of(
     blobs: Mapping[int, Mapping[int, bytes]], where: str, *, allow_pickle: bool = True
 ) -> bytes:
-    """The savepoint of everything that an operator has stored.
+    """Merge everything that an operator has stored into a savepoint.
 
     Args:
-        blobs: By grouping key, then by sequence number.
-        where: Which operator, for messages.
-        allow_pickle: Whether it may hold pickled state.
+        blobs: The blobs by grouping key, then by sequence number.
+        where: Names the operator, for messages.
+        allow_pickle: Whether the savepoint may hold pickled state.
 
     Raises:
-        CorruptStateError: Something is damaged, missing, or does not belong to the operator.
+        CorruptStateError: A blob is damaged, missing, or does not belong to the operator.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
         HostError: The savepoint would be larger than 2 GiB.
     """
@@ -441,7 +445,7 @@ def savepoint_of(
     groups = {}
     for group_id in blobs.keys() - {ROLL_CALL}:
         if is_home(group_id):
-            continue  # what is kept there is of no use to another query
+            continue  # another query has other partitions, and no use for their watermark
         index = index_of(group_id, max_parallelism)
         if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
@@ -455,21 +459,21 @@ def savepoint_of(
 
 
 def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
-    """A savepoint as rows for the start of a query.
+    """Make rows for the start of a query from a savepoint.
 
     Args:
         df: The stream.
-        plan: Of the query.
-        savepoint: As `read_savepoint` gives it.
+        plan: The plan of the query.
+        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
 
     Returns:
-        Grouping keys with what is for each: the roll call's, then the segments of key groups;
-        None if the savepoint is empty.
+        Rows of grouping key and payload: the roll call, then the segments of key groups; None if
+        the savepoint is empty.
 
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
             do not have the key columns' types.
-        HostError: It holds timers that the query could not fire.
+        HostError: The savepoint holds timers that the query could not fire.
     """
     groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
     refused = plan.time_mode.refused_timers()
@@ -484,7 +488,7 @@ def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int,
 
 
 def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
-    """The savepoint's entries by the key groups that their keys are in now."""
+    """Divide a savepoint by the key groups in which the query looks for its keys."""
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,

@@ -55,10 +55,10 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
 
 
 def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column:
-    """The key group of a record, or the hash of its key, of which that is the remainder.
+    """Return the expression for the key group of a record, or for the hash of its key.
 
     Args:
-        columns: As of `key_group`.
+        columns: The key columns, as `key_group` takes them.
         max_parallelism: The number of key groups; None where only the checkpoint knows it, and
             the remainder is taken where records are packed.
     """

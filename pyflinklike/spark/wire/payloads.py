@@ -165,7 +165,7 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
 
 
 def _groups_of(column: pa.Array, count: int) -> pa.Array:
-    """The key groups of records, also where their column has hashes: as Spark's `pmod`."""
+    """Return the key groups of records; of hashes they are the remainders, as by Spark's `pmod`."""
     if not pa.types.is_int64(column.type):
         return column
     rest = pc.subtract(column, pc.multiply(pc.divide(column, count), count))
@@ -266,21 +266,25 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:
-    return partitions_of_state(context) or _told(context, _OF_SESSION) or default
+    return partitions_of_state(context) or _number_of(context, _OF_SESSION) or default
 
 
 def partitions_of_state(context: TaskContext | None) -> int | None:
-    """The number of partitions that a query's checkpoint was begun with, or None if Spark does not tell.
+    """Return the number of partitions with which a query's checkpoint was begun.
 
     Args:
-        context: Of a task of the query; None where no task runs.
+        context: The context of a task of the query; None where no task runs.
+
+    Returns:
+        The number; None if Spark does not tell it.
     """
-    return _told(context, _OF_STATE)
+    return _number_of(context, _OF_STATE)
 
 
-def _told(context: TaskContext | None, name: str) -> int | None:
-    told = context.getLocalProperty(name) if context else None
-    return int(told) if told and told.isdigit() else None
+def _number_of(context: TaskContext | None, name: str) -> int | None:
+    """Return a local property of a task that is a number, or None."""
+    value = context.getLocalProperty(name) if context else None
+    return int(value) if value and value.isdigit() else None
 
 
 def refuse_foreign_home(payloads: Iterable[bytes]) -> None:
