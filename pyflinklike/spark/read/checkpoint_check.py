@@ -45,7 +45,7 @@ from pyflinklike.spark.read.checkpoint import (
     stored,
     where_of,
 )
-from pyflinklike.spark.read.group_job import Batches, blobs_by_group, mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_groups_of, mapped, spark_schema
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
@@ -268,9 +268,7 @@ class _CheckJob:
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in blobs_by_group(batches):
-            index = index_of(group_id, self.max_parallelism)
-            where = f"{self.where}, key group {index}"
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
             segments = {at: blob for at, blob in blobs.items() if at >= 0}
             found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
             head = _head(blobs, where)
@@ -292,9 +290,7 @@ class _KeysJob:
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in blobs_by_group(batches):
-            index = index_of(group_id, self.max_parallelism)
-            where = f"{self.where}, key group {index}"
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
             head = _head(blobs, where)
             if head is not None:
                 yield from self.keys.read(index, head, blobs, where)

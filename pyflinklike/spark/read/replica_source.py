@@ -15,7 +15,6 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, DurationLike
 from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
@@ -34,7 +33,7 @@ from pyflinklike.spark.read.checkpoint import (
     stored,
     where_of,
 )
-from pyflinklike.spark.read.group_job import spark_schema
+from pyflinklike.spark.read.group_job import key_fields
 from pyflinklike.spark.read.state_frames import Location, one_operator, wanted_keys
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of
@@ -256,8 +255,7 @@ def key_type_of_record(record: OperatorRecord) -> TypeInformation:
 
 
 def _types(record: OperatorRecord) -> list[st.DataType]:
-    fields = spark_schema(pa.schema(KeyColumns.of(record).fields)).fields
-    return [each.dataType for each in fields]
+    return [each.dataType for each in key_fields(record)]
 
 
 def _asked(value: Any, seed: int) -> int | None:  # noqa: ARG001

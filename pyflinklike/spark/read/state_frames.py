@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as st
 
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.inspection.column_values import BatchClock
@@ -46,7 +45,7 @@ from pyflinklike.spark.read.checkpoint import (
     refusing,
     savepoint_at,
 )
-from pyflinklike.spark.read.group_job import frame_of_groups, spark_schema
+from pyflinklike.spark.read.group_job import frame_of_groups, key_fields, spark_schema
 from pyflinklike.spark.read.savepoint_frames import saved_entries, saved_states, saved_timers
 from pyflinklike.spark.read.state_diff import STATE_COLUMN
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
@@ -404,8 +403,8 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
         raise DeclarationTypeError(msg)
-    wanted, columns = list(keys), KeyColumns.of(record)
-    types = {field.name: field.dataType for field in _fields(columns)}
+    wanted = list(keys)
+    types = {field.name: field.dataType for field in key_fields(record)}
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
         msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
@@ -421,10 +420,6 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     return WantedKeys(
         stored.combine_chunks() if hasattr(stored, "chunks") else stored, frozenset(groups)
     )
-
-
-def _fields(columns: KeyColumns) -> list[st.StructField]:
-    return spark_schema(pa.schema(columns.fields)).fields
 
 
 def read_segments(

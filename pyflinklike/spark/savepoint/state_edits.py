@@ -46,7 +46,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.savepoints.stored_sections import entries_of_rows
-from pyflinklike.spark.read.group_job import mapped, spark_schema
+from pyflinklike.spark.read.group_job import key_fields, mapped, spark_schema
 from pyflinklike.spark.read.state_diff import as_type
 from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
@@ -210,8 +210,8 @@ def _with_group(record: OperatorRecord, frame: DataFrame, what: str, *, by_key: 
     missing = [name for name in columns.names if name not in frame.columns]
     if not by_key or missing:
         return frame
-    fields = spark_schema(pa.schema(columns.fields)).fields
-    frame = frame.withColumns({each.name: _fitted_column(frame, each, what) for each in fields})
+    fitting = {each.name: _fitted_column(frame, each, what) for each in key_fields(record)}
+    frame = frame.withColumns(fitting)
     group = key_group(columns.names, record.identity.max_parallelism)
     return frame.withColumn("key_group", group)
 
