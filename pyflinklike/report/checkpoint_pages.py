@@ -48,7 +48,9 @@ from pyflinklike.spark.read.state_frames import Location, sized
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
-__all__ = ["CheckpointContents", "checkpoint_report", "first_batches", "growth_of"]
+__all__ = [
+    "checkpoint_report",
+]
 
 
 _BATCHES = 20
@@ -99,7 +101,7 @@ def checkpoint_report(
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
     with refusing(f"checkpoint {location!r}"):
-        first = first_batches(found, _BATCHES)
+        first = _first_batches(found, _BATCHES)
         contents = CheckpointContents(found, first)
         pictures = [
             _states(found),
@@ -189,7 +191,7 @@ def _skew(found: list[CheckpointState]) -> Picture:
 def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
     rows, charts = [], []
     for each, since in zip(found, first):
-        some = growth_of(each, since)
+        some = _growth_of(each, since)
         title = each.record.identity.name
         charts.append(bars(some, "bytes", "batch", title=title, marked="has_compacted"))
         rows += some
@@ -353,7 +355,7 @@ class CheckpointContents:
         return self.operators[0].clock()
 
 
-def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
+def _first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
     """Find for each operator the first of the last batches whose changes Spark can tell.
 
     Args:
@@ -379,7 +381,7 @@ def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
     return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
 
 
-def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
+def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     """Measure the bytes and entries in the log after each of the last batches.
 
     Args:

@@ -31,7 +31,6 @@ from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
 __all__ = [
     "Batches",
-    "blobs_by_group",
     "frame_of_groups",
     "in_parts",
     "key_fields",
@@ -88,12 +87,12 @@ def key_groups_of(
     Raises:
         HostError: Spark gave the blobs of a key group in several pieces.
     """
-    for group_id, blobs in blobs_by_group(batches):
+    for group_id, blobs in _blobs_by_group(batches):
         index = index_of(group_id, max_parallelism)
         yield index, blobs, f"{where}, key group {index}"
 
 
-def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
+def _blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
     """Gather the blobs of each key group, by sequence number.
 
     Raises:

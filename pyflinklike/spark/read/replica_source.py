@@ -41,7 +41,7 @@ from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_lon
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark.wire.schema import arrow_type, key_type_of
 
-__all__ = ["CheckpointSource", "KeyRoute", "key_type_of_record", "open_state"]
+__all__ = ["CheckpointSource", "KeyRoute", "open_state"]
 
 
 _TURNS = 4
@@ -129,7 +129,7 @@ class CheckpointSource:
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
         """Return the type of the operator's keys."""
-        return key_type_of_record(record)
+        return _key_type_of_record(record)
 
     def route(self, record: OperatorRecord) -> KeyRoute:
         """Return what finds the key groups of the operator's keys."""
@@ -209,7 +209,7 @@ class KeyRoute:
 
     def __init__(self, spark: SparkSession, record: OperatorRecord) -> None:
         self._spark, self._record = spark, record
-        self._freeze = key_type_of_record(record).freeze_key
+        self._freeze = _key_type_of_record(record).freeze_key
         self._max_parallelism = record.identity.max_parallelism
         self._has_columns = bool(record.identity.key_columns)
         types = _types(record) if self._has_columns else []
@@ -247,7 +247,7 @@ class KeyRoute:
         return found
 
 
-def key_type_of_record(record: OperatorRecord) -> TypeInformation:
+def _key_type_of_record(record: OperatorRecord) -> TypeInformation:
     """Return the type of an operator's keys, in the form that its function sees."""
     if not record.identity.key_columns:
         return type_of(record.identity.key)

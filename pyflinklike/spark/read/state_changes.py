@@ -30,7 +30,7 @@ from pyflinklike.spark.read.group_job import frame_of_groups, in_parts, mapped, 
 from pyflinklike.spark.read.state_frames import Location, one_operator
 from pyflinklike.spark.wire.key_groups import index_of
 
-__all__ = ["BatchChanges", "changes_up_to", "read_state_changes"]
+__all__ = ["changes_up_to", "read_state_changes"]
 
 _DELETE = "delete"
 _DECLARED = pa.schema(

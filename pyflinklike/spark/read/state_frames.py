@@ -54,8 +54,6 @@ from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = [
     "Location",
-    "WantedKeys",
-    "clock_at",
     "entries_of",
     "has_clock",
     "list_states",
@@ -179,7 +177,7 @@ def read_state(
             operator=operator,
             keys=keys,
             expired=expired,
-            now=None if now is None else clock_at(now),
+            now=None if now is None else _clock_at(now),
         )
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     info = state_of(described(found.record, found.operator_id), state, found.where)
@@ -243,7 +241,7 @@ def _clock(
     state: CheckpointState, info: StateInfo | None, now: datetime | int | None
 ) -> BatchClock | None:
     if now is not None:
-        return clock_at(now)
+        return _clock_at(now)
     return state.clock() if info is None or has_clock(info) else None
 
 
@@ -252,7 +250,7 @@ def has_clock(info: StateInfo) -> bool:
     return info.ttl is not None or "stream_time" in info.options
 
 
-def clock_at(now: datetime | int) -> BatchClock:
+def _clock_at(now: datetime | int) -> BatchClock:
     """Make a clock that stands at a time, in ms or as a datetime.
 
     Raises:
@@ -300,7 +298,7 @@ def read_timers(
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
     if saved is not None:
-        given = None if now is None else clock_at(now)
+        given = None if now is None else _clock_at(now)
         return saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     clock = _clock(found, None, now)
@@ -366,7 +364,7 @@ def read_keyed_state(
     reader = KeyedReader(
         tuple(StateRows.of(found.record, info) for info in chosen),
         KeyColumns.of(found.record),
-        found.clock() if now is None else clock_at(now),
+        found.clock() if now is None else _clock_at(now),
         None if wanted is None else wanted.stored,
     )
     frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)

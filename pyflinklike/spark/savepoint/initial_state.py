@@ -72,11 +72,8 @@ from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "check_savepoint",
-    "initial_frame",
-    "initial_rows",
     "initial_state",
     "read_savepoint",
-    "refuse_timers",
     "savepoint_of",
 ]
 
@@ -87,7 +84,7 @@ _SECTION_SCHEMA = WireSchema(
 Batches = Iterable[pa.RecordBatch]
 
 
-def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
+def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     """Refuse timers that a query could not fire.
 
     Args:
@@ -104,7 +101,7 @@ def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
             raise HostError(msg) from refused[domain]
 
 
-def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
+def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     """Make the rows with which a query begins: grouping keys, and a payload in each row.
 
     Args:
@@ -334,20 +331,20 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
             on PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
-        return initial_rows(df, plan, savepoint), {}
+        return _initial_rows(df, plan, savepoint), {}
     if isinstance(savepoint, Mapping):
         assert isinstance(savepoint, Savepoint)
         return _of_savepoint(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.place.where)
-    refuse_timers(operator.domains, plan)
+    _refuse_timers(operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
-        initial = initial_rows(df, plan, directory.segment(uid).to_bytes())
+        initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
     frames = saved_frames(df.sparkSession, directory, uid)
-    return initial_frame(df, plan, frames), operator.record.states
+    return _initial_frame(df, plan, frames), operator.record.states
 
 
 def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
@@ -358,8 +355,8 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     uid = plan.task.name
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
-    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
-    return initial_frame(df, plan, frames), frames.record.states
+    _refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    return _initial_frame(df, plan, frames), frames.record.states
 
 
 def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
@@ -458,7 +455,7 @@ def savepoint_of(
     return merge(logs)
 
 
-def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
+def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
     """Make rows for the start of a query from a savepoint.
 
     Args:

@@ -41,7 +41,11 @@ from pyflinklike.spark.savepoint.state_edits import (
 from pyflinklike.spark.wire.own_columns import quoted
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 
-__all__ = ["MERGES", "Merge", "identity_of", "joined", "merged", "rekeyed", "without"]
+__all__ = [
+    "Merge",
+    "merged",
+    "rekeyed",
+]
 
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
@@ -56,7 +60,7 @@ _FORMER = "__former_key"
 _PLACES = (_FORMER, "key_group")
 
 
-def identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
+def _identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
     """Return the record of an operator with other key columns.
 
     Args:
@@ -104,11 +108,11 @@ class _Rekeying:
         rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
         new = [F.col(_NEW + each).alias(each) for each in self.new]
         former = F.struct(*map(quoted, self.old)).alias(_FORMER)
-        return joined(frame, self.mapping, self.old).select(*new, *rest, former)
+        return _joined(frame, self.mapping, self.old).select(*new, *rest, former)
 
     def unmapped(self, frame: DataFrame) -> DataFrame:
         """Return the keys that have no new key."""
-        return without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
+        return _without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
 
 
 def rekeyed(
@@ -129,7 +133,7 @@ def rekeyed(
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
-    after = identity_of(mapping, frames.record, key)
+    after = _identity_of(mapping, frames.record, key)
     work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
     _check_merge(frames, merge)
     misfits = [_several(work)]
@@ -215,7 +219,7 @@ def _unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
 
 def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
     old = F.struct(*map(quoted, work.old))
-    keys = joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
+    keys = _joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
     counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
     mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
     return Misfits(
@@ -328,23 +332,23 @@ def _unit(rows: StateRows) -> list[str]:
 
 def _two_lists(rows: StateRows, left: DataFrame, right: DataFrame) -> Misfits:
     by = _unit(rows)
-    found = joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
+    found = _joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
     remedy = 'pass on_conflict="left" or "right"'
     return Misfits(found, f"state {rows.info.name!r}: a key has one list, of one of both", remedy)
 
 
 def _both(rows: StateRows, left: DataFrame, right: DataFrame, on_conflict: str) -> DataFrame:
     if on_conflict == "left":
-        right = without(right, left, _unit(rows))
+        right = _without(right, left, _unit(rows))
     elif on_conflict == "right":
-        left = without(left, right, _unit(rows))
+        left = _without(left, right, _unit(rows))
     return left.unionByName(right)
 
 
 _OTHER = "__other_"
 
 
-def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
+def _joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
     """Join two DataFrames by equal columns.
 
     Args:
@@ -362,6 +366,6 @@ def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "in
     return frame.join(renamed, reduce(and_, equal), how).drop(*names.values())
 
 
-def without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
+def _without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
     """Return the rows of `frame` for which `other` has no row that is equal in the columns `by`."""
-    return joined(frame, other.select(*map(quoted, by)), by, "left_anti")
+    return _joined(frame, other.select(*map(quoted, by)), by, "left_anti")

@@ -57,7 +57,6 @@ from pyflinklike.stores.store_descriptors import StoreDescriptor
 __all__ = [
     "Folding",
     "Misfits",
-    "adding",
     "cast_values",
     "each_state",
     "entry_of",
@@ -155,7 +154,7 @@ def folded_elements(
         DeclarationValueError: A column is missing.
     """
     rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
-    folding = adding(descriptor, record.time_zone)
+    folding = _adding(descriptor, record.time_zone)
     needed = [*rows.keys.names, "value"]
     if not {*needed} <= {*frame.columns}:
         msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
@@ -394,7 +393,7 @@ class Folding:
     time_zone: str | None = None
 
 
-def adding(descriptor: Any, time_zone: str) -> Folding:
+def _adding(descriptor: Any, time_zone: str) -> Folding:
     """Return how elements become a reducing state's value or an aggregating state's accumulator.
 
     Args:

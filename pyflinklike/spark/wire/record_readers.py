@@ -33,13 +33,10 @@ from pyflinklike.spark.wire.payloads import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.schema import InstantKeyTypeInfo
 
 __all__ = [
-    "INPUT_NUMBER",
     "BroadcastReader",
     "ConnectedReader",
     "Reader",
     "RecordReader",
-    "by_input",
-    "payloads_by_input",
 ]
 
 
@@ -171,7 +168,7 @@ class RecordReader:
         return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]
 
 
-INPUT_NUMBER = INPUT.encode()
+_INPUT_NUMBER = INPUT.encode()
 """The metadata key under which the schema of a payload holds the number of its input."""
 
 
@@ -233,13 +230,13 @@ class ConnectedReader(_TwoInputReader):
 
     def _apart(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, records in by_input(batch):
+            for number, records in _by_input(batch):
                 refuse_null_keys(records, self.inputs[number - 1].key_columns)
-                yield records.replace_schema_metadata({INPUT_NUMBER: str(number)})
+                yield records.replace_schema_metadata({_INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group in the order in which to process them."""
-        first, second = payloads_by_input(payloads)
+        first, second = _payloads_by_input(payloads)
         return self._merged(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
@@ -250,7 +247,7 @@ class ConnectedReader(_TwoInputReader):
         nothing = NO_RECORDS, NO_RECORDS
         first, second = (
             reader.read_apart(mine) if mine else nothing
-            for reader, mine in zip(self.inputs, payloads_by_input(payloads))
+            for reader, mine in zip(self.inputs, _payloads_by_input(payloads))
         )
         return self._merged(first[0], second[0]), self._merged(first[1], second[1])
 
@@ -272,7 +269,7 @@ class ConnectedReader(_TwoInputReader):
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """Read the records of one key group that are in their final order."""
         rows: dict[int, Iterator[tuple[Any, ...]]] = {}
-        for number, mine in by_input(records):
+        for number, mine in _by_input(records):
             read = self.inputs[number - 1].read_sorted(mine)
             rows[number] = zip(read.keys, zip(repeat(number), read.values), read.timestamps)
         numbers = records.column(INPUT).to_pylist()
@@ -283,15 +280,15 @@ class ConnectedReader(_TwoInputReader):
         return any(each.arrival_order for each in self.inputs)
 
 
-def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+def _payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
     """Divide the payloads of a key group by input, in the order of arrival."""
     return [
-        [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
+        [each for each in payloads if each.schema.metadata[_INPUT_NUMBER] == number]
         for number in (b"1", b"2")
     ]
 
 
-def by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Divide records of both inputs: yield each input that has any with its own columns.
 
     Args:
@@ -353,7 +350,7 @@ class BroadcastReader(_TwoInputReader):
         context = TaskContext.get()
         dealt = context.partitionId() if context else 0
         for batch in batches:
-            for number, records in by_input(batch):
+            for number, records in _by_input(batch):
                 if number == _BROADCAST:
                     mine = records.drop_columns([KEY_GROUP])
                 elif self.main.key_columns:
@@ -362,7 +359,7 @@ class BroadcastReader(_TwoInputReader):
                 else:
                     mine = _dealt(records, dealt, groups)
                     dealt += records.num_rows
-                yield mine.replace_schema_metadata({INPUT_NUMBER: str(number)})
+                yield mine.replace_schema_metadata({_INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group, behind the elements of the broadcast input."""
@@ -370,7 +367,7 @@ class BroadcastReader(_TwoInputReader):
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
         """Read the records before the watermark of their micro-batch, and the others."""
-        main, rules = payloads_by_input(payloads)
+        main, rules = _payloads_by_input(payloads)
         nothing = NO_RECORDS, NO_RECORDS
         sides = self.main.read_apart(main) if main else nothing
         broadcast = self.rules.read_apart(rules) if rules else nothing
@@ -379,7 +376,7 @@ class BroadcastReader(_TwoInputReader):
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """Read the records of one key group, the broadcast ones first."""
-        inputs = dict(by_input(records))
+        inputs = dict(_by_input(records))
         main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
         read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
         return read if rules is None else _behind(self.rules.read_sorted(rules), read)

@@ -36,7 +36,6 @@ __all__ = [
     "arrow_type",
     "changelog_schema",
     "ddl_type",
-    "holds_instants",
     "key_type_of",
     "output_schema",
 ]
@@ -185,7 +184,7 @@ def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
         kinds = [arrow_type(each) for each in types]
         several = pa.struct([(f"f{at}", kind) for at, kind in enumerate(kinds)])
         kind = kinds[0] if len(kinds) == 1 else several
-        return InstantKeyTypeInfo(kind, time_zone) if holds_instants(kind) else AnyKeyTypeInfo()
+        return InstantKeyTypeInfo(kind, time_zone) if _holds_instants(kind) else AnyKeyTypeInfo()
     known = [each for each in keys if each is not None]
     return known[0] if len(known) == 1 else Types.TUPLE(known)
 
@@ -313,10 +312,10 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
 # such a key as a local time, as it sees the column.
 
 
-def holds_instants(kind: pa.DataType) -> bool:
+def _holds_instants(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type are instants, or structs with instants in them."""
     if pa.types.is_struct(kind):
-        return any(holds_instants(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_holds_instants(kind.field(at).type) for at in range(kind.num_fields))
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
@@ -372,7 +371,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
             return tuple(
                 self._with_instants(part, kind.field(at).type) for at, part in enumerate(value)
             )
-        if isinstance(value, dt.datetime) and holds_instants(kind):
+        if isinstance(value, dt.datetime) and _holds_instants(kind):
             return to_instant(value, self.time_zone)
         return value
 
@@ -387,7 +386,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
 def _instants_of(column: pa.Array) -> list[Any]:
     """Return the values of a column, instants as datetimes in UTC and structs as tuples."""
     kind = column.type
-    if not holds_instants(kind):
+    if not _holds_instants(kind):
         return to_python(column, "UTC")
     if pa.types.is_timestamp(kind):
         naive = to_python(column, "UTC")
