@@ -39,8 +39,27 @@ __all__ = [
     "spark_schema",
 ]
 
+
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
+
+
+def frame_of_groups(
+    state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
+) -> DataFrame:
+    """Make a DataFrame of the rows that a reader makes of an operator's key groups.
+
+    Args:
+        state: The operator after a micro-batch.
+        reader: Makes the rows.
+        groups: The indices of the key groups to read; None for all.
+    """
+    blobs = state.blobs()
+    if groups is not None:
+        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
+        blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
+    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    return mapped(blobs, job, spark_schema(reader.schema))
 
 
 @attrs.frozen
@@ -122,24 +141,6 @@ def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
     """Cut tables into record batches that are small enough to hand on."""
     for table in tables:
         yield from table.to_batches(_BATCH_ROWS)
-
-
-def frame_of_groups(
-    state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
-) -> DataFrame:
-    """Make a DataFrame of the rows that a reader makes of an operator's key groups.
-
-    Args:
-        state: The operator after a micro-batch.
-        reader: Makes the rows.
-        groups: The indices of the key groups to read; None for all.
-    """
-    blobs = state.blobs()
-    if groups is not None:
-        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
-        blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
-    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
-    return mapped(blobs, job, spark_schema(reader.schema))
 
 
 def mapped(

@@ -60,6 +60,50 @@ _FORMER = "__former_key"
 _PLACES = (_FORMER, "key_group")
 
 
+def rekeyed(
+    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
+) -> tuple[Frames, list[Misfits]]:
+    """Move an operator to other key columns.
+
+    Args:
+        frames: The operator.
+        key: The new key columns as DDL.
+        mapping: A DataFrame of the old and the new key columns.
+        merge: How the values of several old keys become one, by the name of the state.
+        drop: Whether to drop keys without a new key, instead of refusing them.
+
+    Returns:
+        The changed operator, and the rows that do not fit.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    after = _identity_of(mapping, frames.record, key)
+    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
+    _check_merge(frames, merge)
+    misfits = [_several(work)]
+    states = {}
+    for name, frame in frames.states.items():
+        rows = rows_of(frames.record, name)
+        if rows.declaration.is_replicated:
+            states[name] = frame
+            continue
+        if rows.declaration.per_group:
+            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
+            raise DeclarationValueError(f"{msg}; remove_state() it first")
+        if not drop:
+            misfits.append(_unmapped(work, frame, f"state {name!r}"))
+        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
+        misfits += more
+        if rows.info.kind == "list" and name not in merge:
+            misfits.append(_mixed_lists(work, name, frame))
+        states[name] = fitted(after, name, moved)
+    if not drop:
+        misfits.append(_unmapped(work, frames.timers, "timers"))
+    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
+    return Frames(after, states, timers), misfits
+
+
 def _identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
     """Return the record of an operator with other key columns.
 
@@ -113,50 +157,6 @@ class _Rekeying:
     def unmapped(self, frame: DataFrame) -> DataFrame:
         """Return the keys that have no new key."""
         return _without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
-
-
-def rekeyed(
-    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
-) -> tuple[Frames, list[Misfits]]:
-    """Move an operator to other key columns.
-
-    Args:
-        frames: The operator.
-        key: The new key columns as DDL.
-        mapping: A DataFrame of the old and the new key columns.
-        merge: How the values of several old keys become one, by the name of the state.
-        drop: Whether to drop keys without a new key, instead of refusing them.
-
-    Returns:
-        The changed operator, and the rows that do not fit.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: An argument is wrong.
-    """
-    after = _identity_of(mapping, frames.record, key)
-    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
-    _check_merge(frames, merge)
-    misfits = [_several(work)]
-    states = {}
-    for name, frame in frames.states.items():
-        rows = rows_of(frames.record, name)
-        if rows.declaration.is_replicated:
-            states[name] = frame
-            continue
-        if rows.declaration.per_group:
-            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
-            raise DeclarationValueError(f"{msg}; remove_state() it first")
-        if not drop:
-            misfits.append(_unmapped(work, frame, f"state {name!r}"))
-        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
-        misfits += more
-        if rows.info.kind == "list" and name not in merge:
-            misfits.append(_mixed_lists(work, name, frame))
-        states[name] = fitted(after, name, moved)
-    if not drop:
-        misfits.append(_unmapped(work, frames.timers, "timers"))
-    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
-    return Frames(after, states, timers), misfits
 
 
 def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) -> DataFrame:

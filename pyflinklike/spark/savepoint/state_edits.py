@@ -46,7 +46,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.savepoints.stored_sections import entries_of_rows
-from pyflinklike.spark.read.group_job import key_fields, mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_fields, mapped, spark_schema
 from pyflinklike.spark.read.state_diff import as_type
 from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
@@ -371,7 +371,6 @@ def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: b
 
 
 _NUMBER, _COUNT = "__number", "__count"
-Batches = Iterable[pa.RecordBatch]
 
 
 @attrs.frozen
