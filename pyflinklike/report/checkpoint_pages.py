@@ -261,6 +261,8 @@ def _check(
     return Picture("check", "Check", note, ["part", "message"], rows)
 
 
+# Contents: keys, expiry and timers, from one pass over each operator
+
 _KEYS = 15
 
 
@@ -353,6 +355,9 @@ class CheckpointContents:
     def clock(self) -> BatchClock:
         """The times of the batch."""
         return self.operators[0].clock()
+
+
+# Growth: the heads of key groups after each batch, in two reads
 
 
 def _first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:

@@ -223,6 +223,8 @@ def size_in_words(size: int) -> str:
     return f"{size} B" if unit == "B" else f"{number:,.1f} {unit}"
 
 
+# Charts
+
 Rows = Sequence[Mapping[str, Any]]
 _WHOLE = frozenset(("batches", "entries", "timers"))
 _WIDTH, _HEIGHT = 640, 200

@@ -222,6 +222,9 @@ def _instant(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
+# The log of progress in a file
+
+
 class ProgressLog(StreamingQueryListener):
     """Appends the progress of each micro-batch to a file, as a line of JSON.
 

@@ -350,6 +350,8 @@ def where_of(location: str, operator_id: int, batch_id: int) -> str:
     return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"
 
 
+# Spark's data sources for state
+
 _LONGEST = 1_000
 _PLACE = 1_000
 """The distance between the numbers of two neighbours that share a state operator."""

@@ -373,6 +373,9 @@ def read_keyed_state(
     return frame
 
 
+# The keys that a reader is asked for
+
+
 @attrs.frozen
 class WantedKeys:
     """The keys to read.
@@ -418,6 +421,9 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     return WantedKeys(
         stored.combine_chunks() if hasattr(stored, "chunks") else stored, frozenset(groups)
     )
+
+
+# The log of a state
 
 
 def read_segments(

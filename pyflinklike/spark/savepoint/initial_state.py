@@ -290,6 +290,9 @@ def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
             raise HostError(msg) from refused[domain]
 
 
+# From DataFrames, by executors
+
+
 def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     """Make the rows with which a query begins: grouping keys, and a payload in each row.
 

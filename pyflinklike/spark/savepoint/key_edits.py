@@ -36,7 +36,7 @@ from pyflinklike.spark.savepoint.state_edits import (
     folded,
     merging,
     rows_of,
-    with_said,
+    with_declarations,
 )
 from pyflinklike.spark.wire.own_columns import quoted
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
@@ -285,7 +285,7 @@ def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list
         msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
         raise DeclarationValueError(f"{msg}; choose one")
     _check_alike(mine, theirs)
-    record = with_said(mine.record, {**mine.record.states, **theirs.record.states})
+    record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})
     states, misfits = dict(mine.states), []
     for name, frame in theirs.states.items():
         other = fitted(record, name, frame)

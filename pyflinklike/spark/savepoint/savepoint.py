@@ -44,7 +44,7 @@ from pyflinklike.spark.savepoint.state_edits import (
     refuse_misfits,
     refuse_several,
     rows_of,
-    with_said,
+    with_declarations,
 )
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 
@@ -225,7 +225,7 @@ class Savepoint(Mapping[str, DataFrame]):
             raise DeclarationValueError(f"{msg}; remove_state() the other one first")
         without = self.remove_state(state).only()
         said = {**without.record.states, new_name: frames.record.states[state]}
-        record = with_said(frames.record, said)
+        record = with_declarations(frames.record, said)
         renamed = Frames(record, {**without.states, new_name: frame}, frames.timers)
         return self._with(renamed, new_name)
 
@@ -238,7 +238,7 @@ class Savepoint(Mapping[str, DataFrame]):
         _, frames = self[state], self.only()
         said = {name: each for name, each in frames.record.states.items() if name != state}
         states = {name: each for name, each in frames.states.items() if name != state}
-        return self._with(Frames(with_said(frames.record, said), states, frames.timers))
+        return self._with(Frames(with_declarations(frames.record, said), states, frames.timers))
 
     def with_state(
         self,
@@ -266,7 +266,7 @@ class Savepoint(Mapping[str, DataFrame]):
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
         frames, said = self.only(), of_descriptor(descriptor)
-        record = with_said(frames.record, {**frames.record.states, descriptor.name: said})
+        record = with_declarations(frames.record, {**frames.record.states, descriptor.name: said})
         if from_elements:
             rows, order_by = folded_elements(record, descriptor, rows, order_by), None
         frame = fitted(record, descriptor.name, rows, order_by)
@@ -293,7 +293,7 @@ class Savepoint(Mapping[str, DataFrame]):
         said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
-        record = with_said(frames.record, {**frames.record.states, state: said})
+        record = with_declarations(frames.record, {**frames.record.states, state: said})
         if stamp is not None:
             given = F.lit(stamp).cast("long")
             has_one = "stamp" in frame.columns

@@ -69,7 +69,7 @@ __all__ = [
     "refuse_misfits",
     "refuse_several",
     "rows_of",
-    "with_said",
+    "with_declarations",
 ]
 
 
@@ -87,7 +87,9 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     return StateRows.of(record, info, saved=True)
 
 
-def with_said(record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]) -> OperatorRecord:
+def with_declarations(
+    record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]
+) -> OperatorRecord:
     """Return the record of an operator with other declarations of states."""
     return attrs.evolve(record, states=dict(states))
 
@@ -289,6 +291,9 @@ def each_state(
     return {name: change(name, frame) for name, frame in frames.states.items()}
 
 
+# Casts of values to another type
+
+
 def cast_values(
     frames: Frames, name: str, type_info: TypeInformation, *, lossy: bool
 ) -> tuple[Frames, Misfits]:
@@ -315,7 +320,7 @@ def cast_values(
         msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
         raise DeclarationTypeError(f"{msg} to {type_info!r}; move them in the function")
     said = {**frames.record.states[name], "value": type_info.signature}
-    record = with_said(frames.record, {**frames.record.states, name: said})
+    record = with_declarations(frames.record, {**frames.record.states, name: said})
     wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
     value = F.col("value")
@@ -369,6 +374,9 @@ def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: b
     differs = back.isNull() if lossy else ~back.eqNullSafe(column)
     return column.isNotNull() & differs
 
+
+# Folds of values by a user's function: Spark brings the rows of an entry together, sorted and
+# numbered, so a task holds one value of one entry at a time
 
 _NUMBER, _COUNT = "__number", "__count"
 
@@ -515,6 +523,9 @@ class _FoldJob:
         names = batch.schema.names[:-2]
         value = shown_column(kind.to_arrow(values), kind, saved=True)
         return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)
+
+
+# Checks, which run when the savepoint is used
 
 
 @attrs.frozen(eq=False)
