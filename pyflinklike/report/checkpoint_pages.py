@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a checkpoint: its contents, its sizes, its growth, and what comes next.
 
-The contents of a checkpoint: keys, expiry and timers, from one pass over each operator.
-
-The growth of an operator's log: the heads of its key groups after each batch, in two reads.
+Each operator's log is read once for all pictures of its contents; its growth takes two more reads,
+however many batches it shows.
 """
 
 from __future__ import annotations
@@ -49,7 +48,9 @@ from pyflinklike.spark.read.state_frames import Location, sized
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
-__all__ = ["Contents", "checkpoint_report", "first_batches", "growth_of"]
+__all__ = [
+    "checkpoint_report",
+]
 
 
 _BATCHES = 20
@@ -100,8 +101,8 @@ def checkpoint_report(
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
     with refusing(f"checkpoint {location!r}"):
-        first = first_batches(found, _BATCHES)
-        contents = Contents(found, first)
+        first = _first_batches(found, _BATCHES)
+        contents = CheckpointContents(found, first)
         pictures = [
             _states(found),
             _skew(found),
@@ -118,7 +119,7 @@ def checkpoint_report(
     return Report(written, title, facts, pictures, headline).write()
 
 
-def _headline(found: list[CheckpointState], contents: Contents) -> list[tuple[str, str]]:
+def _headline(found: list[CheckpointState], contents: CheckpointContents) -> list[tuple[str, str]]:
     """Make the headline: the numbers of keys, bytes and timers, and the batch with its time."""
     keys, told = contents.keys(), []
     for uid, count in keys.items():
@@ -190,7 +191,7 @@ def _skew(found: list[CheckpointState]) -> Picture:
 def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
     rows, charts = [], []
     for each, since in zip(found, first):
-        some = growth_of(each, since)
+        some = _growth_of(each, since)
         title = each.record.identity.name
         charts.append(bars(some, "bytes", "batch", title=title, marked="has_compacted"))
         rows += some
@@ -202,7 +203,7 @@ def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
     return Picture("growth", "Growth", note, columns, rows, charts)
 
 
-def _keys(contents: Contents) -> Iterator[Picture]:
+def _keys(contents: CheckpointContents) -> Iterator[Picture]:
     columns = ["operator", "key", "entries", "bytes"]
     for by, name, title in (
         ("entries", "largest_keys", "Keys with the most entries"),
@@ -226,7 +227,7 @@ def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
     ]
 
 
-def _expiry(contents: Contents) -> Picture:
+def _expiry(contents: CheckpointContents) -> Picture:
     rows = contents.expiry()
     note = "Entries by when their TTL ends, by the clock of the batch."
     charts = [stacked(rows, "entries", "ends", "state", [])] if rows else []
@@ -236,7 +237,7 @@ def _expiry(contents: Contents) -> Picture:
     )
 
 
-def _timers(contents: Contents) -> Picture:
+def _timers(contents: CheckpointContents) -> Picture:
     rows = contents.timers()
     note = "Timers by how far they are ahead of the clock of the batch."
     charts = [stacked(rows, "timers", "comes", "domain", [])] if rows else []
@@ -260,11 +261,13 @@ def _check(
     return Picture("check", "Check", note, ["part", "message"], rows)
 
 
+# Contents: keys, expiry and timers, from one pass over each operator
+
 _KEYS = 15
 
 
 @attrs.frozen(slots=False)
-class Contents:
+class CheckpointContents:
     """The contents of operators after a batch.
 
     Args:
@@ -354,7 +357,10 @@ class Contents:
         return self.operators[0].clock()
 
 
-def first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
+# Growth: the heads of key groups after each batch, in two reads
+
+
+def _first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
     """Find for each operator the first of the last batches whose changes Spark can tell.
 
     Args:
@@ -380,7 +386,7 @@ def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
     return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
 
 
-def growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
+def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     """Measure the bytes and entries in the log after each of the last batches.
 
     Args:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report: numbers and their charts in one HTML file that fetches nothing.
 
-Charts of rows: Vega-Lite's specifications, which altair makes and which hold the rows.
+Charts are specifications of Vega-Lite, which altair makes and which hold the rows.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ __all__ = [
     "Report",
     "bars",
     "flat_bars",
-    "in_words",
-    "is_size",
     "lines",
-    "needs_altair",
     "opened_for_writing",
     "size_in_words",
     "stacked",
@@ -166,7 +163,7 @@ def _page(report: Report) -> str:
 @functools.cache
 def _script() -> str:
     """Return the script that draws charts: Vega, in the version for which altair writes."""
-    with needs_altair():
+    with _needs_altair():
         import altair  # noqa: F401 - a missing package is told before any state is read
         import vl_convert
 
@@ -206,14 +203,14 @@ def _shown(picture: Picture) -> str:
     if not picture.rows:
         return ""
     rows = [
-        {in_words(name): _readable(name, row.get(name)) for name in picture.columns}
+        {_in_words(name): _readable(name, row.get(name)) for name in picture.columns}
         for row in picture.rows
     ]
-    return html_table([in_words(name) for name in picture.columns], rows)
+    return html_table([_in_words(name) for name in picture.columns], rows)
 
 
 def _readable(name: str, value: Any) -> Any:
-    return size_in_words(value) if is_size(name) and isinstance(value, int) else value
+    return size_in_words(value) if _is_size(name) and isinstance(value, int) else value
 
 
 def size_in_words(size: int) -> str:
@@ -226,6 +223,8 @@ def size_in_words(size: int) -> str:
     return f"{size} B" if unit == "B" else f"{number:,.1f} {unit}"
 
 
+# Charts
+
 Rows = Sequence[Mapping[str, Any]]
 _WHOLE = frozenset(("batches", "entries", "timers"))
 _WIDTH, _HEIGHT = 640, 200
@@ -233,7 +232,7 @@ _BLUE, _ORANGE = "#3b7dd8", "#d8703b"
 
 
 @contextmanager
-def needs_altair() -> Iterator[None]:
+def _needs_altair() -> Iterator[None]:
     """Turn a failed import into an error that names the missing extra.
 
     Raises:
@@ -270,8 +269,8 @@ def bars(
         alt.Chart(_data(alt, rows), title=title)
         .mark_bar()
         .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=in_words(by), axis=_upright(alt)),
-            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
+            x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
+            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
             color=color,
             tooltip=_tooltips(alt, rows),
         )
@@ -281,7 +280,7 @@ def bars(
             color="#5a6675", strokeDash=[4, 4]
         )
         chart = chart + line.encode(
-            y=alt.Y("median", type="quantitative", title=in_words(of), axis=_counted(alt, of))
+            y=alt.Y("median", type="quantitative", title=_in_words(of), axis=_counted(alt, of))
         )
     return _sized(chart, len(rows))
 
@@ -300,8 +299,8 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
         alt.Chart(_data(alt, rows), title=title)
         .mark_bar(color=_BLUE)
         .encode(
-            x=alt.X(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
-            y=alt.Y(_field(by), type="ordinal", sort=None, title=in_words(by)),
+            x=alt.X(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            y=alt.Y(_field(by), type="ordinal", sort=None, title=_in_words(by)),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -324,9 +323,11 @@ def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> A
         alt.Chart(_data(alt, rows))
         .mark_bar()
         .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=in_words(by), axis=_upright(alt)),
-            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
-            color=alt.Color(_field(parts), type="nominal", sort=list(order), title=in_words(parts)),
+            x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
+            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            color=alt.Color(
+                _field(parts), type="nominal", sort=list(order), title=_in_words(parts)
+            ),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -350,11 +351,11 @@ def lines(rows: Rows, of: str, by: str, each: str) -> Any:
             x=alt.X(
                 _field(by),
                 type="quantitative",
-                title=in_words(by),
+                title=_in_words(by),
                 axis=alt.Axis(format="d", tickMinStep=1),
             ),
-            y=alt.Y(_field(of), type="quantitative", title=in_words(of), axis=_counted(alt, of)),
-            color=alt.Color(_field(each), type="nominal", title=in_words(each)),
+            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            color=alt.Color(_field(each), type="nominal", title=_in_words(each)),
             tooltip=_tooltips(alt, rows),
         )
     )
@@ -362,7 +363,7 @@ def lines(rows: Rows, of: str, by: str, each: str) -> Any:
 
 
 def _altair() -> Any:
-    with needs_altair():
+    with _needs_altair():
         import altair
 
     return altair
@@ -378,12 +379,12 @@ def _data(alt: Any, rows: Rows) -> Any:
     return alt.Data(values=[dict(row) for row in rows])
 
 
-def in_words(name: str) -> str:
+def _in_words(name: str) -> str:
     """Make a heading of a column's name: without underscores."""
     return name.replace("_", " ")
 
 
-def is_size(name: str) -> bool:
+def _is_size(name: str) -> bool:
     """Return whether a column of numbers holds bytes."""
     return name == "bytes" or name.endswith("_bytes")
 
@@ -395,7 +396,7 @@ def _upright(alt: Any) -> Any:
 
 def _counted(alt: Any, of: str) -> Any:
     """Return an axis of numbers, with large ones in thousands, millions and so on."""
-    if is_size(of):
+    if _is_size(of):
         return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
     labels = "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
     # Of things that are counted there is no half.
@@ -404,7 +405,7 @@ def _counted(alt: Any, of: str) -> Any:
 
 def _tooltips(alt: Any, rows: Rows) -> list[Any]:
     return [
-        alt.Tooltip(_field(name), type="nominal", title=in_words(name))
+        alt.Tooltip(_field(name), type="nominal", title=_in_words(name))
         for name in (rows[0] if rows else ())
     ]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a query's micro-batches, from its progress.
+"""The report of a query's micro-batches from its progress, and the log that keeps the progress.
 
-The log of queries' progress in a file, since Spark forgets the progress with the query.
+Spark forgets the progress with the query, so a `ProgressLog` writes it to a file.
 """
 
 from __future__ import annotations
@@ -220,6 +220,9 @@ def _finite(value: Any) -> float | None:
 
 def _instant(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+# The log of progress in a file
 
 
 class ProgressLog(StreamingQueryListener):

@@ -20,7 +20,8 @@ from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.spark.host.task import KeyGroupTask
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.stream_sources import SOURCE_SCHEMA, micro_batches
+from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
+from pyflinklike.spark.jobs.stream_sources import micro_batches
 from pyflinklike.spark.jobs.watermark_feed import WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
@@ -128,7 +129,7 @@ class _Line:
         first = self.steps.stages[0]
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
-            batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA)
+            batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
             given = list(self.steps.task(first.reached_from(number)).run([batch]))
             if first.following:
                 self.marks[number] = max([self.marks[number], *map(_mark, given)])

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoding of a DataFrame of Debezium's records.
+"""The decoding of a DataFrame of Debezium's records on the executors.
 
-Each record goes through the decoder of single records, inside `mapInArrow` on the executors.  The
-DataFrame adds the types of the columns: a value that does not fit its column is a
-`ValueDecodeError` like any other and follows `on_error`.
-
-The decoding of Debezium's records on the executors: record batches of records become events.
+Each record goes through the decoder of single records, inside `mapInArrow`.  The DataFrame adds
+the types of the columns: a value that does not fit its column is a `ValueDecodeError` like any
+other and follows `on_error`.
 """
 
 from __future__ import annotations

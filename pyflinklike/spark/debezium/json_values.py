@@ -13,8 +13,6 @@ what a number or a text means.  A bare envelope has no schema, so only plain for
 
 Nothing is guessed: 1700000000000 is one time in ms and another one in us, and "1234" may be a
 number or base64.
-
-The schema of a wrapped envelope: the meaning of its fields, such as the unit of a number.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.spark.host.blob_map import LOG_VARIABLE, BlobMap
 from pyflinklike.spark.host.python_stage import Carried, packed, telling
-from pyflinklike.spark.host.task import RESULT_COLUMNS, RESULT_TYPE, KeyGroupTask, Result
+from pyflinklike.spark.host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
 from pyflinklike.spark.plan.event_time import WATERMARK_MARK
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.plan.session import check_file_manager
 from pyflinklike.spark.wire.key_groups import ROLL_CALL
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
-from pyflinklike.spark.wire.payloads import PACKED_TYPE
+from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
 
 __all__ = [
     "TIMEOUTS",
@@ -84,7 +84,7 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | Non
         rows = rows.select("*", F.lit(_END_OF_TIME).alias(_NEVER_LATE, metadata=mark))
     return rows.groupBy(KEY_GROUP).applyInPandasWithState(
         _function(plan, begins=initial is not None),
-        RESULT_TYPE,
+        RESULT_SCHEMA.ddl,
         _STATE_TYPE,
         "append",
         TIMEOUTS[plan.time_mode],
@@ -182,7 +182,7 @@ class GroupStateTask(KeyGroupTask):
             state: Spark's state of the group.
 
         Returns:
-            Rows of `RESULT_TYPE`.
+            Rows of `RESULT_SCHEMA`.
         """
         self._take_over()
         self._store = store = GroupStateStorage(state)
@@ -283,7 +283,7 @@ def _begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
         )
         raise HostError(msg) from error
     # A broadcast value: one task of one micro-batch reads it, the others do not even unpickle it.
-    return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_TYPE)
+    return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_SCHEMA.ddl)
 
 
 def _is_initial(origin: int) -> bool:

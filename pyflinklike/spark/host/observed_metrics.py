@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
@@ -33,7 +34,7 @@ from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
-    "COUNTED_TYPE",
+    "COUNTED_FIELDS",
     "counted",
     "metrics_of",
     "numbers_by_name",
@@ -44,7 +45,12 @@ __all__ = [
 
 OF_INPUTS = " (inputs)"
 """The end of the name under which the inputs of an operator are shown, if two have event time."""
-COUNTED_TYPE = "counts array<long>, user_counts array<struct<name string, how string, value long>>"
+_INCREMENT_TYPES = (pa.string(), pa.string(), pa.int64())
+COUNTED_FIELDS = (
+    ("counts", pa.list_(pa.int64())),
+    ("user_counts", pa.list_(pa.struct(list(zip(Increment._fields, _INCREMENT_TYPES))))),
+)
+"""The columns in which a state operator tells what it counted."""
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
 

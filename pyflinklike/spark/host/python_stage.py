@@ -37,7 +37,12 @@ from pyflinklike.errors import (
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.plan.session import folders_of_driver
 from pyflinklike.spark.wire.key_groups import group_ids
-from pyflinklike.spark.wire.payloads import PACKED_TYPE, Packing, calling_homes, partitions_of_state
+from pyflinklike.spark.wire.payloads import (
+    PACKED_SCHEMA,
+    Packing,
+    calling_homes,
+    partitions_of_state,
+)
 from pyflinklike.spark.wire.record_readers import Reader
 
 __all__ = [
@@ -67,7 +72,7 @@ def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
         packing = _packing_as_begun(plan.reader, groups, plan.key_groups)
     if plan.keeps_former_watermark():
         packing = calling_homes(packing, plan.task.parallelism)
-    return keyed.mapInArrow(with_imports_frozen(telling_each(packing)), PACKED_TYPE)
+    return keyed.mapInArrow(with_imports_frozen(telling_each(packing)), PACKED_SCHEMA.ddl)
 
 
 def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:

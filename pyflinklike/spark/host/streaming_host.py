@@ -26,7 +26,7 @@ from pyflinklike.spark.host.python_stage import packed, telling
 from pyflinklike.spark.host.state_declaration import DeclaringProcessor
 from pyflinklike.spark.host.task import (
     RESULT_COLUMNS,
-    RESULT_TYPE,
+    RESULT_SCHEMA,
     KeyGroupTask,
     Result,
     of_checkpoint,
@@ -37,7 +37,7 @@ from pyflinklike.spark.plan.requirements import check_protobuf
 from pyflinklike.spark.plan.session import prepare_session, reach_driver_worker
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
-from pyflinklike.spark.wire.payloads import is_home
+from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
 
 __all__ = [
     "KeyGroupProcessor",
@@ -68,7 +68,7 @@ def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) 
     """Apply the plans of operators that share a state operator to packed records.
 
     Args:
-        payloads: Rows of type `PACKED_TYPE`.
+        payloads: Rows of `PACKED_SCHEMA`.
         plans: The plans, in the order of the operators' places; all in one time mode.
         initial: The initial state, as `transformed` takes it.
 
@@ -89,7 +89,8 @@ def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) 
     processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
     state = _initial_state(spark, initial)
     mode = plans[0].time_mode.value
-    result: DataFrame = transform(processor, RESULT_TYPE, "Append", mode, initialState=state)
+    schema = RESULT_SCHEMA.ddl
+    result: DataFrame = transform(processor, schema, "Append", mode, initialState=state)
     return result
 
 
@@ -98,11 +99,8 @@ def _initial_state(spark: SparkSession, initial: Initial) -> Any:
         return None
     if not isinstance(initial, list):
         return with_batch_time(initial).groupBy(KEY_GROUP)
-    numbers, payloads = zip(*initial)
-    table = pa.table(
-        {KEY_GROUP: pa.array(numbers, pa.int32()), "payload": pa.array(payloads, pa.binary())}
-    )
-    frame = spark.createDataFrame(table, f"{KEY_GROUP} int, payload binary")
+    table = pa.Table.from_batches([INITIAL_SCHEMA.batch(initial)])
+    frame = spark.createDataFrame(table, INITIAL_SCHEMA.ddl)
     # The rows bring their time, as records do: without a time mode Spark gives the state operator
     # none.
     return with_batch_time(frame).groupBy(KEY_GROUP)

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import attrs
+import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike import __version__
@@ -50,7 +51,7 @@ from pyflinklike.engine.runtime.micro_batch import (
 )
 from pyflinklike.engine.types.pickled_type import pickle_allowed
 from pyflinklike.errors import HostError, PyflinklikeError
-from pyflinklike.spark.host.observed_metrics import COUNTED_TYPE, counted
+from pyflinklike.spark.host.observed_metrics import COUNTED_FIELDS, counted
 from pyflinklike.spark.host.python_stage import freeze_imports, telling, without_collection
 from pyflinklike.spark.host.wake_up import waking_of
 from pyflinklike.spark.plan.operator_plan import Plan
@@ -62,11 +63,12 @@ from pyflinklike.spark.wire.payloads import (
     refuse_foreign_home,
     to_payload,
 )
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "MAX_OPEN",
     "RESULT_COLUMNS",
-    "RESULT_TYPE",
+    "RESULT_SCHEMA",
     "KeyGroupTask",
     "OpenFunctions",
     "QueryRun",
@@ -77,9 +79,11 @@ __all__ = [
 ]
 
 
-RESULT_TYPE = f"output int, payload binary, {COUNTED_TYPE}"
+RESULT_SCHEMA = WireSchema(
+    pa.schema([("output", pa.int32()), ("payload", pa.binary()), *COUNTED_FIELDS])
+)
 """The rows of the state operator of a stream."""
-RESULT_COLUMNS = ("output", "payload", "counts", "user_counts")
+RESULT_COLUMNS = tuple(RESULT_SCHEMA.arrow.names)
 Result = tuple[Any, ...]
 
 

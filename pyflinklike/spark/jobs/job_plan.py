@@ -27,19 +27,24 @@ from pyflinklike.spark.jobs.keyed_stages import (
     ObjectReader,
     run_in_batch,
 )
-from pyflinklike.spark.jobs.stage_outputs import RESULT_TYPE, ROW_TYPE, Outlets
+from pyflinklike.spark.jobs.stage_outputs import (
+    COUNTED_RESULT_SCHEMA,
+    RESULT_SCHEMA,
+    ROW_SCHEMA,
+    Outlets,
+)
 from pyflinklike.spark.jobs.stage_task import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.stages import (
-    COUNTS_TYPE,
     Stage,
     counting_nodes,
     observed_functions,
     stages_of,
     time_mode_of,
 )
-from pyflinklike.spark.jobs.watermark_feed import MARKED_TYPE, WATERMARK
+from pyflinklike.spark.jobs.watermark_feed import MARKED_SCHEMA, WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, with_batch_time
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = ["JobSteps", "SessionFacts", "job_frame"]
 
@@ -54,9 +59,9 @@ def job_frame(
 
     Args:
         steps: The stages and operators of the job.
-        sources: For each source a frame of `SOURCE_TYPE`, or what Spark reads, by the number of its
-            node.
-        watermarks: The driver's watermark as rows of `MARKED_TYPE`; None if Spark makes it.
+        sources: For each source a frame of `SOURCE_SCHEMA`, or what Spark reads, by the number of
+            its node.
+        watermarks: The driver's watermark as rows of `MARKED_SCHEMA`; None if Spark makes it.
 
     Raises:
         HostError: The settings of the session rule out keyed state.
@@ -75,8 +80,8 @@ def job_frame(
             # Before further operators, their host calls the stage to pack records.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
-            kind = ROW_TYPE if stage.following else RESULT_TYPE
-            frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), kind)
+            schema = ROW_SCHEMA if stage.following else RESULT_SCHEMA
+            frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), schema)
     return observed_functions(frame, steps.counting.values()) if steps.counting else frame
 
 
@@ -85,16 +90,16 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
     if not stage.following:
         return _last_stage(steps, task, frame)
     if not steps.is_streaming:
-        return _mapped(frame, task, ROW_TYPE)
-    marked = _mapped(frame, task, MARKED_TYPE)
+        return _mapped(frame, task, ROW_SCHEMA)
+    marked = _mapped(frame, task, MARKED_SCHEMA)
     if steps.is_fed or not steps.time_mode.passes_watermark:
         return marked
     return marked.withWatermark(WATERMARK, _AT_ONCE)
 
 
 def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame:
-    kind = f"{RESULT_TYPE}, {COUNTS_TYPE}" if steps.counting else RESULT_TYPE
-    return _mapped(frame, task, kind)
+    schema = COUNTED_RESULT_SCHEMA if steps.counting else RESULT_SCHEMA
+    return _mapped(frame, task, schema)
 
 
 def _on_stream(
@@ -117,12 +122,13 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
     running = with_imports_frozen(run_in_batch(plans))
-    result: DataFrame = in_order.mapInArrow(running, RESULT_TYPE)
+    result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
     return result
 
 
-def _mapped(frame: DataFrame, task: StageTask, kind: str) -> DataFrame:
-    result: DataFrame = frame.mapInArrow(with_imports_frozen(telling_each(task.run)), kind)
+def _mapped(frame: DataFrame, task: StageTask, schema: WireSchema) -> DataFrame:
+    running = with_imports_frozen(telling_each(task.run))
+    result: DataFrame = frame.mapInArrow(running, schema.ddl)
     return result
 
 

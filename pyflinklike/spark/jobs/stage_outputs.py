@@ -24,11 +24,13 @@ from pyflinklike.spark.jobs.watermark_feed import marked, packed
 from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "BROADCAST",
-    "RESULT_TYPE",
-    "ROW_TYPE",
+    "COUNTED_RESULT_SCHEMA",
+    "RESULT_SCHEMA",
+    "ROW_SCHEMA",
     "BatchSender",
     "LastSender",
     "NextOperator",
@@ -41,26 +43,29 @@ __all__ = [
 ]
 
 
-ROW_TYPE = f"{KEY_GROUP} int, time long, arrival long, parcel binary"
+ROW_SCHEMA = WireSchema(
+    pa.schema(
+        [
+            (KEY_GROUP, pa.int32()),
+            ("time", pa.int64()),
+            ("arrival", pa.int64()),
+            ("parcel", pa.binary()),
+        ]
+    )
+)
 """The records of a batch before Spark sorts them.  Key groups are counted from the first number of their
 operator's place; parcels that pass have -1."""
-RESULT_TYPE = "output int, payload binary"
+RESULT_SCHEMA = WireSchema(pa.schema([("output", pa.int32()), ("payload", pa.binary())]))
 """The outputs of keyed operators for stages, and of the last stage for sinks."""
+_COUNT_TYPES = (pa.string(), pa.string(), pa.string(), pa.int64())
+COUNTED_RESULT_SCHEMA = RESULT_SCHEMA.and_also(
+    ("counts", pa.list_(pa.struct(list(zip(Count._fields, _COUNT_TYPES)))))
+)
+"""The same of a last stage that also tells what its functions have counted."""
 
 _MAX_PAYLOADS = 1 << 32
 _AFTER_ALL = 1 << 62
 """A number greater than any arrival: less it, all arrivals of broadcast elements come first."""
-_ROWS = pa.schema(
-    [
-        (KEY_GROUP, pa.int32()),
-        ("time", pa.int64()),
-        ("arrival", pa.int64()),
-        ("parcel", pa.binary()),
-    ]
-)
-_RESULT = pa.schema([("output", pa.int32()), ("payload", pa.binary())])
-_COUNT_TYPES = (pa.string(), pa.string(), pa.string(), pa.int64())
-_COUNTS = pa.field("counts", pa.list_(pa.struct(list(zip(Count._fields, _COUNT_TYPES)))))
 
 
 class Sender(Protocol):
@@ -231,8 +236,7 @@ class BatchSender:
         """Yield the rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
-            columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), _ROWS.types)]
-            yield pa.RecordBatch.from_arrays(columns, schema=_ROWS)
+            yield ROW_SCHEMA.batch(rows)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Yield the rest."""
@@ -254,7 +258,7 @@ class LastSender:
 
     def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
         self._outlets = outlets
-        self._schema = _RESULT.append(_COUNTS) if has_counts else _RESULT
+        self._schema = COUNTED_RESULT_SCHEMA if has_counts else RESULT_SCHEMA
         self._rows: list[tuple[int, bytes]] = []
         self._counts: list[tuple[Any, ...]] = []
 
@@ -278,7 +282,8 @@ class LastSender:
         """Yield the rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
-            yield self._batch([(*row, None) for row in rows])
+            # The last cell is that of counts; a schema without them leaves it out.
+            yield self._schema.batch((*row, None) for row in rows)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Yield the rest, and the renamings of written files."""
@@ -286,12 +291,7 @@ class LastSender:
         yield from self.take()
         if self._counts:
             fields = [dict(zip(Count._fields, each)) for each in self._counts]
-            yield self._batch([(COUNTS, None, fields)])
-
-    def _batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        kinds = self._schema.types
-        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), kinds)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            yield self._schema.batch([(COUNTS, None, fields)])
 
     def abandon(self) -> None:
         """Take back what is not visible: the task has failed."""

@@ -31,10 +31,22 @@ from pyflinklike.spark.jobs.stages import COUNTS, Stage
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
 from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
+from pyflinklike.spark.wire.schema import WireSchema
 
-__all__ = ["SOURCE_TYPE", "StageTask", "Target", "outputs_of", "sides_read"]
+__all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
 
-SOURCE_TYPE = "source int, split int, splits int, part string, elements binary, is_last boolean"
+SOURCE_SCHEMA = WireSchema(
+    pa.schema(
+        [
+            ("source", pa.int32()),
+            ("split", pa.int32()),
+            ("splits", pa.int32()),
+            ("part", pa.string()),
+            ("elements", pa.binary()),
+            ("is_last", pa.bool_()),
+        ]
+    )
+)
 """The rows of sources: a split by its number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000

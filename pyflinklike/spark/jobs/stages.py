@@ -37,7 +37,6 @@ from pyflinklike.spark.wire.key_groups import PLACES
 
 __all__ = [
     "COUNTS",
-    "COUNTS_TYPE",
     "Count",
     "Stage",
     "counting_nodes",
@@ -176,7 +175,6 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 COUNTS = -1
 """The address of parcels with counts for the last stage; numbers of nodes begin with 1."""
-COUNTS_TYPE = "counts array<struct<function string, name string, how string, value long>>"
 
 
 class Count(NamedTuple):

@@ -28,22 +28,11 @@ from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
 from pyflinklike.spark.jobs.durable_files import read_json, rename_durably, write_json
-from pyflinklike.spark.jobs.stage_task import SOURCE_TYPE
+from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark.wire.parcels import dumped
 
-__all__ = ["SOURCE_SCHEMA", "StreamSource", "batch_frame", "micro_batches"]
+__all__ = ["StreamSource", "batch_frame", "micro_batches"]
 
-SOURCE_SCHEMA = pa.schema(
-    [
-        ("source", pa.int32()),
-        ("split", pa.int32()),
-        ("splits", pa.int32()),
-        ("part", pa.string()),
-        ("elements", pa.binary()),
-        ("is_last", pa.bool_()),
-    ]
-)
-"""`SOURCE_TYPE` as Arrow's."""
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """The time of the first file, in seconds: Spark reads files in the order of their times."""
@@ -60,7 +49,7 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
         return frame.frame(spark, None, None)
     if node.source.is_in_parts:
         rows = [tuple(row.values()) for row in _named(node, node.source.parts(), is_last=False)]
-        parts = spark.createDataFrame(rows, SOURCE_TYPE)
+        parts = spark.createDataFrame(rows, SOURCE_SCHEMA.ddl)
         asked = _asked(node, settings)
         return parts if asked is None else parts.coalesce(asked)
     count = _splits(node, settings)
@@ -118,11 +107,11 @@ class StreamSource:
             self._known.update(some)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the stream, of `SOURCE_TYPE` if it reads files."""
+        """Return the stream, of `SOURCE_SCHEMA` if it reads files."""
         source, settings = self._node.source, self._settings
         if self._streamed is not None:
             return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
-        stream = spark.readStream.schema(SOURCE_TYPE)
+        stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
         if not is_discovered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
@@ -168,7 +157,7 @@ class StreamSource:
 
 
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of each micro-batch of a bounded source, of `SOURCE_TYPE`."""
+    """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`."""
     limit, count = settings.records_per_batch, _splits(node, settings)
     if limit is not None:
         return _cut(node, count, limit)
@@ -243,7 +232,7 @@ def _row(
 def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
     """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
     hidden = folder / f".{number:010}.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA), hidden)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow), hidden)
     _date(hidden, number)
     rename_durably(hidden, folder / f"{number:010}.parquet")
 

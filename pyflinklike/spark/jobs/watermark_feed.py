@@ -28,11 +28,11 @@ from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.durable_files import read_json, write_json
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT, KEY_GROUP
-from pyflinklike.spark.wire.payloads import PACKED_TYPE
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT
+from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
 
 __all__ = [
-    "MARKED_TYPE",
+    "MARKED_SCHEMA",
     "SPLIT_WATERMARKS",
     "WATERMARK",
     "SplitWatermark",
@@ -242,10 +242,10 @@ class _Reader(DataSourceStreamReader):
 
 
 def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
-    """Return the watermark of a file as rows of the first stage, of `MARKED_TYPE`."""
+    """Return the watermark of a file as rows of the first stage, of `MARKED_SCHEMA`."""
     spark.dataSource.register(WatermarkSource)
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
-    return reading.load().mapInArrow(telling_each(_marked), MARKED_TYPE)
+    return reading.load().mapInArrow(telling_each(_marked), MARKED_SCHEMA.ddl)
 
 
 def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -255,11 +255,8 @@ def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 WATERMARK = "__watermark"
-MARKED_TYPE = f"{PACKED_TYPE}, {WATERMARK} timestamp"
+MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC")))
 """Packed rows of the first stage, with their watermark in a last column."""
-
-_PACKED = pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
-_MARKED = _PACKED.append(pa.field(WATERMARK, pa.timestamp("us", tz="UTC")))
 
 _Rows = list[tuple[int, int, bytes]]
 
@@ -270,7 +267,7 @@ def packed(rows: _Rows) -> pa.RecordBatch:
     Args:
         rows: The grouping key, origin and payload of each row.
     """
-    return pa.RecordBatch.from_arrays(_columns(rows), schema=_PACKED)
+    return PACKED_SCHEMA.batch(rows)
 
 
 def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
@@ -280,17 +277,13 @@ def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
         rows: The rows, as for `packed`.
         watermark: The watermark of the rows, in ms; None for no watermark.
     """
-    times = pa.array([_as_time(watermark)] * len(rows), pa.int64()).cast(_MARKED.types[-1])
-    return pa.RecordBatch.from_arrays([*_columns(rows), times], schema=_MARKED)
+    time = _as_time(watermark)
+    return MARKED_SCHEMA.batch((*row, time) for row in rows)
 
 
 def marked_row(watermark: int) -> pa.RecordBatch:
     """Return a row with a watermark in ms, which calls no key group."""
     return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
-
-
-def _columns(rows: _Rows) -> list[Any]:
-    return [pa.array(column, kind) for column, kind in zip(zip(*rows), _PACKED.types)]
 
 
 def _as_time(watermark: int | None) -> int | None:

@@ -6,10 +6,11 @@ Then one small job reads the operator's record and roll and the heads of its key
 the schema of every state and show that no key group is missing.  Nothing else is read before an
 action.
 
-The access to checkpoints through Spark's data sources for state.
-
 An operator has Spark's number, from 0.  If operators of a job share a state operator of Spark, the
 first one has its number, and each further operator has 1,000 more.
+
+The query may be running.  So a batch that was retained a moment ago may be purged, and a newer one
+is read in its place if the caller asked for the last one.
 """
 
 from __future__ import annotations
@@ -348,6 +349,8 @@ def where_of(location: str, operator_id: int, batch_id: int) -> str:
     """Name an operator after a micro-batch for messages."""
     return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"
 
+
+# Spark's data sources for state
 
 _LONGEST = 1_000
 _PLACE = 1_000

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies a checkpoint: everything that is stored, against all that says something of it.
+"""The check of a checkpoint: each record, head, segment, key and timer against what names it.
 
-What is wrong with one operator of a checkpoint after one micro-batch.
+A finding ends the check of its part only, so that one run names all damage.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ from pyflinklike.spark.read.checkpoint import (
     refusing,
     registered_timers,
     stored,
+    where_of,
 )
-from pyflinklike.spark.read.group_job import Batches, blobs_by_group, mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_groups_of, mapped, spark_schema
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
@@ -60,14 +61,14 @@ def check_checkpoint(
     operator: int | str | None = None,
     all_batches: bool = False,
 ) -> tuple[list[Finding], Checked]:
-    """What is wrong with a checkpoint, and how much was looked at.
+    """Find what is wrong with a checkpoint, and count what was looked at.
 
     Args:
         spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
-        batch_id: After which micro-batch; None for the last that was committed.
+        location: The path of the checkpoint.
+        batch_id: The micro-batch to check; None for the last committed one.
         operator: Spark's number of an operator, or its uid; None for all that `process` made.
-        all_batches: Whether every batch that Spark retains is checked.
+        all_batches: Whether to check every batch that Spark retains.
 
     Raises:
         HostError: This is no checkpoint of a query that `process` made, or no batch is committed.
@@ -127,10 +128,10 @@ class OperatorCheck:
 
     Args:
         spark: Any session that reaches the checkpoint.
-        location: Of the checkpoint.
-        number: Spark's of the operator.
-        batch_id: Of the micro-batch.
-        wanted: Which operators are wanted: a number, a uid, or None for all.
+        location: The path of the checkpoint.
+        number: Spark's number of the operator.
+        batch_id: The number of the micro-batch.
+        wanted: The operator to check, as a number or a uid; None for all.
     """
 
     spark: SparkSession
@@ -141,11 +142,11 @@ class OperatorCheck:
 
     @property
     def where(self) -> str:
-        """What messages call it."""
-        return f"checkpoint {self.location!r}, operator {self.number}, batch {self.batch_id}"
+        """The operator's name in messages."""
+        return where_of(self.location, self.number, self.batch_id)
 
     def run(self) -> _Found:
-        """What is wrong with it, and how much was looked at; nothing of one that is not wanted."""
+        """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
         try:
             blobs = stored(self.spark, self.location, self.number, self.batch_id, self.where)
             record, roll = record_and_roll(self._called(blobs), self.where)
@@ -207,7 +208,7 @@ class OperatorCheck:
             yield Finding("roll", str(error))
 
     def _unread_keys(self, record: OperatorRecord) -> str | None:
-        """Why it is not checked whether keys are in their key groups; None where it is."""
+        """Return why keys are not checked to be in their key groups; None if they are checked."""
         try:
             _ = StoredKeys(record).schema
         except IncompatibleStateError as error:
@@ -215,7 +216,7 @@ class OperatorCheck:
         return None
 
     def _misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
-        """Keys in another group than the one that the stream looks for them in."""
+        """Find keys that are in another key group than the one in which the stream looks for them."""
         job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
         schema = spark_schema(job.keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
@@ -231,7 +232,7 @@ class OperatorCheck:
             yield Finding("keys", msg)
 
     def _unregistered(self, wanted: dict[int, int | None], parallelism: int) -> Iterator[Finding]:
-        """Calls that the heads of key groups ask for, and Spark's own timers."""
+        """Compare the calls for which the heads of key groups ask with Spark's own timers."""
         timers = registered_timers(
             self.spark, self.location, self.number, self.batch_id, self.where
         )
@@ -260,16 +261,14 @@ class OperatorCheck:
 
 @attrs.frozen
 class _CheckJob:
-    """Checks the key groups of one partition; gives a row without a part for each group."""
+    """Checks the key groups of one partition; makes a row without a part for each group."""
 
     checker: GroupChecker
     max_parallelism: int
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in blobs_by_group(batches):
-            index = index_of(group_id, self.max_parallelism)
-            where = f"{self.where}, key group {index}"
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
             segments = {at: blob for at, blob in blobs.items() if at >= 0}
             found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
             head = _head(blobs, where)
@@ -284,23 +283,21 @@ class _CheckJob:
 
 @attrs.frozen
 class _KeysJob:
-    """The keys of the key groups of one partition, as far as they can be read."""
+    """Reads the keys of the key groups of one partition, where the head can be read."""
 
     keys: StoredKeys
     max_parallelism: int
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in blobs_by_group(batches):
-            index = index_of(group_id, self.max_parallelism)
-            where = f"{self.where}, key group {index}"
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
             head = _head(blobs, where)
             if head is not None:
                 yield from self.keys.read(index, head, blobs, where)
 
 
 def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
-    """The head of a key group, if it can be read."""
+    """Read the head of a key group; None if it is damaged or missing."""
     try:
         return Head.from_bytes(blobs[HEAD_AT], where)
     except (KeyError, CorruptStateError):

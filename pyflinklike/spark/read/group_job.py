@@ -17,9 +17,10 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.engine.inspection.group_reader import GroupReader
+from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.log.checkpoint_logs import checked_log
 from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
@@ -28,10 +29,37 @@ from pyflinklike.spark.read.checkpoint import CheckpointState, place_in
 from pyflinklike.spark.wire.key_groups import group_ids, index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
-__all__ = ["Batches", "blobs_by_group", "frame_of_groups", "in_parts", "mapped", "spark_schema"]
+__all__ = [
+    "Batches",
+    "frame_of_groups",
+    "in_parts",
+    "key_fields",
+    "key_groups_of",
+    "mapped",
+    "spark_schema",
+]
+
 
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
+
+
+def frame_of_groups(
+    state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
+) -> DataFrame:
+    """Make a DataFrame of the rows that a reader makes of an operator's key groups.
+
+    Args:
+        state: The operator after a micro-batch.
+        reader: Makes the rows.
+        groups: The indices of the key groups to read; None for all.
+    """
+    blobs = state.blobs()
+    if groups is not None:
+        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
+        blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
+    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    return mapped(blobs, job, spark_schema(reader.schema))
 
 
 @attrs.frozen
@@ -51,12 +79,12 @@ class _GroupJob:
     where: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for group_id, blobs in blobs_by_group(batches):
-            yield from in_parts(self._read(group_id, blobs))
+        for index, blobs, where in key_groups_of(
+            batches, self.identity.max_parallelism, self.where
+        ):
+            yield from in_parts(self._read(index, blobs, where))
 
-    def _read(self, group_id: int, blobs: Mapping[int, bytes]) -> Iterator[pa.Table]:
-        index = index_of(group_id, self.identity.max_parallelism)
-        where = f"{self.where}, key group {index}"
+    def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
         if index not in self.served_at or HEAD_AT not in blobs:
             msg = f"{where}: state must be that of the operator's roll, got another key group"
             raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
@@ -65,7 +93,25 @@ class _GroupJob:
         yield from self.reader.read(index, log, where)
 
 
-def blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
+def key_groups_of(
+    batches: Batches, max_parallelism: int, where: str
+) -> Iterator[tuple[int, dict[int, bytes], str]]:
+    """Yield for each key group its index, its blobs by sequence number, and its name in messages.
+
+    Args:
+        batches: The blobs of one partition: grouping key, sequence number, blob.
+        max_parallelism: The number of key groups of the operator.
+        where: Names the operator in messages.
+
+    Raises:
+        HostError: Spark gave the blobs of a key group in several pieces.
+    """
+    for group_id, blobs in _blobs_by_group(batches):
+        index = index_of(group_id, max_parallelism)
+        yield index, blobs, f"{where}, key group {index}"
+
+
+def _blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
     """Gather the blobs of each key group, by sequence number.
 
     Raises:
@@ -97,24 +143,6 @@ def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
         yield from table.to_batches(_BATCH_ROWS)
 
 
-def frame_of_groups(
-    state: CheckpointState, reader: GroupReader, groups: Iterable[int] | None = None
-) -> DataFrame:
-    """Make a DataFrame of the rows that a reader makes of an operator's key groups.
-
-    Args:
-        state: The operator after a micro-batch.
-        reader: Makes the rows.
-        groups: The indices of the key groups to read; None for all.
-    """
-    blobs = state.blobs()
-    if groups is not None:
-        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
-        blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
-    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
-    return mapped(blobs, job, spark_schema(reader.schema))
-
-
 def mapped(
     frame: DataFrame, job: Callable[[Batches], Iterator[pa.RecordBatch]], schema: Any
 ) -> DataFrame:
@@ -136,6 +164,12 @@ def _running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
         return job(batches)
 
     return with_imports_frozen(telling_each(run))
+
+
+def key_fields(record: OperatorRecord) -> list[st.StructField]:
+    """Return the key columns of an operator, as Spark has them."""
+    fields: list[st.StructField] = spark_schema(pa.schema(KeyColumns.of(record).fields)).fields
+    return fields
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:

@@ -1,13 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a replica's images: all of a checkpoint once, then the writes since.
-
-The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
-
-Values of the most common key types are hashed here as Spark hashes them.  Spark hashes the others,
-and names the fault of a value that does not fit.
-
-The opening of a replica of a running query.
-"""
+"""The source of a replica's images: all of a checkpoint once, then the writes since."""
 
 from __future__ import annotations
 
@@ -23,7 +15,6 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, DurationLike
 from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
@@ -50,7 +41,7 @@ from pyflinklike.spark.read.checkpoint import (
     stored,
     where_of,
 )
-from pyflinklike.spark.read.group_job import spark_schema
+from pyflinklike.spark.read.group_job import key_fields
 from pyflinklike.spark.read.state_frames import Location, one_operator, wanted_keys
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of
@@ -58,11 +49,75 @@ from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_lon
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark.wire.schema import arrow_type, key_type_of
 
-__all__ = ["CheckpointSource", "KeyRoute", "key_type_of_record", "open_state"]
+__all__ = ["CheckpointSource", "KeyRoute", "open_state"]
 
 
 _TURNS = 4
 """The number of retries if the query commits faster than its state can be read."""
+_TIMEOUT = timedelta(seconds=10)
+
+
+def open_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    key_groups: Iterable[int] | None = None,
+    refresh: DurationLike | None = timedelta(seconds=1),
+    max_age: DurationLike | None = None,
+    timeout: DurationLike = _TIMEOUT,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """Open a replica of a query's state, which follows its micro-batches and answers by key.
+
+    The query may be running, in this process or another.  The logs of all its key groups are read
+    once, and after that only the writes of micro-batches.  A key group is decoded when it is first
+    asked for.  Each answer is of one committed micro-batch, which `position` names.  If the writes
+    cannot be followed, because the batch was purged or the query went back to an earlier one,
+    everything is read anew; `metrics.reopens` counts this.
+
+        with open_state(spark, "/checkpoints/visits", states=["pages"]) as state:
+            state["pages"].get("ann")
+
+    `pyflinklike.replica.open_state` does the same with a savepoint, without Spark.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        states: The names of the states and stores that will be asked for; by default all.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys that will be asked for, as tuples if there are several key columns; only
+            their key groups are fetched and held.  By default all.
+        key_groups: The indices of the key groups to fetch and hold; `items()` and stores of scope
+            "partition" show only these.  By default all.
+        refresh: The time between two looks for newer batches, in a thread: a timedelta, or an int
+            of ms.  With None only `refresh()` or a bound of a read looks for them.
+        max_age: The age beyond which an answer is refused: the time since the replica last knew
+            that there was no newer batch, if looking for one fails.  By default any age is
+            accepted.
+        timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
+        clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether pickled values may be unpickled, which may run any code.
+        cache_bytes: The limit of decoded state in bytes; the logs are held besides.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        CorruptStateError: The checkpoint is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        StateValueError: A key cannot be a value of the key columns.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, refresh, max_age, timeout, *options)
+    share = Share.of(keys, key_groups)
+    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), share)
+    return QueryableState(source, settings)
 
 
 @attrs.frozen
@@ -146,7 +201,7 @@ class CheckpointSource:
 
     def key_type(self, record: OperatorRecord) -> TypeInformation:
         """Return the type of the operator's keys."""
-        return key_type_of_record(record)
+        return _key_type_of_record(record)
 
     def route(self, record: OperatorRecord) -> KeyRoute:
         """Return what finds the key groups of the operator's keys."""
@@ -207,9 +262,12 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
         yield Write(key_group, sequence, None if is_removed else blob.as_py())
 
 
+# The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
+# Values of the most common types are hashed here as Spark hashes them.  Spark hashes the others, and
+# names the fault of a value that does not fit.
+
 _Hash = Callable[[Any, int], int | None]
 """Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
-
 _EPOCH = dt.date(1970, 1, 1)
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -224,7 +282,7 @@ class KeyRoute:
 
     def __init__(self, spark: SparkSession, record: OperatorRecord) -> None:
         self._spark, self._record = spark, record
-        self._freeze = key_type_of_record(record).freeze_key
+        self._freeze = _key_type_of_record(record).freeze_key
         self._max_parallelism = record.identity.max_parallelism
         self._has_columns = bool(record.identity.key_columns)
         types = _types(record) if self._has_columns else []
@@ -262,7 +320,7 @@ class KeyRoute:
         return found
 
 
-def key_type_of_record(record: OperatorRecord) -> TypeInformation:
+def _key_type_of_record(record: OperatorRecord) -> TypeInformation:
     """Return the type of an operator's keys, in the form that its function sees."""
     if not record.identity.key_columns:
         return type_of(record.identity.key)
@@ -270,8 +328,7 @@ def key_type_of_record(record: OperatorRecord) -> TypeInformation:
 
 
 def _types(record: OperatorRecord) -> list[st.DataType]:
-    fields = spark_schema(pa.schema(KeyColumns.of(record).fields)).fields
-    return [each.dataType for each in fields]
+    return [each.dataType for each in key_fields(record)]
 
 
 def _asked(value: Any, seed: int) -> int | None:  # noqa: ARG001
@@ -339,68 +396,3 @@ _PLAIN: dict[type[st.DataType], _Hash] = {
     st.BooleanType: _of_bool,
     st.DateType: _of_date,
 }
-
-_TIMEOUT = timedelta(seconds=10)
-
-
-def open_state(
-    spark: SparkSession,
-    checkpoint: Location,
-    *,
-    states: Iterable[str] | None = None,
-    operator: int | str = 0,
-    keys: Iterable[Any] | None = None,
-    key_groups: Iterable[int] | None = None,
-    refresh: DurationLike | None = timedelta(seconds=1),
-    max_age: DurationLike | None = None,
-    timeout: DurationLike = _TIMEOUT,
-    clock: str = "batch",
-    allow_scan: bool = False,
-    allow_pickle: bool = False,
-    cache_bytes: int = CACHE_BYTES,
-) -> QueryableState:
-    """Open a replica of a query's state, which follows its micro-batches and answers by key.
-
-    The query may be running, in this process or another.  The logs of all its key groups are read
-    once, and after that only the writes of micro-batches.  A key group is decoded when it is first
-    asked for.  Each answer is of one committed micro-batch, which `position` names.  If the writes
-    cannot be followed, because the batch was purged or the query went back to an earlier one,
-    everything is read anew; `metrics.reopens` counts this.
-
-        with open_state(spark, "/checkpoints/visits", states=["pages"]) as state:
-            state["pages"].get("ann")
-
-    `pyflinklike.replica.open_state` does the same with a savepoint, without Spark.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
-        states: The names of the states and stores that will be asked for; by default all.
-        operator: Spark's number of the stateful operator, or its uid.
-        keys: The keys that will be asked for, as tuples if there are several key columns; only
-            their key groups are fetched and held.  By default all.
-        key_groups: The indices of the key groups to fetch and hold; `items()` and stores of scope
-            "partition" show only these.  By default all.
-        refresh: The time between two looks for newer batches, in a thread: a timedelta, or an int
-            of ms.  With None only `refresh()` or a bound of a read looks for them.
-        max_age: The age beyond which an answer is refused: the time since the replica last knew
-            that there was no newer batch, if looking for one fails.  By default any age is
-            accepted.
-        timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
-        clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
-        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
-        allow_pickle: Whether pickled values may be unpickled, which may run any code.
-        cache_bytes: The limit of decoded state in bytes; the logs are held besides.
-
-    Raises:
-        UnknownStateError: There is no such state or operator.
-        CorruptStateError: The checkpoint is damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
-        StateValueError: A key cannot be a value of the key columns.
-        DeclarationTypeError, DeclarationValueError: An argument is wrong.
-    """
-    options = (clock, allow_scan, allow_pickle, cache_bytes)
-    settings = Settings.of(states, refresh, max_age, timeout, *options)
-    share = Share.of(keys, key_groups)
-    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), share)
-    return QueryableState(source, settings)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readers of savepoints, which give the DataFrames that the readers of checkpoints give."""
+"""The readers of savepoints, which give the DataFrames that the readers of checkpoints give.
+
+A savepoint keeps stamps and not what follows from them: times of expiry, and what is alive or due,
+are computed by the clock of its batch.
+"""
 
 from __future__ import annotations
 

@@ -26,11 +26,17 @@ from pyflinklike.spark.read.checkpoint import (
     location_of,
     refusing,
 )
-from pyflinklike.spark.read.group_job import frame_of_groups, in_parts, mapped, spark_schema
+from pyflinklike.spark.read.group_job import (
+    Batches,
+    frame_of_groups,
+    in_parts,
+    mapped,
+    spark_schema,
+)
 from pyflinklike.spark.read.state_frames import Location, one_operator
 from pyflinklike.spark.wire.key_groups import index_of
 
-__all__ = ["BatchChanges", "changes_up_to", "read_state_changes"]
+__all__ = ["changes_up_to", "read_state_changes"]
 
 _DELETE = "delete"
 _DECLARED = pa.schema(
@@ -40,7 +46,6 @@ _DECLARED = pa.schema(
         pa.field("declaration", pa.binary()),
     ]
 )
-Batches = Iterable[pa.RecordBatch]
 Declared = Mapping[int, Mapping[int, Declaration]]
 
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference between two readings of one state.
-
-The common Spark type of a state's columns before and after its type has grown.
-"""
+"""The difference between two readings of one state, also if its type has grown between them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from pyspark.sql import types as st
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark.wire.own_columns import quoted
 
-__all__ = ["STATE_COLUMN", "as_type", "common_type", "diff_state"]
+__all__ = ["STATE_COLUMN", "as_type", "diff_state"]
 
 
 _SAID = frozenset(
@@ -118,7 +115,7 @@ def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, D
     one, other = before.schema[name].dataType, after.schema[name].dataType
     if one == other:
         return before, after
-    kind = common_type(other, one)
+    kind = _common_type(other, one)
     column = F.col(quoted(name))
     return (
         before.withColumn(name, as_type(column, one, kind)),
@@ -158,7 +155,7 @@ _WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
 """Chains of types in which each type has all values of the one before; text shows any integer."""
 
 
-def common_type(one: st.DataType, other: st.DataType) -> st.DataType:
+def _common_type(one: st.DataType, other: st.DataType) -> st.DataType:
     """Return the type that has all values of both: the wider number, the fields of both structs.
 
     If the types have nothing in common, the first one is returned.
@@ -167,14 +164,14 @@ def common_type(one: st.DataType, other: st.DataType) -> st.DataType:
         mine = {field.name: field.dataType for field in one.fields}
         theirs = {field.name: field.dataType for field in other.fields}
         both = {
-            name: common_type(kind, theirs.get(name, kind))
+            name: _common_type(kind, theirs.get(name, kind))
             for name, kind in {**theirs, **mine}.items()
         }
         return st.StructType([st.StructField(name, kind) for name, kind in both.items()])
     if isinstance(one, st.ArrayType) and isinstance(other, st.ArrayType):
-        return st.ArrayType(common_type(one.elementType, other.elementType))
+        return st.ArrayType(_common_type(one.elementType, other.elementType))
     if isinstance(one, st.MapType) and isinstance(other, st.MapType):
-        return st.MapType(one.keyType, common_type(one.valueType, other.valueType))
+        return st.MapType(one.keyType, _common_type(one.valueType, other.valueType))
     for chain in _WIDER:
         if type(one) in chain and type(other) in chain:
             return max(one, other, key=lambda kind: chain.index(type(kind)))

@@ -3,12 +3,6 @@
 
 The query may be running: readers see only what is committed, and an answer is of one batch.  They
 need nothing of the program and change nothing.
-
-All states of each key in one row.
-
-The keys that a reader is asked for: their key groups and their stored form.
-
-The log of a state, as DataFrames of its segments and heads.
 """
 
 from __future__ import annotations
@@ -21,7 +15,6 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as st
 
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.inspection.column_values import BatchClock
@@ -52,7 +45,7 @@ from pyflinklike.spark.read.checkpoint import (
     refusing,
     savepoint_at,
 )
-from pyflinklike.spark.read.group_job import frame_of_groups, spark_schema
+from pyflinklike.spark.read.group_job import frame_of_groups, key_fields, spark_schema
 from pyflinklike.spark.read.savepoint_frames import saved_entries, saved_states, saved_timers
 from pyflinklike.spark.read.state_diff import STATE_COLUMN
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
@@ -61,8 +54,6 @@ from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = [
     "Location",
-    "WantedKeys",
-    "clock_at",
     "entries_of",
     "has_clock",
     "list_states",
@@ -186,7 +177,7 @@ def read_state(
             operator=operator,
             keys=keys,
             expired=expired,
-            now=None if now is None else clock_at(now),
+            now=None if now is None else _clock_at(now),
         )
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     info = state_of(described(found.record, found.operator_id), state, found.where)
@@ -250,7 +241,7 @@ def _clock(
     state: CheckpointState, info: StateInfo | None, now: datetime | int | None
 ) -> BatchClock | None:
     if now is not None:
-        return clock_at(now)
+        return _clock_at(now)
     return state.clock() if info is None or has_clock(info) else None
 
 
@@ -259,7 +250,7 @@ def has_clock(info: StateInfo) -> bool:
     return info.ttl is not None or "stream_time" in info.options
 
 
-def clock_at(now: datetime | int) -> BatchClock:
+def _clock_at(now: datetime | int) -> BatchClock:
     """Make a clock that stands at a time, in ms or as a datetime.
 
     Raises:
@@ -307,7 +298,7 @@ def read_timers(
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
     if saved is not None:
-        given = None if now is None else clock_at(now)
+        given = None if now is None else _clock_at(now)
         return saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     clock = _clock(found, None, now)
@@ -373,13 +364,16 @@ def read_keyed_state(
     reader = KeyedReader(
         tuple(StateRows.of(found.record, info) for info in chosen),
         KeyColumns.of(found.record),
-        found.clock() if now is None else clock_at(now),
+        found.clock() if now is None else _clock_at(now),
         None if wanted is None else wanted.stored,
     )
     frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)
     for field in reader.schema.names[len(reader.keys.names) : -1]:
         frame = frame.withMetadata(field, {STATE_COLUMN: True})
     return frame
+
+
+# The keys that a reader is asked for
 
 
 @attrs.frozen
@@ -410,8 +404,8 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
         raise DeclarationTypeError(msg)
-    wanted, columns = list(keys), KeyColumns.of(record)
-    types = {field.name: field.dataType for field in _fields(columns)}
+    wanted = list(keys)
+    types = {field.name: field.dataType for field in key_fields(record)}
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
         msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
@@ -429,8 +423,7 @@ def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
     )
 
 
-def _fields(columns: KeyColumns) -> list[st.StructField]:
-    return spark_schema(pa.schema(columns.fields)).fields
+# The log of a state
 
 
 def read_segments(

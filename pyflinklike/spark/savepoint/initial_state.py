@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initial state of a stream from a savepoint: executors make a snapshot of each key group.
+"""The state with which a stream begins, from a savepoint.
+
+A savepoint that is a directory, or a `Savepoint`, never passes through the driver: executors make
+snapshots of each key group.
 
     rows of a state -> key group by the stream's own hash -> sections -> segments of a key group
 
 The rows of each state are shuffled by key group and become sections.  The sections of all states
-are shuffled again and become segments.
-
-What `from_savepoint` takes, as rows for the start of a query.
-
-Savepoints of streams: reads one from a checkpoint, and starts a new query with one.
-
-`read_savepoint` merges the logs of all key groups.  `initial_rows` splits a savepoint by the key
-groups of a new query; the host sees to it that each gets its parts in the first batch.
+are shuffled again and become segments.  A savepoint in bytes is split by key group on the driver.
+The host sees to it that each key group gets its segments in the first micro-batch.
 """
 
 from __future__ import annotations
@@ -63,32 +60,220 @@ from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.operator_plan import Initial, Plan
 from pyflinklike.spark.plan.process_options import SavepointLike
-from pyflinklike.spark.read.checkpoint import last_batch, read_blobs
-from pyflinklike.spark.read.group_job import mapped
+from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
+from pyflinklike.spark.read.group_job import Batches, mapped
 from pyflinklike.spark.savepoint.saved_files import Frames, saved_frames
-from pyflinklike.spark.savepoint.savepoint import HeldState
+from pyflinklike.spark.savepoint.savepoint import Savepoint
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, quoted
-from pyflinklike.spark.wire.payloads import is_home
+from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "check_savepoint",
-    "initial_frame",
-    "initial_rows",
     "initial_state",
     "read_savepoint",
-    "refuse_timers",
     "savepoint_of",
 ]
 
 
-_SECTIONS = f"{KEY_GROUP} int, declaration binary, payload binary"
-_PAYLOADS = f"{KEY_GROUP} int, payload binary"
-Batches = Iterable[pa.RecordBatch]
+_SECTION_SCHEMA = WireSchema(
+    pa.schema([(KEY_GROUP, pa.int32()), ("declaration", pa.binary()), ("payload", pa.binary())])
+)
+Saved = Mapping[str, Mapping[str, Any]]
 
 
-def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
+def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
+    """Return the state with which a stream begins, and how its states were declared.
+
+    Args:
+        df: The stream.
+        plan: The plan of the query.
+        savepoint: A savepoint with this operator, or with only one.
+
+    Returns:
+        The rows for the host, and the declarations by the name of the state; none if the savepoint
+        is bytes, which do not tell them.
+
+    Raises:
+        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
+            have the key columns' types.
+        StateValueError: A verb of a `Savepoint` has no answer for a value or key.
+        UnknownStateError: The savepoint has several operators, and none of this name.
+        HostError: The savepoint holds timers that the query could not fire; or it was not written,
+            on PySpark 3.5.
+    """
+    if isinstance(savepoint, bytes):
+        return _initial_rows(df, plan, savepoint), {}
+    if isinstance(savepoint, Mapping):
+        assert isinstance(savepoint, Savepoint)
+        return _of_savepoint(df, plan, savepoint)
+    directory = open_savepoint(savepoint)
+    uid = plan.task.name if plan.task.name in directory.operators() else None
+    operator = directory.manifest.operator(uid, directory.place.where)
+    _refuse_timers(operator.domains, plan)
+    if not HAS_TRANSFORM_WITH_STATE:
+        # PySpark 3.5 has the state travel among the records, out of the driver.
+        initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
+        return initial, operator.record.states
+    frames = saved_frames(df.sparkSession, directory, uid)
+    return _initial_frame(df, plan, frames), operator.record.states
+
+
+def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
+    if not HAS_TRANSFORM_WITH_STATE:
+        msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
+        raise HostError(f"{msg}; write() it, and pass its path")
+    savepoint.check()
+    uid = plan.task.name
+    frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
+    counted = frames.timers.groupBy("domain").count().collect()
+    _refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    return _initial_frame(df, plan, frames), frames.record.states
+
+
+def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
+    """Check that a query can begin with a savepoint.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: `savepoint` is none, or the query is a batch.
+    """
+    if not isinstance(savepoint, (bytes, str, os.PathLike, Savepoint)):
+        msg = (
+            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+        )
+        raise DeclarationTypeError(msg)
+    if not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)
+
+
+def read_savepoint(
+    spark: SparkSession,
+    checkpoint_location: str | os.PathLike[str],
+    *,
+    batch_id: int | None = None,
+    operator_id: int = 0,
+    allow_pickle: bool = True,
+) -> bytes:
+    """Read the state of a streaming query, in the form of `KeyedProcessHarness.snapshot`.
+
+    The query may be running.  Nothing is changed.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint_location: The checkpointLocation of the query.
+        batch_id: The micro-batch after which the state is read, as long as Spark retains it
+            (`spark.sql.streaming.minBatchesToRetain`); by default the last committed one.
+        operator_id: The number of the query's stateful operator, counted from its sources;
+            0 if there is only one.
+        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but a
+            program that restores the savepoint and declares such a state will do so.
+
+    Returns:
+        The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
+        harness.
+
+    Raises:
+        CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
+            operator's record names; or a key group is missing.
+        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
+        HostError: Spark cannot read the checkpoint, it has no such batch or no committed one,
+            the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
+    """
+    allow_pickle = pickle_allowed(allow_pickle)
+    location = os.fspath(checkpoint_location)
+    where = f"checkpoint {location!r}, operator {operator_id}"
+    last = last_batch(spark, location, operator_id, where)
+    batch_id = last if batch_id is None else batch_id
+    where = where_of(location, operator_id, batch_id)
+    blobs = read_blobs(spark, location, operator_id, batch_id, where)
+    return savepoint_of(blobs, where, allow_pickle=allow_pickle)
+
+
+def savepoint_of(
+    blobs: Mapping[int, Mapping[int, bytes]], where: str, *, allow_pickle: bool = True
+) -> bytes:
+    """Merge everything that an operator has stored into a savepoint.
+
+    Args:
+        blobs: The blobs by grouping key, then by sequence number.
+        where: Names the operator, for messages.
+        allow_pickle: Whether the savepoint may hold pickled state.
+
+    Raises:
+        CorruptStateError: A blob is damaged, missing, or does not belong to the operator.
+        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
+        HostError: The savepoint would be larger than 2 GiB.
+    """
+    record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
+    max_parallelism = record.identity.max_parallelism
+    groups = {}
+    for group_id in blobs.keys() - {ROLL_CALL}:
+        if is_home(group_id):
+            continue  # another query has other partitions, and no use for their watermark
+        index = index_of(group_id, max_parallelism)
+        if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
+            msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
+        groups[index] = (head, blobs[group_id])
+    logs = checked_logs(record, roll, groups, where)
+    if not allow_pickle:
+        refuse_pickles(logs)
+    return merge(logs)
+
+
+def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
+    """Make rows for the start of a query from a savepoint.
+
+    Args:
+        df: The stream.
+        plan: The plan of the query.
+        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
+
+    Returns:
+        Rows of grouping key and payload: the roll call, then the segments of key groups; None if
+        the savepoint is empty.
+
+    Raises:
+        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
+            do not have the key columns' types.
+        HostError: The savepoint holds timers that the query could not fire.
+    """
+    groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
+    refused = plan.time_mode.refused_timers()
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
+        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
+        raise HostError(msg) from refused[domain]
+    if not groups:
+        return None
+    ids = group_ids(plan.task.max_parallelism)
+    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
+    return [(ROLL_CALL, roll_payload(groups)), *rows]
+
+
+def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
+    """Divide a savepoint by the key groups in which the query looks for its keys."""
+    key_groups = KeyGroupFinder(
+        {column: df.schema[column].dataType for column in plan.reader.key_columns},
+        plan.key_type,
+        plan.task.max_parallelism,
+        plan.reader.time_zone,
+    )
+
+    def group_of(keys: list[Any]) -> list[int]:
+        return key_groups.of(df.sparkSession, keys)
+
+    return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")
+
+
+def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     """Refuse timers that a query could not fire.
 
     Args:
@@ -105,7 +290,10 @@ def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
             raise HostError(msg) from refused[domain]
 
 
-def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
+# From DataFrames, by executors
+
+
+def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     """Make the rows with which a query begins: grouping keys, and a payload in each row.
 
     Args:
@@ -124,7 +312,7 @@ def initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     every = reduce(DataFrame.unionAll, parts)
     ids = group_ids(plan.task.max_parallelism)
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(grouped, _SegmentsJob(ids), _PAYLOADS)
+    return mapped(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -235,7 +423,7 @@ def _by_group(frame: DataFrame, job: Job) -> DataFrame:
         *(F.col(quoted(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(sorted_, job, _SECTIONS)
+    return mapped(sorted_, job, _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -283,12 +471,8 @@ def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
 
 def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatch]:
     for section in sections:
-        columns = [
-            pa.array([index], pa.int32()),
-            pa.array([section.declaration.to_json()], pa.binary()),
-            pa.array([section.payload], pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, [KEY_GROUP, "declaration", "payload"])
+        row = index, section.declaration.to_json(), section.payload
+        yield _SECTION_SCHEMA.batch([row])
 
 
 @attrs.frozen
@@ -303,9 +487,9 @@ class _SegmentsJob:
             groups.append(index)
             # Segments stay small, for each is a row, of which the JVM holds several copies.
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
-                yield _row(self.group_ids[index], segment.to_bytes())
+                yield INITIAL_SCHEMA.batch([(self.group_ids[index], segment.to_bytes())])
         if groups:
-            yield _row(ROLL_CALL, roll_payload(groups))
+            yield INITIAL_SCHEMA.batch([(ROLL_CALL, roll_payload(groups))])
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:
@@ -313,196 +497,3 @@ def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:
         for at, index in enumerate(batch.column(0).to_pylist()):
             declaration = Declaration.from_json(batch.column(1)[at].as_py())
             yield index, Section(declaration, batch.column(2)[at].as_py())
-
-
-def _row(number: int, payload: bytes) -> pa.RecordBatch:
-    columns = [pa.array([number], pa.int32()), pa.array([payload], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, [KEY_GROUP, "payload"])
-
-
-Saved = Mapping[str, Mapping[str, Any]]
-
-
-def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
-    """What a stream begins with, and what its states were declared as; bytes do not tell that.
-
-    Args:
-        df: The stream.
-        plan: Of the query.
-        savepoint: With the state of this operator, or of one operator only.
-
-    Raises:
-        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
-            have the key columns' types.
-        StateValueError: A verb of a `Savepoint` has no answer for a value or key.
-        UnknownStateError: It has several operators, and none of this name.
-        HostError: It holds timers that the query could not fire; or it was not written, on
-            PySpark 3.5.
-    """
-    if isinstance(savepoint, bytes):
-        return initial_rows(df, plan, savepoint), {}
-    if isinstance(savepoint, Mapping):
-        assert isinstance(savepoint, HeldState)
-        return _of_held(df, plan, savepoint)
-    directory = open_savepoint(savepoint)
-    uid = plan.task.name if plan.task.name in directory.operators() else None
-    operator = directory.manifest.operator(uid, directory.place.where)
-    refuse_timers(operator.domains, plan)
-    if not HAS_TRANSFORM_WITH_STATE:
-        # PySpark 3.5 has the state travel among the records, out of the driver.
-        initial = initial_rows(df, plan, directory.segment(uid).to_bytes())
-        return initial, operator.record.states
-    frames = saved_frames(df.sparkSession, directory, uid)
-    return initial_frame(df, plan, frames), operator.record.states
-
-
-def _of_held(df: DataFrame, plan: Plan, savepoint: HeldState) -> tuple[Initial, Saved]:
-    if not HAS_TRANSFORM_WITH_STATE:
-        msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
-        raise HostError(f"{msg}; write() it, and pass its path")
-    savepoint.check()
-    uid = plan.task.name
-    frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
-    counted = frames.timers.groupBy("domain").count().collect()
-    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
-    return initial_frame(df, plan, frames), frames.record.states
-
-
-def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
-    """See that a query can begin with a savepoint.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: It is none, or the query is a batch.
-    """
-    if not isinstance(savepoint, (bytes, str, os.PathLike, HeldState)):
-        msg = (
-            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
-            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
-        )
-        raise DeclarationTypeError(msg)
-    if not is_streaming:
-        msg = (
-            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
-            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
-        )
-        raise DeclarationValueError(msg)
-
-
-def read_savepoint(
-    spark: SparkSession,
-    checkpoint_location: str | os.PathLike[str],
-    *,
-    batch_id: int | None = None,
-    operator_id: int = 0,
-    allow_pickle: bool = True,
-) -> bytes:
-    """The state of a streaming query, as `KeyedProcessHarness.snapshot` gives it.
-
-    The query may be running.  Nothing is changed.
-
-    Args:
-        spark: Any session that reaches the checkpoint.
-        checkpoint_location: Of the query.
-        batch_id: The micro-batch after which the state is read, as long as Spark retains it
-            (`spark.sql.streaming.minBatchesToRetain`); by default the last committed one.
-        operator_id: Which stateful operator of the query, counted from its sources;
-            0 if there is only one.
-        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but a
-            program that restores the savepoint and declares such a state will do so.
-
-    Returns:
-        The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
-        harness.
-
-    Raises:
-        CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
-            operator's record names; or a key group is missing.
-        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: Spark cannot read the checkpoint, it has no such batch or no committed one,
-            the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
-    """
-    allow_pickle = pickle_allowed(allow_pickle)
-    location = os.fspath(checkpoint_location)
-    place = f"checkpoint {location!r}, operator {operator_id}"
-    last = last_batch(spark, location, operator_id, place)
-    batch_id = last if batch_id is None else batch_id
-    where = f"{place}, batch {batch_id}"
-    blobs = read_blobs(spark, location, operator_id, batch_id, where)
-    return savepoint_of(blobs, where, allow_pickle=allow_pickle)
-
-
-def savepoint_of(
-    blobs: Mapping[int, Mapping[int, bytes]], where: str, *, allow_pickle: bool = True
-) -> bytes:
-    """The savepoint of everything that an operator has stored.
-
-    Args:
-        blobs: By grouping key, then by sequence number.
-        where: Which operator, for messages.
-        allow_pickle: Whether it may hold pickled state.
-
-    Raises:
-        CorruptStateError: Something is damaged, missing, or does not belong to the operator.
-        IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: The savepoint would be larger than 2 GiB.
-    """
-    record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
-    max_parallelism = record.identity.max_parallelism
-    groups = {}
-    for group_id in blobs.keys() - {ROLL_CALL}:
-        if is_home(group_id):
-            continue  # what is kept there is of no use to another query
-        index = index_of(group_id, max_parallelism)
-        if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
-            msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
-            raise CorruptStateError(f"{msg}; go back to a checkpoint")
-        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
-        groups[index] = (head, blobs[group_id])
-    logs = checked_logs(record, roll, groups, where)
-    if not allow_pickle:
-        refuse_pickles(logs)
-    return merge(logs)
-
-
-def initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
-    """A savepoint as rows for the start of a query.
-
-    Args:
-        df: The stream.
-        plan: Of the query.
-        savepoint: As `read_savepoint` gives it.
-
-    Returns:
-        Grouping keys with what is for each: the roll call's, then the segments of key groups;
-        None if the savepoint is empty.
-
-    Raises:
-        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-            do not have the key columns' types.
-        HostError: It holds timers that the query could not fire.
-    """
-    groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
-    refused = plan.time_mode.refused_timers()
-    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
-        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-        raise HostError(msg) from refused[domain]
-    if not groups:
-        return None
-    ids = group_ids(plan.task.max_parallelism)
-    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    return [(ROLL_CALL, roll_payload(groups)), *rows]
-
-
-def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
-    """The savepoint's entries by the key groups that their keys are in now."""
-    key_groups = KeyGroupFinder(
-        {column: df.schema[column].dataType for column in plan.reader.key_columns},
-        plan.key_type,
-        plan.task.max_parallelism,
-        plan.reader.time_zone,
-    )
-
-    def group_of(keys: list[Any]) -> list[int]:
-        return key_groups.of(df.sparkSession, keys)
-
-    return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")

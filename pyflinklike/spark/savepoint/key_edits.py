@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The move of state to other key columns, in which several old keys may become one.
+"""The edits of keys in a savepoint: two operators become one, or an operator gets other key columns.
 
-The merge of two operators with the same key columns into one.
-
-Joins of states in which null equals null, as in keys of several columns.
+Entries may meet under one key.  Then the caller has said which of them stays, or how their values
+become one; or else they are refused when the savepoint is used.  Null equals null in these joins, as
+in keys of several columns.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ from pyflinklike.spark.savepoint.state_edits import (
     folded,
     merging,
     rows_of,
-    with_said,
+    with_declarations,
 )
 from pyflinklike.spark.wire.own_columns import quoted
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 
-__all__ = ["MERGES", "Merge", "identity_of", "joined", "merged", "rekeyed", "without"]
+__all__ = [
+    "Merge",
+    "merged",
+    "rekeyed",
+]
 
 
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
@@ -56,7 +60,51 @@ _FORMER = "__former_key"
 _PLACES = (_FORMER, "key_group")
 
 
-def identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
+def rekeyed(
+    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
+) -> tuple[Frames, list[Misfits]]:
+    """Move an operator to other key columns.
+
+    Args:
+        frames: The operator.
+        key: The new key columns as DDL.
+        mapping: A DataFrame of the old and the new key columns.
+        merge: How the values of several old keys become one, by the name of the state.
+        drop: Whether to drop keys without a new key, instead of refusing them.
+
+    Returns:
+        The changed operator, and the rows that do not fit.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    after = _identity_of(mapping, frames.record, key)
+    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
+    _check_merge(frames, merge)
+    misfits = [_several(work)]
+    states = {}
+    for name, frame in frames.states.items():
+        rows = rows_of(frames.record, name)
+        if rows.declaration.is_replicated:
+            states[name] = frame
+            continue
+        if rows.declaration.per_group:
+            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
+            raise DeclarationValueError(f"{msg}; remove_state() it first")
+        if not drop:
+            misfits.append(_unmapped(work, frame, f"state {name!r}"))
+        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
+        misfits += more
+        if rows.info.kind == "list" and name not in merge:
+            misfits.append(_mixed_lists(work, name, frame))
+        states[name] = fitted(after, name, moved)
+    if not drop:
+        misfits.append(_unmapped(work, frames.timers, "timers"))
+    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
+    return Frames(after, states, timers), misfits
+
+
+def _identity_of(frame: DataFrame, record: OperatorRecord, key: str) -> OperatorRecord:
     """Return the record of an operator with other key columns.
 
     Args:
@@ -104,55 +152,11 @@ class _Rekeying:
         rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
         new = [F.col(_NEW + each).alias(each) for each in self.new]
         former = F.struct(*map(quoted, self.old)).alias(_FORMER)
-        return joined(frame, self.mapping, self.old).select(*new, *rest, former)
+        return _joined(frame, self.mapping, self.old).select(*new, *rest, former)
 
     def unmapped(self, frame: DataFrame) -> DataFrame:
         """Return the keys that have no new key."""
-        return without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
-
-
-def rekeyed(
-    frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
-) -> tuple[Frames, list[Misfits]]:
-    """Move an operator to other key columns.
-
-    Args:
-        frames: The operator.
-        key: The new key columns as DDL.
-        mapping: A DataFrame of the old and the new key columns.
-        merge: How the values of several old keys become one, by the name of the state.
-        drop: Whether to drop keys without a new key, instead of refusing them.
-
-    Returns:
-        The changed operator, and the rows that do not fit.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: An argument is wrong.
-    """
-    after = identity_of(mapping, frames.record, key)
-    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
-    _check_merge(frames, merge)
-    misfits = [_several(work)]
-    states = {}
-    for name, frame in frames.states.items():
-        rows = rows_of(frames.record, name)
-        if rows.declaration.is_replicated:
-            states[name] = frame
-            continue
-        if rows.declaration.per_group:
-            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
-            raise DeclarationValueError(f"{msg}; remove_state() it first")
-        if not drop:
-            misfits.append(_unmapped(work, frame, f"state {name!r}"))
-        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
-        misfits += more
-        if rows.info.kind == "list" and name not in merge:
-            misfits.append(_mixed_lists(work, name, frame))
-        states[name] = fitted(after, name, moved)
-    if not drop:
-        misfits.append(_unmapped(work, frames.timers, "timers"))
-    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
-    return Frames(after, states, timers), misfits
+        return _without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
 
 
 def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) -> DataFrame:
@@ -215,7 +219,7 @@ def _unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
 
 def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
     old = F.struct(*map(quoted, work.old))
-    keys = joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
+    keys = _joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
     counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
     mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
     return Misfits(
@@ -281,7 +285,7 @@ def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list
         msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
         raise DeclarationValueError(f"{msg}; choose one")
     _check_alike(mine, theirs)
-    record = with_said(mine.record, {**mine.record.states, **theirs.record.states})
+    record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})
     states, misfits = dict(mine.states), []
     for name, frame in theirs.states.items():
         other = fitted(record, name, frame)
@@ -328,23 +332,23 @@ def _unit(rows: StateRows) -> list[str]:
 
 def _two_lists(rows: StateRows, left: DataFrame, right: DataFrame) -> Misfits:
     by = _unit(rows)
-    found = joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
+    found = _joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
     remedy = 'pass on_conflict="left" or "right"'
     return Misfits(found, f"state {rows.info.name!r}: a key has one list, of one of both", remedy)
 
 
 def _both(rows: StateRows, left: DataFrame, right: DataFrame, on_conflict: str) -> DataFrame:
     if on_conflict == "left":
-        right = without(right, left, _unit(rows))
+        right = _without(right, left, _unit(rows))
     elif on_conflict == "right":
-        left = without(left, right, _unit(rows))
+        left = _without(left, right, _unit(rows))
     return left.unionByName(right)
 
 
 _OTHER = "__other_"
 
 
-def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
+def _joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
     """Join two DataFrames by equal columns.
 
     Args:
@@ -362,6 +366,6 @@ def joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "in
     return frame.join(renamed, reduce(and_, equal), how).drop(*names.values())
 
 
-def without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
+def _without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
     """Return the rows of `frame` for which `other` has no row that is equal in the columns `by`."""
-    return joined(frame, other.select(*map(quoted, by)), by, "left_anti")
+    return _joined(frame, other.select(*map(quoted, by)), by, "left_anti")

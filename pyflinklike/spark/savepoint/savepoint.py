@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State as DataFrames that can be edited, written, and given to a query to begin with.
-
-The operators of a savepoint: how they are read, made, named and written.
-"""
+"""`Savepoint`: state as DataFrames that can be edited, written, and given to a query to begin with."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,16 +44,21 @@ from pyflinklike.spark.savepoint.state_edits import (
     refuse_misfits,
     refuse_several,
     rows_of,
-    with_said,
+    with_declarations,
 )
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 
-__all__ = ["HeldState", "Savepoint"]
+__all__ = ["Savepoint"]
 
 
 @attrs.frozen(eq=False, repr=False)
-class HeldState(Mapping[str, DataFrame]):
-    """The operators of a savepoint and their states; `Savepoint` adds the verbs that edit them.
+class Savepoint(Mapping[str, DataFrame]):
+    """The state of queries as DataFrames that can be edited: begin with `read` or `new`.
+
+    A savepoint is a mapping from the names of states to DataFrames with the columns of
+    `read_state` (stamps as ms, instants as structs).  It is immutable: each verb returns another
+    savepoint, and nothing runs before `write`.  Verbs for states need a savepoint of one operator;
+    `operator(uid)` returns one of several.
 
     Args:
         spark: The session.
@@ -74,12 +76,12 @@ class HeldState(Mapping[str, DataFrame]):
 
     @classmethod
     def read(
-        cls: type[S],
+        cls,
         spark: SparkSession,
         path: str | os.PathLike[str],
         *,
         batch_id: int | None = None,
-    ) -> S:
+    ) -> Savepoint:
         """Read the directory of a savepoint, or a checkpoint, whose query may be running.
 
         Args:
@@ -103,7 +105,7 @@ class HeldState(Mapping[str, DataFrame]):
         return cls(spark, found, manifest_of(states[0]))
 
     @classmethod
-    def new(cls: type[S], spark: SparkSession, key: str, uid: str) -> S:
+    def new(cls, spark: SparkSession, key: str, uid: str) -> Savepoint:
         """Make an empty savepoint, which `with_state` fills.
 
         Args:
@@ -122,17 +124,6 @@ class HeldState(Mapping[str, DataFrame]):
         record = OperatorRecord(identity, uid, __version__, zone, None, "None", {})
         timers = spark.createDataFrame([], spark_schema(TimersReader(record, None).schema))
         return cls(spark, {uid: Frames(record, {}, timers)}, Manifest(__version__, 0, ()))
-
-    def _repr_html_(self) -> str:
-        batch = self.manifest.batch_id
-        said = "state" if batch is None else f"state of batch {batch}"
-        infos = [
-            info
-            for number, frames in enumerate(self.operators.values())
-            for info in described(frames.record, number)
-            if info.name in frames.states
-        ]
-        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
 
     # A mapping
 
@@ -154,11 +145,6 @@ class HeldState(Mapping[str, DataFrame]):
         """Count the states."""
         return len(self.only().states)
 
-    def __repr__(self) -> str:
-        """Name the operators and their states."""
-        held = {uid: sorted(frames.states) for uid, frames in self.operators.items()}
-        return f"Savepoint({held})"
-
     @property
     def timers(self) -> DataFrame:
         """The timers: key columns, `domain`, `timestamp` in ms."""
@@ -172,111 +158,21 @@ class HeldState(Mapping[str, DataFrame]):
             for info in described(frames.record, number)
         )
 
-    # Operators
+    def __repr__(self) -> str:
+        """Name the operators and their states."""
+        held = {uid: sorted(frames.states) for uid, frames in self.operators.items()}
+        return f"Savepoint({held})"
 
-    def operator(self: S, uid: str) -> S:
-        """Return the savepoint of one operator.
-
-        Raises:
-            UnknownStateError: There is no operator with this uid.
-        """
-        if uid not in self.operators:
-            msg = f"savepoint: its operators are {list(self.operators)}, got {uid!r}"
-            raise UnknownStateError(f"{msg}; give one of these")
-        return attrs.evolve(self, operators={uid: self.operators[uid]})
-
-    def with_operator(self: S, savepoint: S) -> S:
-        """Return a savepoint with the operators of another one, too; they replace equal uids."""
-        return attrs.evolve(
-            self,
-            operators={**self.operators, **savepoint.operators},
-            edited=self.edited | savepoint.edited,
-            misfits=(*self.misfits, *savepoint.misfits),
-        )
-
-    def remove_operator(self: S, uid: str) -> S:
-        """Return a savepoint without an operator.
-
-        Raises:
-            UnknownStateError: There is no operator with this uid.
-        """
-        self.operator(uid)
-        rest = {each: frames for each, frames in self.operators.items() if each != uid}
-        return attrs.evolve(self, operators=rest)
-
-    def rename_operator(self: S, uid: str, new_uid: str) -> S:
-        """Return a savepoint in which an operator has another uid.
-
-        Raises:
-            UnknownStateError: There is no operator with this uid.
-            DeclarationValueError: Another operator has the new uid.
-        """
-        frames = self.operator(uid).operators[uid]
-        if new_uid in self.operators:
-            msg = f"savepoint: uids differ, got {new_uid!r} for {uid!r}"
-            raise DeclarationValueError(f"{msg}; remove_operator() the other one first")
-        identity = attrs.evolve(frames.record.identity, name=new_uid)
-        renamed = attrs.evolve(frames, record=attrs.evolve(frames.record, identity=identity))
-        edited = frozenset((new_uid if each == uid else each, name) for each, name in self.edited)
-        rest = self.remove_operator(uid).operators
-        return attrs.evolve(self, operators={**rest, new_uid: renamed}, edited=edited)
-
-    # Writing
-
-    def write(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
-        """Write the savepoint as a directory, for `process(..., from_savepoint=path)` and any tool.
-
-        Args:
-            path: The directory to write; never in a checkpoint.
-            mode: "error", or "overwrite" to replace a savepoint that is there.
-
-        Raises:
-            DeclarationValueError: The mode does not allow replacing what is at the path.
-            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
-                no answer for a value or key.
-        """
-        self.check()
-        save(place_of(path), list(self.operators.values()), self.manifest, mode)
-
-    def check(self) -> None:
-        """Check that each value fits, each entry has one row, and each verb an answer.
-
-        The check runs jobs of Spark.
-
-        Raises:
-            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
-                no answer for a value or key.
-        """
-        for each in self.misfits:
-            each.refuse()
-        for uid, name in sorted(self.edited):
-            frames = self.operators.get(uid)
-            if frames is not None and name in frames.states:
-                rows = rows_of(frames.record, name)
-                refuse_misfits(frames.states[name], rows)
-                refuse_several(frames.states[name], rows)
-
-    def only(self) -> Frames:
-        """Return the only operator.
-
-        Raises:
-            DeclarationValueError: There are several operators, or none.
-        """
-        if len(self.operators) != 1:
-            msg = f"states are of one operator, got a savepoint of {list(self.operators)}"
-            raise DeclarationValueError(f"{msg}; choose one with operator(uid)")
-        return next(iter(self.operators.values()))
-
-
-@attrs.frozen(eq=False, repr=False)
-class Savepoint(HeldState):
-    """The state of queries as DataFrames that can be edited: begin with `read` or `new`.
-
-    A savepoint is a mapping from the names of states to DataFrames with the columns of
-    `read_state` (stamps as ms, instants as structs).  It is immutable: each verb returns another
-    savepoint, and nothing runs before `write`.  Verbs for states need a savepoint of one operator;
-    `operator(uid)` returns one of several.
-    """
+    def _repr_html_(self) -> str:
+        batch = self.manifest.batch_id
+        said = "state" if batch is None else f"state of batch {batch}"
+        infos = [
+            info
+            for number, frames in enumerate(self.operators.values())
+            for info in described(frames.record, number)
+            if info.name in frames.states
+        ]
+        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
 
     # States
 
@@ -329,7 +225,7 @@ class Savepoint(HeldState):
             raise DeclarationValueError(f"{msg}; remove_state() the other one first")
         without = self.remove_state(state).only()
         said = {**without.record.states, new_name: frames.record.states[state]}
-        record = with_said(frames.record, said)
+        record = with_declarations(frames.record, said)
         renamed = Frames(record, {**without.states, new_name: frame}, frames.timers)
         return self._with(renamed, new_name)
 
@@ -342,7 +238,7 @@ class Savepoint(HeldState):
         _, frames = self[state], self.only()
         said = {name: each for name, each in frames.record.states.items() if name != state}
         states = {name: each for name, each in frames.states.items() if name != state}
-        return self._with(Frames(with_said(frames.record, said), states, frames.timers))
+        return self._with(Frames(with_declarations(frames.record, said), states, frames.timers))
 
     def with_state(
         self,
@@ -370,7 +266,7 @@ class Savepoint(HeldState):
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
         frames, said = self.only(), of_descriptor(descriptor)
-        record = with_said(frames.record, {**frames.record.states, descriptor.name: said})
+        record = with_declarations(frames.record, {**frames.record.states, descriptor.name: said})
         if from_elements:
             rows, order_by = folded_elements(record, descriptor, rows, order_by), None
         frame = fitted(record, descriptor.name, rows, order_by)
@@ -397,7 +293,7 @@ class Savepoint(HeldState):
         said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
-        record = with_said(frames.record, {**frames.record.states, state: said})
+        record = with_declarations(frames.record, {**frames.record.states, state: said})
         if stamp is not None:
             given = F.lit(stamp).cast("long")
             has_one = "stamp" in frame.columns
@@ -537,6 +433,101 @@ class Savepoint(HeldState):
                 msg = f'split goes by key, got the store {name!r} of scope "partition", which has'
                 raise DeclarationValueError(f"{msg} none; remove_state() it first")
 
+    # Operators
+
+    def operator(self, uid: str) -> Savepoint:
+        """Return the savepoint of one operator.
+
+        Raises:
+            UnknownStateError: There is no operator with this uid.
+        """
+        if uid not in self.operators:
+            msg = f"savepoint: its operators are {list(self.operators)}, got {uid!r}"
+            raise UnknownStateError(f"{msg}; give one of these")
+        return attrs.evolve(self, operators={uid: self.operators[uid]})
+
+    def with_operator(self, savepoint: Savepoint) -> Savepoint:
+        """Return a savepoint with the operators of another one, too; they replace equal uids."""
+        return attrs.evolve(
+            self,
+            operators={**self.operators, **savepoint.operators},
+            edited=self.edited | savepoint.edited,
+            misfits=(*self.misfits, *savepoint.misfits),
+        )
+
+    def remove_operator(self, uid: str) -> Savepoint:
+        """Return a savepoint without an operator.
+
+        Raises:
+            UnknownStateError: There is no operator with this uid.
+        """
+        self.operator(uid)
+        rest = {each: frames for each, frames in self.operators.items() if each != uid}
+        return attrs.evolve(self, operators=rest)
+
+    def rename_operator(self, uid: str, new_uid: str) -> Savepoint:
+        """Return a savepoint in which an operator has another uid.
+
+        Raises:
+            UnknownStateError: There is no operator with this uid.
+            DeclarationValueError: Another operator has the new uid.
+        """
+        frames = self.operator(uid).operators[uid]
+        if new_uid in self.operators:
+            msg = f"savepoint: uids differ, got {new_uid!r} for {uid!r}"
+            raise DeclarationValueError(f"{msg}; remove_operator() the other one first")
+        identity = attrs.evolve(frames.record.identity, name=new_uid)
+        renamed = attrs.evolve(frames, record=attrs.evolve(frames.record, identity=identity))
+        edited = frozenset((new_uid if each == uid else each, name) for each, name in self.edited)
+        rest = self.remove_operator(uid).operators
+        return attrs.evolve(self, operators={**rest, new_uid: renamed}, edited=edited)
+
+    # Writing
+
+    def write(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
+        """Write the savepoint as a directory, for `process(..., from_savepoint=path)` and any tool.
+
+        Args:
+            path: The directory to write; never in a checkpoint.
+            mode: "error", or "overwrite" to replace a savepoint that is there.
+
+        Raises:
+            DeclarationValueError: The mode does not allow replacing what is at the path.
+            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
+                no answer for a value or key.
+        """
+        self.check()
+        save(place_of(path), list(self.operators.values()), self.manifest, mode)
+
+    def check(self) -> None:
+        """Check that each value fits, each entry has one row, and each verb an answer.
+
+        The check runs jobs of Spark.
+
+        Raises:
+            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
+                no answer for a value or key.
+        """
+        for each in self.misfits:
+            each.refuse()
+        for uid, name in sorted(self.edited):
+            frames = self.operators.get(uid)
+            if frames is not None and name in frames.states:
+                rows = rows_of(frames.record, name)
+                refuse_misfits(frames.states[name], rows)
+                refuse_several(frames.states[name], rows)
+
+    def only(self) -> Frames:
+        """Return the only operator.
+
+        Raises:
+            DeclarationValueError: There are several operators, or none.
+        """
+        if len(self.operators) != 1:
+            msg = f"states are of one operator, got a savepoint of {list(self.operators)}"
+            raise DeclarationValueError(f"{msg}; choose one with operator(uid)")
+        return next(iter(self.operators.values()))
+
     def _with(self, frames: Frames, *edited: str, misfits: Iterable[Misfits] = ()) -> Savepoint:
         uid = frames.record.identity.name
         return attrs.evolve(
@@ -546,8 +537,6 @@ class Savepoint(HeldState):
             misfits=(*self.misfits, *misfits),
         )
 
-
-S = TypeVar("S", bound="HeldState")
 
 # A query that begins with the savepoint may have another number of key groups.
 _DEFAULT_MAX_PARALLELISM = 128

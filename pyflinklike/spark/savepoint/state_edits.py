@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edits of one operator in a savepoint, which change its record and its DataFrames together.
+"""The edits of states in a savepoint, which change an operator's record and DataFrames together.
 
-The cast of a state's values to another type, and the values that do not fit it.
-
-The fold of values by a user's function: of a state's elements, or of the values of several keys.
-
-Spark brings the rows of an entry together, sorted and numbered, so a task holds one value of one
-entry at a time.
-
-Rows for which a verb of `Savepoint` has no answer, looked for when the savepoint is used.
-
-The checks of an edited state's rows, which run when the savepoint is used.
+Nothing is computed by an edit.  Rows for which a verb has no answer are kept as a query for them, and
+the rows of edited states are checked, when the savepoint is used.
 """
 
 from __future__ import annotations
@@ -54,7 +46,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.savepoints.stored_sections import entries_of_rows
-from pyflinklike.spark.read.group_job import mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_fields, mapped, spark_schema
 from pyflinklike.spark.read.state_diff import as_type
 from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
@@ -65,7 +57,6 @@ from pyflinklike.stores.store_descriptors import StoreDescriptor
 __all__ = [
     "Folding",
     "Misfits",
-    "adding",
     "cast_values",
     "each_state",
     "entry_of",
@@ -78,7 +69,7 @@ __all__ = [
     "refuse_misfits",
     "refuse_several",
     "rows_of",
-    "with_said",
+    "with_declarations",
 ]
 
 
@@ -96,7 +87,9 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     return StateRows.of(record, info, saved=True)
 
 
-def with_said(record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]) -> OperatorRecord:
+def with_declarations(
+    record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]
+) -> OperatorRecord:
     """Return the record of an operator with other declarations of states."""
     return attrs.evolve(record, states=dict(states))
 
@@ -163,7 +156,7 @@ def folded_elements(
         DeclarationValueError: A column is missing.
     """
     rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
-    folding = adding(descriptor, record.time_zone)
+    folding = _adding(descriptor, record.time_zone)
     needed = [*rows.keys.names, "value"]
     if not {*needed} <= {*frame.columns}:
         msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
@@ -218,8 +211,8 @@ def _with_group(record: OperatorRecord, frame: DataFrame, what: str, *, by_key: 
     missing = [name for name in columns.names if name not in frame.columns]
     if not by_key or missing:
         return frame
-    fields = spark_schema(pa.schema(columns.fields)).fields
-    frame = frame.withColumns({each.name: _fitted_column(frame, each, what) for each in fields})
+    fitting = {each.name: _fitted_column(frame, each, what) for each in key_fields(record)}
+    frame = frame.withColumns(fitting)
     group = key_group(columns.names, record.identity.max_parallelism)
     return frame.withColumn("key_group", group)
 
@@ -298,6 +291,9 @@ def each_state(
     return {name: change(name, frame) for name, frame in frames.states.items()}
 
 
+# Casts of values to another type
+
+
 def cast_values(
     frames: Frames, name: str, type_info: TypeInformation, *, lossy: bool
 ) -> tuple[Frames, Misfits]:
@@ -324,7 +320,7 @@ def cast_values(
         msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
         raise DeclarationTypeError(f"{msg} to {type_info!r}; move them in the function")
     said = {**frames.record.states[name], "value": type_info.signature}
-    record = with_said(frames.record, {**frames.record.states, name: said})
+    record = with_declarations(frames.record, {**frames.record.states, name: said})
     wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
     value = F.col("value")
@@ -379,8 +375,10 @@ def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: b
     return column.isNotNull() & differs
 
 
+# Folds of values by a user's function: Spark brings the rows of an entry together, sorted and
+# numbered, so a task holds one value of one entry at a time
+
 _NUMBER, _COUNT = "__number", "__count"
-Batches = Iterable[pa.RecordBatch]
 
 
 @attrs.frozen
@@ -402,7 +400,7 @@ class Folding:
     time_zone: str | None = None
 
 
-def adding(descriptor: Any, time_zone: str) -> Folding:
+def _adding(descriptor: Any, time_zone: str) -> Folding:
     """Return how elements become a reducing state's value or an aggregating state's accumulator.
 
     Args:
@@ -525,6 +523,9 @@ class _FoldJob:
         names = batch.schema.names[:-2]
         value = shown_column(kind.to_arrow(values), kind, saved=True)
         return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)
+
+
+# Checks, which run when the savepoint is used
 
 
 @attrs.frozen(eq=False)

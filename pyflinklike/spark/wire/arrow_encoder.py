@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoding of Python's values as Arrow columns, which `pyflinklike.engine.types.arrow_rows` reads."""
+"""The encoding of Python's values as Arrow columns: outputs of functions, keys and elements.
+
+A datetime without a zone is a local time of the Spark session, wherever it stands in a value.  A
+row is matched to columns by name if it has exactly their names, and else by position.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grouping keys of key groups, chosen so that Spark's partitions get equal shares.
+"""Grouping keys: the numbers under which Spark finds the key groups and roll calls of operators.
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
 spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
@@ -7,25 +7,12 @@ instead of 16.  The slowest task decides how long a batch takes.  So the groupin
 group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of partitions divides
 `n`, each partition gets the same number of key groups.
 
-The numbers depend only on `max_parallelism` and on the operator's place in its state operator.
-The checkpoint fixes both.
-
-Places: each operator that shares a state operator of Spark has grouping keys of its own.
-
 Operators of a job that are equally far behind its sources share one state operator of Spark and
-one shuffle before it.  Each operator has a place in the state operator, from 0, and a range of
-grouping keys for its key groups.  The number just below the first of them is its roll call.  A
-range is larger than any number of key groups.
+one shuffle before it.  Each has a place there, from 0, and a range of grouping keys for its key
+groups; an operator that is alone has place 0.  The number just below the range is the operator's
+roll call.  The grouping keys of homes are below all ranges.
 
-An operator that is alone has place 0.  All places share the homes, whose grouping keys are below
-all ranges.
-
-The roll call: a grouping key that is no key group and is called in every micro-batch with data.
-
-Spark finds state by grouping key.  The grouping keys of key groups depend on `max_parallelism`,
-so none of them can show that `max_parallelism` has changed.  The grouping key of the roll call
-depends on no setting.  Its state is the operator's record and roll.  Every task that packs
-records tells the roll call for which key groups they are, so the roll needs no shuffle of its own.
+The numbers depend only on `max_parallelism` and on the place.  The checkpoint fixes both.
 """
 
 from __future__ import annotations
@@ -107,6 +94,12 @@ def place_of(grouping_key: int) -> int:
     """Return the place to which the grouping key of a key group or roll call belongs."""
     return (grouping_key + 1) // _RANGE
 
+
+# The roll call is no key group, and it is called in every micro-batch with data.  The grouping
+# keys of key groups depend on `max_parallelism`, so none of them can show that it has changed.  The
+# grouping key of the roll call depends on no setting.  Its state is the operator's record and roll.
+# Every task that packs records tells it for which key groups they are, so the roll needs no shuffle
+# of its own.
 
 ROLL_CALL = roll_call_of(0)
 """The grouping key of the roll call of the operator at place 0."""

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key group of a key: one expression decides it, and Spark computes it.
+"""The key group of a key: the remainder of Spark's `xxhash64` of the key columns.
 
-The expression must never change, because a checkpoint finds its keys by it.
-
-Spark's `xxhash64` of single keys, in Python: XXH64 of a value's bytes with the seed 42.
-
-If there are several columns, the hash of the columns before is the seed of the next column, and
-null leaves the hash unchanged.  Numbers of up to 32 bits are hashed as four bytes, others as
-eight, in little-endian order.
+The expression must never change, because a checkpoint finds its keys by it.  Spark computes it
+for records, and for keys that come without records.  Single values are also hashed in Python.
 """
 
 from __future__ import annotations
@@ -60,10 +55,10 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
 
 
 def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column:
-    """The key group of a record, or the hash of its key, of which that is the remainder.
+    """Return the expression for the key group of a record, or for the hash of its key.
 
     Args:
-        columns: As of `key_group`.
+        columns: The key columns, as `key_group` takes them.
         max_parallelism: The number of key groups; None where only the checkpoint knows it, and
             the remainder is taken where records are packed.
     """
@@ -142,6 +137,10 @@ class KeyGroupFinder:
         types = ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items())
         return f"savepoint: its keys must be values of the key columns ({types})"
 
+
+# `xxhash64` in Python: XXH64 of a value's bytes.  If there are several columns, the hash of the
+# columns before is the seed of the next column, and null leaves the hash unchanged.  Numbers of up
+# to 32 bits are hashed as four bytes, others as eight, in little-endian order.
 
 SEED = 42
 """The seed of Spark."""

@@ -9,12 +9,6 @@ of that name, a struct, is set.
 
 A payload of outputs that came before the watermark of the micro-batch carries `~number` in place
 of its number.  If the result has a column for this, the column says so.
-
-The rows that windows give: the key, the window, and the result of the user's function.
-
-The columns of a time window are `window_start`, `window_end` and `window_time`, as in Flink's SQL.
-`window_time` is the event time of the result: the last millisecond of the window.  A count window
-has the column `window_id`, a global window has none.
 """
 
 from __future__ import annotations
@@ -160,8 +154,12 @@ class OutputLayout:
         return unpack
 
 
+# The rows that windows give: the key, the window, and the result of the user's function.  The
+# columns of a time window are named as in Flink's SQL.  A count window has the column `window_id`, a
+# global window has none.
+
 WINDOW_TIME: Final = "window_time"
-"""The column that holds the event time of a result."""
+"""The column that holds the event time of a result: the last millisecond of the window."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _RECENT = 1_024

@@ -1,18 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the columns that the runtime adds, and the quoting of any name for Spark.
-
-DataFrames from Arrow tables, also on PySpark 3.5, which cannot make them itself.
-
-The time at which a batch began: the processing time if Spark tells its workers none.
-
-The division of records by the watermark of their micro-batch: before it, and the others.
-
-The conversion of Spark's watermark to Flink's: before the first event, and at the end of input.
-
-Spark's watermark cannot become `MAX_WATERMARK`, since it is a record's time less a delay, and
-timestamps end earlier.  So a record at a time that no other record has ends an input.  A watermark
-near that time means the end, whatever the delay.
-"""
+"""The columns that the runtime adds to those of the user, and the watermarks that Spark tells it."""
 
 from __future__ import annotations
 
@@ -128,6 +115,10 @@ def taken_apart(
         records = records.drop_columns([BEFORE_WATERMARK])
     return records.filter(is_early), records.filter(pc.invert(is_early))
 
+
+# Spark's watermark cannot become `MAX_WATERMARK`, since it is a record's time less a delay, and
+# timestamps end earlier.  So a record at a time that no other record has ends an input.  A watermark
+# near that time means the end, whatever the delay.
 
 END_OF_INPUT: Final = 9_000_000_000_000_000
 """The event time in ms of the record that ends an input: in the year 287,168."""

@@ -8,20 +8,6 @@ record batch in a binary cell: a payload.
 Before the shuffle `pack` splits the records of a task into one payload per key group.  Each
 payload has an `origin`, the number of its input task and its position there, so that the order of
 arrival survives the shuffle.
-
-Homes: one grouping key in each of Spark's partitions that is no key group.
-
-A home is called in every micro-batch, also in one without data.  It keeps the state that all key
-groups of a partition share.  An operator behind another one needs the watermark of the micro-batch
-before, and Spark tells it to nobody.  A key group cannot keep that watermark, since it may not
-have been called in that micro-batch.
-
-Spark calls the grouping keys of a partition in ascending order.  The grouping keys of homes are
-below all others, so a home is called first.
-
-A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
-grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
-whatever the session is set to at a restart, and Spark tells it to its tasks.
 """
 
 from __future__ import annotations
@@ -38,9 +24,11 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_payload
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
-    "PACKED_TYPE",
+    "INITIAL_SCHEMA",
+    "PACKED_SCHEMA",
     "Packing",
     "calling_homes",
     "home_ids",
@@ -55,18 +43,16 @@ __all__ = [
 ]
 
 
-PACKED_TYPE = f"{KEY_GROUP} int, origin long, payload binary"
+PACKED_SCHEMA = WireSchema(
+    pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
+)
+"""Packed rows: grouping key, origin and payload."""
+INITIAL_SCHEMA = WireSchema(pa.schema([(KEY_GROUP, pa.int32()), ("payload", pa.binary())]))
+"""Rows of the state that a query begins with: grouping key, and roll call or segment."""
 
 Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function that packs the records of one task, for `mapInArrow`."""
 
-_PACKED = pa.schema(
-    [
-        (KEY_GROUP, pa.int32()),
-        ("origin", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
 _SIZE = struct.Struct("<I")
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_PAYLOADS = 1 << 32
@@ -151,10 +137,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
     """Make the rows of grouping keys that are not key groups, each with its payload."""
-    rows = [
-        {KEY_GROUP: number, "origin": -1, "payload": payload} for number, payload in grouping_keys
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=_PACKED)
+    return PACKED_SCHEMA.batch((number, -1, payload) for number, payload in grouping_keys)
 
 
 def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
@@ -177,12 +160,12 @@ def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> p
             pa.array(range(sequence, sequence + count), pa.int64()),
             pa.array(payloads, pa.binary()),
         ],
-        schema=_PACKED,
+        schema=PACKED_SCHEMA.arrow,
     )
 
 
 def _groups_of(column: pa.Array, count: int) -> pa.Array:
-    """The key groups of records, also where their column has hashes: as Spark's `pmod`."""
+    """Return the key groups of records; of hashes they are the remainders, as by Spark's `pmod`."""
     if not pa.types.is_int64(column.type):
         return column
     rest = pc.subtract(column, pc.multiply(pc.divide(column, count), count))
@@ -198,9 +181,7 @@ def _for_all(
     count = max(1, _MAX_BYTES // len(payload))
     for start in range(0, len(group_ids), count):
         numbers = group_ids[start : start + count]
-        columns = [list(numbers), [sequence] * len(numbers), [payload] * len(numbers)]
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, _PACKED.types)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
+        yield PACKED_SCHEMA.batch((number, sequence, payload) for number in numbers)
 
 
 def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> None:
@@ -225,6 +206,18 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
         )
         raise StateValueError(msg)
 
+
+# Homes: one grouping key in each of Spark's partitions that is no key group.
+#
+# A home is called in every micro-batch, also in one without data, and before the key groups, for
+# Spark calls the grouping keys of a partition in ascending order.  It keeps the state that all key
+# groups of a partition share: the watermark of the micro-batch before, which an operator behind
+# another one needs and Spark tells to nobody.  A key group cannot keep it, since it may not have
+# been called in that micro-batch.
+#
+# A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
+# grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
+# whatever the session is set to at a restart, and Spark tells it to its tasks.
 
 _PARTITION = struct.Struct("<i")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
@@ -273,21 +266,25 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:
-    return partitions_of_state(context) or _told(context, _OF_SESSION) or default
+    return partitions_of_state(context) or _number_of(context, _OF_SESSION) or default
 
 
 def partitions_of_state(context: TaskContext | None) -> int | None:
-    """The number of partitions that a query's checkpoint was begun with, or None if Spark does not tell.
+    """Return the number of partitions with which a query's checkpoint was begun.
 
     Args:
-        context: Of a task of the query; None where no task runs.
+        context: The context of a task of the query; None where no task runs.
+
+    Returns:
+        The number; None if Spark does not tell it.
     """
-    return _told(context, _OF_STATE)
+    return _number_of(context, _OF_STATE)
 
 
-def _told(context: TaskContext | None, name: str) -> int | None:
-    told = context.getLocalProperty(name) if context else None
-    return int(told) if told and told.isdigit() else None
+def _number_of(context: TaskContext | None, name: str) -> int | None:
+    """Return a local property of a task that is a number, or None."""
+    value = context.getLocalProperty(name) if context else None
+    return int(value) if value and value.isdigit() else None
 
 
 def refuse_foreign_home(payloads: Iterable[bytes]) -> None:

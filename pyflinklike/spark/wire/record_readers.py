@@ -1,28 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol by which hosts pack and read an operator's records, of one input or of several.
+"""Readers: how hosts pack an operator's records, and read them back in the order of processing.
 
-The reader for an operator with one input: keys, elements and times from record batches.
-
-The reader for an operator with two inputs.
-
-Both inputs come as one DataFrame: a column with the number of the input, and for each input a
+Two inputs come as one DataFrame: a column with the number of the input, and for each input a
 column with its records as structs.  Packing takes the inputs apart again.  So a payload holds the
 records of one input with the columns of that input only; the metadata of its schema names the
 input.
-
-If both inputs have an event time, the records of a micro-batch are processed by event time; at
-equal times the first input comes first.  Otherwise all records of the first input come first.
-Flink promises no order between two inputs.
-
-The reader for an operator whose second input is broadcast.
-
-Both inputs come as one DataFrame, like the inputs of a `ConnectedReader`.  Packing makes a payload
-for each key group from every chunk of the broadcast input.  So each key group gets all elements of
-the broadcast input in the order of arrival, even if it has no other records in the micro-batch.
-
-The broadcast elements come before the other records of their micro-batch.  Behind another
-operator, elements that the former operator emitted while its watermark moved come before the
-watermark.  So a timer that this watermark makes due finds their rules.
 """
 
 from __future__ import annotations
@@ -51,13 +33,10 @@ from pyflinklike.spark.wire.payloads import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.schema import InstantKeyTypeInfo
 
 __all__ = [
-    "INPUT_NUMBER",
     "BroadcastReader",
     "ConnectedReader",
     "Reader",
     "RecordReader",
-    "by_input",
-    "payloads_by_input",
 ]
 
 
@@ -131,11 +110,7 @@ class RecordReader:
     before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
     def packing(self, group_ids: Sequence[int]) -> Packing:
-        """Return the function that packs the records of a task.
-
-        Args:
-            group_ids: The grouping key of each key group.
-        """
+        """Return the function that packs the records of a task."""
         return pack(self.key_columns, group_ids)
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
@@ -151,11 +126,7 @@ class RecordReader:
         return self.read(early), self.read(others)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """Read sorted records.
-
-        Raises:
-            StateValueError: A record has a null key.
-        """
+        """Read the records of one key group that are in their final order."""
         refuse_null_keys(records, self.key_columns)
         return self.read(records, in_order=True)
 
@@ -197,19 +168,18 @@ class RecordReader:
         return keys if self.key_type.is_identity else [self.key_type.freeze_key(k) for k in keys]
 
 
-INPUT_NUMBER = INPUT.encode()
+_INPUT_NUMBER = INPUT.encode()
 """The metadata key under which the schema of a payload holds the number of its input."""
 
 
 @attrs.frozen
-class ConnectedReader:
-    """Reads the elements of two inputs as pairs of input number and element.
+class _TwoInputReader:
+    """The part that readers of two inputs share; the first input has the keys."""
 
-    Args:
-        inputs: The reader of each input's own columns.
-    """
-
-    inputs: tuple[RecordReader, RecordReader]
+    @property
+    def inputs(self) -> tuple[RecordReader, RecordReader]:
+        """The reader of each input's own columns."""
+        raise NotImplementedError
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -217,14 +187,8 @@ class ConnectedReader:
         return self.inputs[0].key_columns
 
     @property
-    def event_time(self) -> str | None:
-        """The names of the event-time columns, or None."""
-        names = dict.fromkeys(each.event_time for each in self.inputs if each.event_time)
-        return ", ".join(names) or None
-
-    @property
     def key_type(self) -> TypeInformation:
-        """The type of the keys of both inputs."""
+        """The type of the keys."""
         return self.inputs[0].key_type
 
     @property
@@ -238,24 +202,41 @@ class ConnectedReader:
         names = dict.fromkeys(each.before_watermark for each in self.inputs)
         return ", ".join(name for name in names if name) or None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
-        """Return the function that packs the records of a task.
 
-        Args:
-            group_ids: The grouping key of each key group.
-        """
+@attrs.frozen
+class ConnectedReader(_TwoInputReader):
+    """Reads the elements of two inputs as pairs of input number and element.
+
+    If both inputs have an event time, the records of a micro-batch are processed by event time; at
+    equal times the first input comes first.  Otherwise all records of the first input come first.
+    Flink promises no order between two inputs.
+
+    Args:
+        inputs: The reader of each input's own columns.
+    """
+
+    inputs: tuple[RecordReader, RecordReader]
+
+    @property
+    def event_time(self) -> str | None:
+        """The names of the event-time columns, or None."""
+        names = dict.fromkeys(each.event_time for each in self.inputs if each.event_time)
+        return ", ".join(names) or None
+
+    def packing(self, group_ids: Sequence[int]) -> Packing:
+        """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches))
 
     def _apart(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number, records in by_input(batch):
+            for number, records in _by_input(batch):
                 refuse_null_keys(records, self.inputs[number - 1].key_columns)
-                yield records.replace_schema_metadata({INPUT_NUMBER: str(number)})
+                yield records.replace_schema_metadata({_INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group in the order in which to process them."""
-        first, second = payloads_by_input(payloads)
+        first, second = _payloads_by_input(payloads)
         return self._merged(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
@@ -266,7 +247,7 @@ class ConnectedReader:
         nothing = NO_RECORDS, NO_RECORDS
         first, second = (
             reader.read_apart(mine) if mine else nothing
-            for reader, mine in zip(self.inputs, payloads_by_input(payloads))
+            for reader, mine in zip(self.inputs, _payloads_by_input(payloads))
         )
         return self._merged(first[0], second[0]), self._merged(first[1], second[1])
 
@@ -286,13 +267,9 @@ class ConnectedReader:
         return Records(keys, values, times)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """Read sorted records.
-
-        Raises:
-            StateValueError: A record has a null key.
-        """
+        """Read the records of one key group that are in their final order."""
         rows: dict[int, Iterator[tuple[Any, ...]]] = {}
-        for number, mine in by_input(records):
+        for number, mine in _by_input(records):
             read = self.inputs[number - 1].read_sorted(mine)
             rows[number] = zip(read.keys, zip(repeat(number), read.values), read.timestamps)
         numbers = records.column(INPUT).to_pylist()
@@ -303,15 +280,15 @@ class ConnectedReader:
         return any(each.arrival_order for each in self.inputs)
 
 
-def payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+def _payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
     """Divide the payloads of a key group by input, in the order of arrival."""
     return [
-        [each for each in payloads if each.schema.metadata[INPUT_NUMBER] == number]
+        [each for each in payloads if each.schema.metadata[_INPUT_NUMBER] == number]
         for number in (b"1", b"2")
     ]
 
 
-def by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Divide records of both inputs: yield each input that has any with its own columns.
 
     Args:
@@ -334,8 +311,16 @@ _MAIN, _BROADCAST = 1, 2
 
 
 @attrs.frozen
-class BroadcastReader:
-    """Reads the records of both inputs.
+class BroadcastReader(_TwoInputReader):
+    """Reads the records of an input, and the elements of a second one that is broadcast.
+
+    Packing makes a payload for each key group from every chunk of the broadcast input.  So each key
+    group gets all its elements in the order of arrival, even if it has no other records in the
+    micro-batch.
+
+    The broadcast elements come before the other records of their micro-batch.  Behind another
+    operator, elements that the former operator emitted while its watermark moved come before the
+    watermark.  So a timer that this watermark makes due finds their rules.
 
     Args:
         main: Reads the input that is not broadcast; has no key columns if that input has no keys.
@@ -347,37 +332,17 @@ class BroadcastReader:
     rules: RecordReader
 
     @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The names of the key columns, if there are keys."""
-        return self.main.key_columns
+    def inputs(self) -> tuple[RecordReader, RecordReader]:
+        """The reader of each input's own columns."""
+        return self.main, self.rules
 
     @property
     def event_time(self) -> str | None:
         """The name of the event-time column of the input that is not broadcast, or None."""
         return self.main.event_time
 
-    @property
-    def key_type(self) -> TypeInformation:
-        """The type of the keys."""
-        return self.main.key_type
-
-    @property
-    def time_zone(self) -> str:
-        """The time zone of the Spark session."""
-        return self.main.time_zone
-
-    @property
-    def before_watermark(self) -> str | None:
-        """The names of the columns that say which records come before the watermark, or None."""
-        names = dict.fromkeys((self.main.before_watermark, self.rules.before_watermark))
-        return ", ".join(name for name in names if name) or None
-
     def packing(self, group_ids: Sequence[int]) -> Packing:
-        """Return the function that packs the records of a task.
-
-        Args:
-            group_ids: The grouping key of each key group.
-        """
+        """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches, len(group_ids)))
 
@@ -385,7 +350,7 @@ class BroadcastReader:
         context = TaskContext.get()
         dealt = context.partitionId() if context else 0
         for batch in batches:
-            for number, records in by_input(batch):
+            for number, records in _by_input(batch):
                 if number == _BROADCAST:
                     mine = records.drop_columns([KEY_GROUP])
                 elif self.main.key_columns:
@@ -394,7 +359,7 @@ class BroadcastReader:
                 else:
                     mine = _dealt(records, dealt, groups)
                     dealt += records.num_rows
-                yield mine.replace_schema_metadata({INPUT_NUMBER: str(number)})
+                yield mine.replace_schema_metadata({_INPUT_NUMBER: str(number)})
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group, behind the elements of the broadcast input."""
@@ -402,7 +367,7 @@ class BroadcastReader:
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
         """Read the records before the watermark of their micro-batch, and the others."""
-        main, rules = payloads_by_input(payloads)
+        main, rules = _payloads_by_input(payloads)
         nothing = NO_RECORDS, NO_RECORDS
         sides = self.main.read_apart(main) if main else nothing
         broadcast = self.rules.read_apart(rules) if rules else nothing
@@ -410,12 +375,8 @@ class BroadcastReader:
         return early, others
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """Read sorted records, those of the broadcast input first.
-
-        Raises:
-            StateValueError: A record has a null key.
-        """
-        inputs = dict(by_input(records))
+        """Read the records of one key group, the broadcast ones first."""
+        inputs = dict(_by_input(records))
         main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
         read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
         return read if rules is None else _behind(self.rules.read_sorted(rules), read)

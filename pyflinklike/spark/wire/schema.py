@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between Spark's types, Arrow's and ours, each by a table.
-
-Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.
-
-State is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor
-lost in the hour that comes twice when clocks go back, or after a restart in another zone.  A
-function sees such a key as a local time, as it sees the column.
-"""
+"""Conversions between Spark's types, Arrow's and ours, each by a table."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -38,11 +31,11 @@ from pyflinklike.stores.store_descriptors import ChangelogTag
 
 __all__ = [
     "InstantKeyTypeInfo",
+    "WireSchema",
     "arrow_schema",
     "arrow_type",
     "changelog_schema",
     "ddl_type",
-    "holds_instants",
     "key_type_of",
     "output_schema",
 ]
@@ -125,6 +118,50 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
 
 
+@attrs.frozen
+class WireSchema:
+    """The columns of rows that one of our Python stages gives to another, through Spark.
+
+    Args:
+        arrow: The schema of the record batches that a stage makes.
+    """
+
+    arrow: pa.Schema
+
+    @property
+    def ddl(self) -> str:
+        """The same columns as Spark is told them."""
+        return ", ".join(f"{each.name} {_ddl(each.type)}" for each in self.arrow)
+
+    def and_also(self, *fields: tuple[str, pa.DataType]) -> WireSchema:
+        """Return a schema with further columns behind these."""
+        return WireSchema(pa.schema([*self.arrow, *(pa.field(*each) for each in fields)]))
+
+    def batch(self, rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+        """Make a record batch of rows, of which there must be one at least."""
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), self.arrow.types)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+
+_DDL: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def _ddl(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_ddl(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        fields = (kind.field(at) for at in range(kind.num_fields))
+        return f"struct<{', '.join(f'{each.name} {_ddl(each.type)}' for each in fields)}>"
+    return _DDL[kind]
+
+
 def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
     """Return the type by which keys are frozen and written.
 
@@ -147,7 +184,7 @@ def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
         kinds = [arrow_type(each) for each in types]
         several = pa.struct([(f"f{at}", kind) for at, kind in enumerate(kinds)])
         kind = kinds[0] if len(kinds) == 1 else several
-        return InstantKeyTypeInfo(kind, time_zone) if holds_instants(kind) else AnyKeyTypeInfo()
+        return InstantKeyTypeInfo(kind, time_zone) if _holds_instants(kind) else AnyKeyTypeInfo()
     known = [each for each in keys if each is not None]
     return known[0] if len(known) == 1 else Types.TUPLE(known)
 
@@ -269,10 +306,16 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
     raise DeclarationTypeError(msg)
 
 
-def holds_instants(kind: pa.DataType) -> bool:
+# Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.  State
+# is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor lost in
+# the hour that comes twice when clocks go back, or after a restart in another zone.  A function sees
+# such a key as a local time, as it sees the column.
+
+
+def _holds_instants(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type are instants, or structs with instants in them."""
     if pa.types.is_struct(kind):
-        return any(holds_instants(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_holds_instants(kind.field(at).type) for at in range(kind.num_fields))
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
@@ -328,7 +371,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
             return tuple(
                 self._with_instants(part, kind.field(at).type) for at, part in enumerate(value)
             )
-        if isinstance(value, dt.datetime) and holds_instants(kind):
+        if isinstance(value, dt.datetime) and _holds_instants(kind):
             return to_instant(value, self.time_zone)
         return value
 
@@ -343,7 +386,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
 def _instants_of(column: pa.Array) -> list[Any]:
     """Return the values of a column, instants as datetimes in UTC and structs as tuples."""
     kind = column.type
-    if not holds_instants(kind):
+    if not _holds_instants(kind):
         return to_python(column, "UTC")
     if pa.types.is_timestamp(kind):
         naive = to_python(column, "UTC")

@@ -16,7 +16,7 @@ from pyflinklike.spark.jobs.job_folder import identity_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.job_runs import backend_of
 from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.stream_sources import SOURCE_SCHEMA
+from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark.jobs.watermark_feed import (
     SplitWatermark,
     WatermarkFeed,
@@ -195,7 +195,9 @@ def test_tasks_tell_how_far_they_have_come(tmp_path):
         "is_last": False,
     }
     given = list(
-        steps.task(steps.stages[0]).run([pa.RecordBatch.from_pylist([row], schema=SOURCE_SCHEMA)])
+        steps.task(steps.stages[0]).run(
+            [pa.RecordBatch.from_pylist([row], schema=SOURCE_SCHEMA.arrow)]
+        )
     )
     rows = [row for batch in given for row in zip(*(each.to_pylist() for each in batch.columns))]
     through = [row[2] for row in rows if row[0] >= 0 and row[2].startswith(passing(b""))]

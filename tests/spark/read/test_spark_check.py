@@ -128,8 +128,8 @@ def test_nothing_is_found_in_a_healthy_chain(spark, chain):
 
 def test_keys_in_the_wrong_key_group_are_found(spark, feed, tmp_path, monkeypatch):
     """Of every state, and timers: as a stream with another hash would have put them."""
-    right = inputs.key_group
-    monkeypatch.setattr(inputs, "key_group", lambda *at: (F.lit(1) - right(*at)).cast("int"))
+    right = inputs.group_or_hash
+    monkeypatch.setattr(inputs, "group_or_hash", lambda *at: (F.lit(1) - right(*at)).cast("int"))
     drain(counted(feed), tmp_path / "checkpoint")
     found, _ = check_checkpoint(spark, str(tmp_path / "checkpoint"))
     words = {each.message.rpartition("key group")[0].split(", ")[-1] for each in found}
