@@ -75,7 +75,6 @@ __all__ = [
     "encode_columns",
     "encode_entries",
     "has_stamps",
-    "keys_of",
     "layout_of",
     "read_batch",
     "rows_in",
@@ -430,7 +429,7 @@ def _decoded(
     rows = batch.num_rows
     operations = _operations(columns.get("operation"))
     cleared = operations.count(CLEAR)
-    keys = [GROUP_KEY] * rows if spec.per_group else keys_of(columns, spec, key_type)
+    keys = [GROUP_KEY] * rows if spec.per_group else _keys_of(columns, spec, key_type)
     user_keys: list[Any] = [None] * rows
     if spec.shape is not Shape.SINGLE:
         column = _whole(columns["user_key"], cleared)
@@ -450,7 +449,7 @@ def _decoded(
     return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
 
 
-def keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
+def _keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
     """Return the owner of each entry: its key, or the pair of key and namespace.
 
     Args:

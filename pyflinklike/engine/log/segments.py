@@ -364,6 +364,14 @@ class Declaration:
                     f"{now.value!r}; {now.remedy or _OTHER_NAME}"
                 )
 
+    def grows_into(self, declared: Declaration) -> bool:
+        """Return whether the table can be read under another declaration, whatever the settings."""
+        try:
+            self.check_types(declared)
+        except IncompatibleStateError:
+            return False
+        return True
+
     def check_alike(self, other: Declaration) -> None:
         """Refuse two declarations of one table if neither grows into the other.
 
