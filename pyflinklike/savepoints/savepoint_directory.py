@@ -300,7 +300,13 @@ class Place:
         """
         if not self.exists(MANIFEST):
             msg = f"{self.where}: a savepoint has a {MANIFEST}, which is written last, got none"
-            raise CorruptStateError(f"{msg}; give the directory of one that was finished")
+            remedy = "give the directory of one that was finished"
+            written = self._beside("new")
+            if not self.exists() and written.exists(MANIFEST):
+                remedy = (
+                    f"replacing it broke off when the new one was whole: move {written.address!r} here"
+                )
+            raise CorruptStateError(f"{msg}; {remedy}")
         with self.filesystem.open_input_file(self.path(MANIFEST)) as file:
             text = bytes(file.read()).decode(errors="replace")
         return Manifest.from_json(text, self.where)
@@ -393,11 +399,19 @@ class Place:
             msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
             raise DeclarationValueError(f"{msg}; give another path")
         # Written beside it: until the new savepoint is whole, the old one must stay.
-        names = {each: f"{getattr(self, each)}.new" for each in ("address", "root", "location")}
-        beside = attrs.evolve(self, **names)
-        if beside.exists():
-            self.filesystem.delete_dir(beside.root)
+        beside = self._beside("new")
+        beside.delete()
         return beside
+
+    def _beside(self, what: str) -> Place:
+        """Return the directory beside this one that has its name and an extension."""
+        names = {each: f"{getattr(self, each)}.{what}" for each in ("address", "root", "location")}
+        return attrs.evolve(self, **names)
+
+    def delete(self) -> None:
+        """Delete the directory if it is there."""
+        if self.exists():
+            self.filesystem.delete_dir(self.root)
 
     def _refuse_checkpoint(self) -> None:
         parts = self.root.split("/")
@@ -413,10 +427,15 @@ class Place:
 
     def replace(self, written: Place) -> None:
         """Move a savepoint that was written beside this place to this place."""
-        if written.root != self.root:
-            # A break between the two leaves the new savepoint whole beside this place.
-            self.filesystem.delete_dir(self.root)
-            self.filesystem.move(written.root, self.root)
+        if written.root == self.root:
+            return
+        # Two renames, since deleting takes long: a break in between leaves both of them whole, and
+        # whoever opens this place is told so.
+        replaced = self._beside("replaced")
+        replaced.delete()
+        self.filesystem.move(self.root, replaced.root)
+        self.filesystem.move(written.root, self.root)
+        replaced.delete()
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
