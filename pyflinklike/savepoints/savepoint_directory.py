@@ -303,9 +303,7 @@ class Place:
             remedy = "give the directory of one that was finished"
             written = self._beside("new")
             if not self.exists() and written.exists(MANIFEST):
-                remedy = (
-                    f"replacing it broke off when the new one was whole: move {written.address!r} here"
-                )
+                remedy = f"replacing it broke off when the new one was whole: move {written.address!r} here"
             raise CorruptStateError(f"{msg}; {remedy}")
         with self.filesystem.open_input_file(self.path(MANIFEST)) as file:
             text = bytes(file.read()).decode(errors="replace")
