@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A savepoint for its reader: states as datasets, without Spark and without the program.
 
-The directory of a savepoint: a path, or an address that Arrow knows, such as s3://.
-
-Findings in a savepoint: its files against its manifest.
+It is a directory at a path, or at an address that Arrow knows, such as s3://.
 """
 
 from __future__ import annotations
@@ -208,6 +206,9 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
     return SavepointDirectory(place, place.manifest())
 
 
+# Writing
+
+
 def write_log(
     place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
 ) -> None:
@@ -255,6 +256,9 @@ def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
         write_page_checksum=True,
     )
     return SavedRows(table.num_rows, (place.saved_file(name),))
+
+
+# The directory
 
 
 _CHUNK = 1 << 20
@@ -465,6 +469,9 @@ def place_of(path: str | os.PathLike[str]) -> Place:
 def damaged(place: Place, what: str) -> CorruptStateError:
     """Build the error for a file that differs from the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")
+
+
+# Findings: its files against its manifest
 
 
 def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:

@@ -46,7 +46,6 @@ __all__ = [
     "BatchClock",
     "are_alive",
     "expires_at",
-    "field_names",
     "shown",
     "shown_type",
     "stored",

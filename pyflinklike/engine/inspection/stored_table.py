@@ -30,7 +30,6 @@ __all__ = [
     "entry_codes",
     "last_of_each",
     "numbers",
-    "owner_codes",
     "replayed",
 ]
 
@@ -242,6 +241,9 @@ def _codes_by(rows: pa.Table, names: tuple[str, ...]) -> Any:
 def _whole(rows: pa.Table, name: str) -> Any:
     column = rows.column(name)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+# Numbers for rows
 
 
 _ROW = "row"

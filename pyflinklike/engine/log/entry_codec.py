@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of one table written as payloads of sections.
+"""Entries of one table as payloads of sections, and back.
 
 A payload is a byte of flags, seven reserved bytes that keep the rest aligned, and one Arrow
 record-batch message with the columns
@@ -12,16 +12,18 @@ nothing are left out: user keys of single entries, keys where entries belong to 
 namespaces where there are none, stamps where entries are not `paired`, operations where all are
 puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
 
-Entries read from the payload of a section, whoever wrote it.
+Payloads are replayed in order: the last row of an entry counts, unless it deletes the entry or its
+key was cleared since.  An entry that is overwritten keeps its place among those of its key; one
+that is deleted and put again goes to the end.  Backends apply rows one by one, and readers without
+a program whole columns; both keep this rule.
 
-Every entry is data: reading runs no code of its choosing.  A payload is checked before Arrow opens
-it (`pyflinklike.engine.log.arrow_message`).  What is decoded is checked against what `encode_entries`
-writes: keys are never null, and values only where their type takes None.
+Anybody may have written what is read.  Every entry is data: reading runs no code of its choosing.
+A payload is checked before Arrow opens it (`pyflinklike.engine.log.arrow_message`).  What is
+decoded is checked against what `encode_entries` writes: keys are never null, and values only where
+their type takes None.
 
-Columns of entries written as payloads of sections, and read back.
-
-The bytes are the same as those of single entries, so a reader need not know which of the two was
-written.  The checks are the same, too, a column at a time.
+Entries are written and read one by one or as columns.  The bytes are the same, so a reader need not
+know which of the two was written, and so are the checks.
 """
 
 from __future__ import annotations
@@ -58,15 +60,7 @@ from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 
 __all__ = [
-    "CLEAR",
-    "DELETE",
-    "HAS_OPERATIONS",
-    "HAS_STAMPS",
-    "LONG",
-    "MAX_ENTRY",
     "MAX_POSITION",
-    "PREFIX",
-    "PUT",
     "are_positions",
     "decode_columns",
     "decode_entries",
@@ -74,8 +68,8 @@ __all__ = [
     "encode_batch",
     "encode_columns",
     "encode_entries",
+    "entries_in",
     "has_stamps",
-    "layout_of",
     "read_batch",
     "rows_in",
     "schema_of",
@@ -302,6 +296,9 @@ def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[
         yield pa.field("operation", pa.int8())
 
 
+# Entries read, one by one
+
+
 MAX_POSITION = 2**48
 """Above the position of any element of a list: nobody has appended so many to one key.
 
@@ -508,6 +505,9 @@ def _puts(operations: bytes, rows: int) -> Iterator[int]:
     if not operations:
         return iter(range(rows))
     return (row for row, operation in enumerate(operations) if operation == PUT)
+
+
+# Columns of entries, written and read
 
 
 _WHOLE = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}

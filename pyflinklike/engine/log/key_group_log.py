@@ -14,20 +14,9 @@ Each segment names its own nonce and that of the state it was made from, so the 
 what an ancestor is.  Whatever a host does (retry, speculate, move or kill a task), stale or
 half-written working state cannot be used.
 
-Compaction: once the log outweighs what is alive in it, a commit writes one snapshot and drops all
-older segments.  It does the same once the log is older than the cleanup of expired entries allows.
-
-Changes written as segments: those of one commit, and snapshots.
-
-Sections restored as entries of the tables that a program declares.
-
-Working state read from a log: from all its segments, or from those that it lacks.
-
-When a snapshot replaces a log: once the log outweighs what is alive in it, or is too old.
-
-A log is append-only, so entries that were overwritten or deleted stay in it.
-
-The counters that a log raises.
+A log is append-only, so entries that were overwritten or deleted stay in it.  Hence compaction:
+once the log outweighs what is alive in it, a commit writes one snapshot and drops all older
+segments.  It does the same once the log is older than the cleanup of expired entries allows.
 """
 
 from __future__ import annotations
@@ -58,11 +47,7 @@ __all__ = [
     "KeyGroupLog",
     "LogCleanup",
     "LogCounters",
-    "Restorer",
-    "SegmentWriter",
-    "catch_up",
     "is_outgrown",
-    "rebuilt",
 ]
 
 
@@ -302,6 +287,9 @@ class KeyGroupLog:
         return head
 
 
+# Segments written, and sections restored
+
+
 @attrs.frozen
 class SegmentWriter:
     """Write segments for one operator.
@@ -414,6 +402,9 @@ class Restorer:
         return decode(section, spec, self.key_type, stamp, self.where(state.index))
 
 
+# Working state read from the log
+
+
 def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingState:
     """Build working state from all segments.
 
@@ -466,6 +457,9 @@ def _read(
     segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
     for place, segment in segments:
         state.read(segment, place)
+
+
+# Compaction
 
 
 _FLOOR_BYTES = 4096

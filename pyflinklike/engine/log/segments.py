@@ -17,11 +17,10 @@ A segment is a fixed header and a body of sections:
 Anybody may have written what is read: every length is compared with the bytes that are there
 before it is used.
 
-A segment's declarations of its tables, so that code which declares one otherwise is refused.
-
-Each segment declares its own tables.  After a change of the program in which the type of values has
-grown (`pyflinklike.engine.types.growth`), sections of the former type and of the new one lie side by side
-until a compaction writes them all anew.
+A segment declares its tables, so that a program that declares one otherwise is refused.  After a
+change of the program in which the type of values has grown (`pyflinklike.engine.types.growth`),
+sections of the former type and of the new one lie side by side until a compaction writes them all
+anew.
 """
 
 from __future__ import annotations
@@ -231,6 +230,9 @@ def _read_sections(body: bytes, segment: Segment) -> None:
             segment.declarations[table_id] = Declaration.from_json(payload)
         else:
             segment.sections.append((table_id, payload))
+
+
+# Declarations
 
 
 _OTHER_NAME = "declare it as before, or use another name"

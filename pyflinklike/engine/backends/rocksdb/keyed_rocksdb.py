@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of one operator over a RocksDB, and how a key group is stored there.
 
-The row of a key group on disk beside its entries, from which a later batch goes on.
-
-The row is a header, which says how this row and those of the entries are written, and a pickled
-dict of builtin values by name.  Reading it makes no object of a class and imports nothing.  A row
-of another version is known by its header, before anything of it is unpickled.  Nothing is guessed
-from a row that cannot be read although RocksDB found its bytes to be right.  In both cases the key
-group is rebuilt from its log, and replaces what is here.
+Beside its entries a key group has a row on disk, from which a later batch goes on.  It is a header,
+which says how this row and those of the entries are written, and a pickled dict of builtin values
+by name.  Reading it makes no object of a class and imports nothing.  A row of another version is
+known by its header, before anything of it is unpickled.  Nothing is guessed from a row that cannot
+be read although RocksDB found its bytes to be right.  In both cases the key group is rebuilt from
+its log, and replaces what is here.
 
 Tables and timers are not in the row: a table has rows of its own, and timers follow from them.
 """
@@ -205,6 +204,9 @@ def _form_of(spec: TableSpec) -> str:
 def _name_of(table: str) -> bytes:
     """Return a table's part of the keys on disk."""
     return hashlib.blake2b(table.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+# The row of a key group
 
 
 _LAYOUT = 3
