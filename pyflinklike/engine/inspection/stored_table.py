@@ -103,7 +103,7 @@ class StoredTable:
             rows, columns = batch.num_rows, dict(zip(batch.schema.names, batch.columns))
             columns.setdefault("operation", pa.repeat(pa.scalar(PUT, pa.int8()), rows))
             if "stamp" in columns:
-                with decoding(f"{section.place or where}, state {self.spec.name!r}", _WRITTEN):
+                with decoding(f"{section.where or where}, state {self.spec.name!r}", _WRITTEN):
                     _refuse_unstamped(columns["stamp"], columns["operation"])
             else:
                 columns["stamp"] = pa.nulls(rows, pa.int64())

@@ -79,8 +79,8 @@ def checked_logs(
     check_groups(roll, groups, where)
     logs = {}
     for index, (head, segments) in groups.items():
-        place = f"{where}, key group {index}"
-        logs[place] = checked_log(record.identity, roll.served_at[index], head, segments, place)
+        name = f"{where}, key group {index}"
+        logs[name] = checked_log(record.identity, roll.served_at[index], head, segments, name)
     return logs
 
 

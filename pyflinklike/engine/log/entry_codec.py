@@ -40,7 +40,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.engine.log.arrow_message import Layout, read_checked, rows_of
+from pyflinklike.engine.log.arrow_message import MessageLayout, read_checked, rows_of
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, grown
 from pyflinklike.engine.shown import shown_message, shown_state
@@ -171,11 +171,14 @@ def _encoded(
         return payload
     if several:
         return None
-    msg = (
-        f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
+    raise _too_large(changes.spec, size, largest)
+
+
+def _too_large(spec: TableSpec, size: int, largest: int) -> StateValueError:
+    return StateValueError(
+        f"{shown_state(spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
         "divide it into several, for example the elements of a list or the entries of a map"
     )
-    raise StateValueError(msg)
 
 
 def _payload(changes: TableChanges, key_type: TypeInformation, most: int) -> tuple[bytes, int]:
@@ -276,9 +279,9 @@ def schema_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Sche
 
 
 @lru_cache(maxsize=256)
-def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> Layout:
+def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> MessageLayout:
     """Return the layout of a batch by the flags of its payload."""
-    return Layout.of(schema_of(spec, key_type, flags))
+    return MessageLayout.of(schema_of(spec, key_type, flags))
 
 
 def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
@@ -327,8 +330,9 @@ def read_batch(
 
 
 def _decoding(section: Section, where: str) -> decoding:
-    place = section.place or where
-    return decoding(f"{place}, state {section.declaration.name!r}", "must be an Arrow batch")
+    return decoding(
+        f"{section.where or where}, state {section.declaration.name!r}", "must be an Arrow batch"
+    )
 
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
@@ -391,7 +395,7 @@ def entries_in(changes: Iterable[Changes | Section]) -> int:
         CorruptStateError: The payload of a section is no record batch.
     """
     return sum(
-        rows_in(each, each.place) if isinstance(each, Section) else len(each) for each in changes
+        rows_in(each, each.where) if isinstance(each, Section) else len(each) for each in changes
     )
 
 
@@ -546,11 +550,7 @@ def encode_columns(
     payloads = []
     for part in divided_batch(batch, limit):
         if part.nbytes > largest:
-            msg = (
-                f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got "
-                f"{part.nbytes:,}; divide it into several"
-            )
-            raise StateValueError(msg)
+            raise _too_large(changes.spec, part.nbytes, largest)
         payloads.append(encode_batch(part))
     return payloads
 
@@ -572,8 +572,9 @@ def decode_columns(
             what no program writes.
     """
     batch = read_batch(section, spec, key_type, where)
-    place = f"{section.place or where}, state {spec.name!r}"
-    with decoding(place, "must hold what a program writes"):
+    with decoding(
+        f"{section.where or where}, state {spec.name!r}", "must hold what a program writes"
+    ):
         return _decoded_columns(batch, section, spec, key_type, stamp)
 
 

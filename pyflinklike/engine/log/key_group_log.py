@@ -37,7 +37,7 @@ from pyflinklike.engine.log.entry_codec import (
 )
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.segment_chain import chained, divided, place_of, read_one
+from pyflinklike.engine.log.segment_chain import chained, divided, read_one, segment_name
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.engine.state.table import Changes, ColumnChanges, TableSpec
@@ -445,7 +445,7 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
     # An attempt that failed has used the same number for a segment of its own.
     if first.parent != state.nonce:
         return False
-    state.read(first, place_of(where, state.next_sequence))
+    state.read(first, segment_name(where, state.next_sequence))
     _read(storage, range(state.next_sequence + 1, head.next_sequence), head, state, where)
     state.next_sequence = head.next_sequence
     return True
@@ -455,8 +455,8 @@ def _read(
     storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
 ) -> None:
     segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
-    for place, segment in segments:
-        state.read(segment, place)
+    for name, segment in segments:
+        state.read(segment, name)
 
 
 # Compaction

@@ -90,12 +90,12 @@ class Section:
     Args:
         declaration: What the table is.
         payload: Flags, then an Arrow record-batch message.
-        place: Name of the segment and its group, for messages.
+        where: Name of the segment and its group, for messages; empty where nothing was read.
     """
 
     declaration: Declaration
     payload: bytes
-    place: str = attrs.field(default="", eq=False)
+    where: str = attrs.field(default="", eq=False)
 
 
 @attrs.define

@@ -116,7 +116,7 @@ Spark gives a group to any worker, so a group may stay away from this one for so
 """
 
 
-class _Kept(NamedTuple):
+class _WarmGroup(NamedTuple):
     group: WorkingState
     size: int
     turn: int
@@ -131,7 +131,7 @@ class WarmGroups:
     """
 
     def __init__(self, *, in_rounds: bool = False) -> None:
-        self._groups: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._groups: OrderedDict[Hashable, _WarmGroup] = OrderedDict()
         self._in_rounds, self._turn = in_rounds, 0
         self._bytes = 0
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class WarmGroups:
             if not limit or size > limit:
                 return
             self._turn += 1
-            self._groups[owner] = _Kept(group, size, self._turn)
+            self._groups[owner] = _WarmGroup(group, size, self._turn)
             self._bytes += size
             if self._bytes > limit:
                 self._measure(limit)
@@ -193,7 +193,7 @@ class WarmGroups:
                 return
             if _WORTH_MEASURING * slack(group) > size:
                 now = measured(group)
-                self._groups[owner] = _Kept(group, now, turn)
+                self._groups[owner] = _WarmGroup(group, now, turn)
                 self._bytes += now - size
 
     def clear(self) -> None:
