@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A savepoint for its reader: states as datasets, without Spark and without the program.
 
-The directory of a savepoint: a path, or an address that Arrow knows, such as s3://.
-
-Findings in a savepoint: its files against its manifest.
+It is a directory at a path, or at an address that Arrow knows, such as s3://.
 """
 
 from __future__ import annotations
@@ -208,6 +206,9 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
     return SavepointDirectory(place, place.manifest())
 
 
+# Writing
+
+
 def write_log(
     place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
 ) -> None:
@@ -257,6 +258,9 @@ def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
     return SavedRows(table.num_rows, (place.saved_file(name),))
 
 
+# The directory
+
+
 _CHUNK = 1 << 20
 _READERS = 4
 """Number of files read at a time: from an object store, waiting takes most of the time."""
@@ -300,7 +304,11 @@ class Place:
         """
         if not self.exists(MANIFEST):
             msg = f"{self.where}: a savepoint has a {MANIFEST}, which is written last, got none"
-            raise CorruptStateError(f"{msg}; give the directory of one that was finished")
+            remedy = "give the directory of one that was finished"
+            written = self._beside("new")
+            if not self.exists() and written.exists(MANIFEST):
+                remedy = f"replacing it broke off when the new one was whole: move {written.address!r} here"
+            raise CorruptStateError(f"{msg}; {remedy}")
         with self.filesystem.open_input_file(self.path(MANIFEST)) as file:
             text = bytes(file.read()).decode(errors="replace")
         return Manifest.from_json(text, self.where)
@@ -393,11 +401,19 @@ class Place:
             msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
             raise DeclarationValueError(f"{msg}; give another path")
         # Written beside it: until the new savepoint is whole, the old one must stay.
-        names = {each: f"{getattr(self, each)}.new" for each in ("address", "root", "location")}
-        beside = attrs.evolve(self, **names)
-        if beside.exists():
-            self.filesystem.delete_dir(beside.root)
+        beside = self._beside("new")
+        beside.delete()
         return beside
+
+    def _beside(self, what: str) -> Place:
+        """Return the directory beside this one that has its name and an extension."""
+        names = {each: f"{getattr(self, each)}.{what}" for each in ("address", "root", "location")}
+        return attrs.evolve(self, **names)
+
+    def delete(self) -> None:
+        """Delete the directory if it is there."""
+        if self.exists():
+            self.filesystem.delete_dir(self.root)
 
     def _refuse_checkpoint(self) -> None:
         parts = self.root.split("/")
@@ -413,10 +429,15 @@ class Place:
 
     def replace(self, written: Place) -> None:
         """Move a savepoint that was written beside this place to this place."""
-        if written.root != self.root:
-            # A break between the two leaves the new savepoint whole beside this place.
-            self.filesystem.delete_dir(self.root)
-            self.filesystem.move(written.root, self.root)
+        if written.root == self.root:
+            return
+        # Two renames, since deleting takes long: a break in between leaves both of them whole, and
+        # whoever opens this place is told so.
+        replaced = self._beside("replaced")
+        replaced.delete()
+        self.filesystem.move(self.root, replaced.root)
+        self.filesystem.move(written.root, self.root)
+        replaced.delete()
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
@@ -448,6 +469,9 @@ def place_of(path: str | os.PathLike[str]) -> Place:
 def damaged(place: Place, what: str) -> CorruptStateError:
     """Build the error for a file that differs from the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")
+
+
+# Findings: its files against its manifest
 
 
 def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a savepoint as sections of a log.
+"""Rows and timers of a savepoint as sections of a log.
 
-What a store keeps beside its entries (its layout, the stream time, the order of use) follows from
-the entries, so whoever edits them need not know of it.
-
-Timers of a savepoint as sections of a log.
-
-The tables of an LRU store beside its entries: the order of their uses, and their number.
+What a store keeps beside its entries (its layout, the stream time, the order and number of uses)
+follows from the entries, so whoever edits them need not know of it.
 """
 
 from __future__ import annotations
@@ -43,8 +39,6 @@ from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
 __all__ = [
     "SECTION_BYTES",
     "entries_of_rows",
-    "lru_sections",
-    "section_of",
     "sections_of_rows",
     "sections_of_timers",
 ]
@@ -289,6 +283,9 @@ def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterat
     yield from section_of(declaration, latest)
 
 
+# Timers
+
+
 def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Section]:
     """Write the timers of one key group as sections; a timer that is there twice is one.
 
@@ -315,6 +312,9 @@ def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Sect
             columns["namespace"] = stored(found["namespace"], namespace, "timers", as_key=True)
         columns["user_key"] = found["timestamp"].cast(pa.int64())
         yield from section_of(declaration, pa.table(columns))
+
+
+# The tables of an LRU store beside its entries: the order of their uses, and their number
 
 
 _COUNT = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import attrs
 
+from pyflinklike.engine.log.checkpoint_logs import sections_of
+from pyflinklike.engine.log.entry_codec import entries_in
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.segments import read_segment
 
@@ -38,14 +40,16 @@ class InMemoryLogStorage:
         Raises:
             CorruptStateError: The snapshot is damaged.
         """
+        segment = read_segment(snapshot, "snapshot")
+        entries = entries_in(sections_of([segment], "snapshot"))
         head = Head(
-            read_segment(snapshot, "snapshot").nonce,
+            segment.nonce,
             next_sequence=1,
             first_sequence=0,
             log_bytes=len(snapshot),
-            log_entries=1,
+            log_entries=entries,
             snapshot_bytes=len(snapshot),
-            snapshot_entries=1,
+            snapshot_entries=entries,
             max_parallelism=max_parallelism,
         )
         return cls(head, {0: snapshot})

@@ -3,6 +3,7 @@
 
 import datetime as dt
 import json
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -315,6 +316,28 @@ def test_a_savepoint_is_not_overwritten_unasked(taken):
         with pytest.raises(DeclarationValueError, match="only a savepoint"):
             keeping.savepoint(taken.parent, mode="overwrite")
         keeping.savepoint(taken, mode="overwrite")
+    assert 0 == open_savepoint(taken).states()[0].entries
+
+
+def test_a_break_while_a_savepoint_is_replaced_is_told(taken):
+    """The new one is whole beside it, and is read once it is moved."""
+    taken.rename(f"{taken}.new")
+    with pytest.raises(CorruptStateError, match=rf"broke off .*: move '{taken}.new' here"):
+        open_savepoint(taken)
+    taken.with_name(f"{taken.name}.new").rename(taken)
+    assert open_savepoint(taken).states()
+
+
+def test_a_replaced_savepoint_leaves_nothing_beside_it(taken):
+    """Nor what an earlier break has left."""
+    shutil.copytree(taken, f"{taken}.new")
+    shutil.copytree(taken, f"{taken}.replaced")
+    before = sorted(taken.parent.iterdir())
+    with harness(Everything()) as keeping:
+        keeping.savepoint(taken, mode="overwrite")
+    beside = {taken.with_name(f"{taken.name}.{each}") for each in ("new", "replaced")}
+
+    assert [each for each in before if each not in beside] == sorted(taken.parent.iterdir())
     assert 0 == open_savepoint(taken).states()[0].entries
 
 

@@ -36,6 +36,15 @@ def test_a_log_that_begins_with_a_snapshot_is_gone_on_with():
     assert [4] == task.serve([("a", "a", None)])
 
 
+def test_the_head_of_a_snapshot_counts_its_entries():
+    """So that the log is compacted once it outweighs them, from the first commit on."""
+    with KeyedProcessHarness(Count(), key_selector=str, key_type=Types.STRING()) as harness:
+        harness.process_elements((number, None) for number in range(9))
+        storage = InMemoryLogStorage.of_snapshot(harness.snapshot(), 8)
+
+    assert (9, 9) == (storage.head.log_entries, storage.head.snapshot_entries)
+
+
 def test_a_damaged_snapshot_is_refused():
     """When the log is made, not when somebody reads it."""
     with pytest.raises(CorruptStateError):

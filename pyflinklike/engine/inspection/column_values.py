@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored columns in the types that other tools know, by the type they were declared with.
+"""Columns in the types that other tools know, and back, by the type that values were declared with.
 
 | declared | shown | in a savepoint |
 |---|---|---|
@@ -11,12 +11,9 @@
 
 All other types are the same in Arrow, Parquet and Spark.
 
-Columns of a savepoint, whoever wrote them, as stored columns.
-
-The columns may have been edited, so they are checked as a function's values are: numbers in range,
-no null where None is no value, one form for equal keys.  Nothing is unpickled.
-
-Expiry by the clock of a micro-batch: the rules of TTL for Arrow's columns.
+Anybody may have edited the columns of a savepoint.  So on the way back they are checked as a
+function's values are: numbers in range, no null where None is no value, one form for equal keys.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -49,7 +46,6 @@ __all__ = [
     "BatchClock",
     "are_alive",
     "expires_at",
-    "field_names",
     "shown",
     "shown_type",
     "stored",
@@ -100,6 +96,7 @@ def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any
         return _instants(column)
     if isinstance(declared, TimeTypeInfo):
         return column.cast(pa.string())
+    column = _unsliced(column)
     mask = column.is_null() if column.null_count else None
     if isinstance(declared, ListTypeInfo):
         parts = shown(column.values, declared.elem_type, saved=saved)
@@ -113,6 +110,12 @@ def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any
         shown(column.field(at), each, saved=saved) for at, each in enumerate(declared.field_types)
     ]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+
+
+def _unsliced(column: Any) -> Any:
+    """Return a column that begins where its buffers do."""
+    # Arrow takes no mask beside the offsets of a slice.
+    return column.take(pa.array(range(len(column)), pa.int64())) if column.offset else column
 
 
 def timestamps(milliseconds: Any) -> Any:
@@ -146,6 +149,9 @@ def _instants(column: Any) -> Any:
         pc.divide(nanos.cast(pa.int64()), pa.scalar(1000, pa.int64())),
     )
     return micros.cast(TIMESTAMP)
+
+
+# Columns of a savepoint as stored columns
 
 
 _AS_THEY_ARE = frozenset(
@@ -204,9 +210,7 @@ def _refuse_nulls(column: Any, declared: TypeInformation, *, optional: bool) -> 
 
 
 def _stored(column: Any, declared: TypeInformation) -> Any:
-    # Arrow takes no mask beside the offsets of a slice.
-    if column.offset:
-        column = column.take(pa.array(range(len(column)), pa.int64()))
+    column = _unsliced(column)
     if isinstance(declared, InstantTypeInfo):
         return _stored_instants(column, declared)
     if isinstance(declared, TimeTypeInfo):
@@ -244,6 +248,9 @@ def _stored_instants(column: Any, declared: InstantTypeInfo) -> Any:
     nanos = pc.multiply(rest, pa.scalar(1000, pa.int64())).cast(pa.int32())
     mask = column.is_null() if column.null_count else None
     return pa.StructArray.from_arrays([seconds, nanos], fields=list(declared.arrow_type), mask=mask)
+
+
+# Expiry by the clock of a micro-batch: the rules of TTL for Arrow's columns
 
 
 _EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime.name

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of a checkpoint, one key group at a time, wherever its log comes from.
 
-The keys that have entries in a key group, table by table, wherever its log comes from.
-
-One row for each key with a column for each state, as Flink's table of an operator.
+They give the entries of a state, the timers, the keys that have entries, or one row for each key
+with a column for each state, as Flink's table of an operator.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ __all__ = [
     "StoredKeys",
     "TimersReader",
     "sections_by_table",
-    "with_keys",
 ]
 
 

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored keys as the key columns of the stream, and back.
+"""Keys outside of functions: stored keys as the key columns of the stream, and keys that were typed.
 
 Numbers, booleans and strings are stored as such, several of them as a struct.  Keys of other types
 are stored encoded, and are decoded one by one.
 
-The types of key columns as a record names them, in the words of Spark's `simpleString`.
-
-Keys and times that somebody typed, on a command line or in a URL.
-
-The text is the key, or it is refused: nothing is rounded, cut or moved to another key.
+A text that somebody typed, on a command line or in a URL, is the key, or it is refused: nothing is
+rounded, cut or moved to another key.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.column_values import shown as column_of
 from pyflinklike.engine.inspection.column_values import shown as shown_column
 from pyflinklike.engine.inspection.column_values import shown_type, stored
 from pyflinklike.engine.log.operator_record import OperatorRecord
@@ -45,7 +41,6 @@ from pyflinklike.engine.types.time_types import (
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 
 __all__ = [
-    "OWN_NAMES",
     "KeyColumns",
     "arrow_of",
     "as_user",
@@ -208,6 +203,9 @@ def _unlike(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)
 
 
+# The types of key columns as a record names them, in the words of Spark's `simpleString`
+
+
 _PLAIN: dict[str, Any] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -270,6 +268,9 @@ def _parts(text: str) -> list[str]:
     return [*parts, text[start:]] if text else []
 
 
+# Keys and times that were typed
+
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")
@@ -319,15 +320,15 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
 
 
 def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -> Any:
-    """The key that was typed as a function has it: a time, say, that its column shows as a text.
+    """Parse a key in the form in which a function has it: a time, say, that is shown as a text.
 
     Args:
-        text: What was typed, as `key_of` takes it.
+        text: The text that was typed, as `key_of` takes it.
         columns: Names and Spark types of the key columns.
-        signature: Of the stored keys' type.
+        signature: Signature of the stored keys' type.
 
     Raises:
-        StateValueError: It is none of these columns, or not exactly a value of them.
+        StateValueError: The text does not fit the columns, or is not exactly a value of them.
     """
     shown_key = key_of(text, columns)
     if len(columns) != 1:
@@ -341,14 +342,14 @@ def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -
 
 
 def as_user(given: Any, declared: TypeInformation) -> Any:
-    """What was typed as a value of a type, where that is neither JSON's nor its column's form.
+    """Return what was typed as a value of a type, which may have no form in JSON or its column.
 
     Args:
-        given: JSON, or as `key_of` gives it.
+        given: A value of JSON, or a key that `key_of` returned.
         declared: The type.
 
     Raises:
-        ValueError, TypeError, ArithmeticError: It is none, or not exactly.
+        ValueError, TypeError, ArithmeticError: It is not exactly a value of the type.
     """
     if isinstance(declared, TupleTypeInfo) and isinstance(given, tuple):
         return tuple(as_user(each, part) for each, part in zip(given, declared.field_types))
@@ -370,12 +371,12 @@ def as_user(given: Any, declared: TypeInformation) -> Any:
 
 
 def column_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str | None) -> Any:
-    """The key that was typed in the one form in which its column shows it, as `user_key_of`."""
+    """Parse a key in the one form in which its column shows it; it raises as `user_key_of` does."""
     declared = None if signature in (None, ANY_KEY) else type_of(signature)
     if declared is None or declared.is_pickled or len(columns) != 1:
         return key_of(text, columns)
     key = declared.freeze_key(user_key_of(text, columns, declared.signature))
-    return _without_names(column_of(declared.to_arrow([key]), declared)[0].as_py())
+    return _without_names(shown_column(declared.to_arrow([key]), declared)[0].as_py())
 
 
 def _without_names(value: Any) -> Any:
@@ -486,10 +487,10 @@ def _as_32(digits: str) -> float:
 
 
 def _of_microseconds(text: str) -> str:
-    """A time that has no digits behind its microseconds but zeros.
+    """Return a text that has only zeros behind its microseconds.
 
     Raises:
-        ValueError: It has others.
+        ValueError: It has other digits there.
     """
     if _FINER.search(text):
         raise _misfit(text)

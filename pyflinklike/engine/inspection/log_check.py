@@ -17,7 +17,7 @@ from pyflinklike.engine.log.checkpoint_logs import checked_log
 from pyflinklike.engine.log.entry_codec import rows_in
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import place_of
+from pyflinklike.engine.log.segment_chain import segment_name
 from pyflinklike.engine.log.segments import Section, Segment, read_segment
 from pyflinklike.engine.state.timer_agenda import timers_table
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
@@ -122,7 +122,7 @@ class GroupChecker:
     def _unreadable(self, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
         for sequence, blob in sorted(segments.items()):
             try:
-                read_segment(blob, place_of(where, sequence))
+                read_segment(blob, segment_name(where, sequence))
             except (CorruptStateError, IncompatibleStateError) as error:
                 yield Finding("segment", str(error))
 

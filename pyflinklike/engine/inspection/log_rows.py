@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writes of each micro-batch to a state, from a host's notes of its writes.
+"""The log as rows: the writes of each micro-batch to a state, and the segments themselves.
 
-A commit writes segments, and last the head.  A commit that compacts writes its own segments first,
-then removes all, then writes a snapshot: its own segments are what it changed.
+Writes are read from a host's notes of them.  A commit writes segments, and last the head.  A commit
+that compacts writes its own segments first, then removes all, then writes a snapshot: its own
+segments are what it changed.
 
 The notes may be damaged where the state is not, since nobody else reads them.  So each commit must
 follow the one before, and the last one must lead to the head.
-
-The log itself as rows: one for each segment, without a look at its entries.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pyflinklike.engine.log.segments import Declaration, Segment, read_segment
 from pyflinklike.engine.state.table import CLEAR, DELETE
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
 
-__all__ = ["SEGMENTS", "Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
+__all__ = ["Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
 
 
 _LEFT_OUT = ("alive", "valid_to")
@@ -195,6 +194,9 @@ class StateChanges:
         return pa.table(
             [batches, kinds, *(table.column(name) for name in names)], schema=self.schema
         )
+
+
+# The segments themselves, without a look at their entries
 
 
 SEGMENTS = pa.schema(

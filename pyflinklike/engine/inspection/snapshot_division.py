@@ -1,50 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots divided by key: into key groups, or to write their keys in another way.
 
-The sections are replayed, so the result holds each entry once.  No program is needed, since the
-columns of a section follow from the signatures in its declaration; so states that nobody declares
-any more come along.  Values and stamps are copied as columns; only keys and user keys become
-Python objects.
+The sections are replayed, so the result holds each entry once, and the entries of a key in their
+order.  No program is needed, since the columns of a section follow from the signatures in its
+declaration; so states that nobody declares any more come along.  Only distinct keys become Python
+objects.
 
 Keys of an undeclared type (of a harness without `key_type`) are read as keys of a declared one, and
 the other way round, if they fit.  Keys of two different declared types are not.
-
-A table of a snapshot, replayed without its program.
-
-The last row of an entry counts, unless it deletes the entry or its key was cleared since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, repeat
 from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, replayed
 from pyflinklike.engine.log.checkpoint_logs import refuse_shared, sections_of
 from pyflinklike.engine.log.damage import decoding
-from pyflinklike.engine.log.entry_codec import (
-    CLEAR,
-    DELETE,
-    divided_batch,
-    encode_batch,
-    has_stamps,
-    keys_of,
-    read_batch,
-)
+from pyflinklike.engine.log.entry_codec import divided_batch, encode_batch
 from pyflinklike.engine.log.segment_chain import snapshots
 from pyflinklike.engine.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, Segment
-from pyflinklike.engine.state.table import Shape, TableSpec
 from pyflinklike.engine.state.timer_agenda import timers_table
-from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.key_codec import ANY_KEY
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 
-__all__ = ["ReplayedTable", "regrouped", "timer_domains", "with_keys_of"]
+__all__ = ["regrouped", "timer_domains", "with_keys_of"]
 
 
 def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
@@ -94,25 +81,19 @@ def regrouped(
         IncompatibleStateError: A key does not fit the type, the type of a state is unknown, or
             entries that belong to no key cannot be told apart by key group.
     """
-    tables: dict[str, ReplayedTable] = {}
+    keyed: dict[str, list[Section]] = {}
     shared: list[Section] = []
     for section in sections_of([snapshot], where):
         if section.declaration.per_group:
             shared.append(section)
-            continue
-        table = tables.get(section.declaration.name)
-        if table is None:
-            table = tables[section.declaration.name] = ReplayedTable(section.declaration)
-        table.read(section, where)
-    for table in tables.values():
-        table.convert_keys(key_type, where)
+        else:
+            keyed.setdefault(section.declaration.name, []).append(section)
+    tables = [_KeyedEntries.of(some, where).keyed_by(key_type, where) for some in keyed.values()]
     # The keys of all tables at once, for on Spark `group_of` costs a job.
-    distinct = list(
-        dict.fromkeys(table.key_of(each) for table in tables.values() for each in table.rows)
-    )
+    distinct = list(dict.fromkeys(key for table in tables for key in table.keys))
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
     sections: dict[int, list[Section]] = {}
-    for table in tables.values():
+    for table in tables:
         for index, section in table.sections(groups, segment_bytes):
             sections.setdefault(index, []).append(section)
     for section in shared:
@@ -130,118 +111,83 @@ def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
     return {domain for domain in TimeDomain if timers_table(domain) in names}
 
 
-_Form = tuple[str, bool]
-"""Form of rows: the signature of the type of their values, and whether they have stamps."""
-
-
-class ReplayedTable:
-    """One table of a snapshot, replayed section by section.
+@attrs.frozen
+class _KeyedEntries:
+    """The entries of one table of a snapshot, each once, with the distinct keys that have any.
 
     Args:
-        declaration: Declaration of the first section.
+        table: The table, as its declaration describes it.
+        entries: Columns of `StoredTable.schema`.
+        keys: The distinct keys, as a program keeps them.
+        places: The place of each entry's key in `keys`.
     """
 
-    def __init__(self, declaration: Declaration) -> None:
-        self.declaration = declaration
-        self.rows: dict[Hashable, dict[Hashable, tuple[_Form, int]]] = {}
-        """The row of `_batches` that holds the entry under a key and user key."""
-        self._batches: dict[_Form, list[pa.RecordBatch]] = {}
-        self._sizes: dict[_Form, int] = {}
-        self._key_type = type_of(declaration.key)
-        with decoding(f"state {declaration.name!r}", "must be declared with known types"):
-            self._spec = self._spec_of(declaration)
+    table: StoredTable
+    entries: pa.Table
+    keys: list[Hashable]
+    places: Any
 
-    @staticmethod
-    def _spec_of(declaration: Declaration) -> TableSpec:
-        return TableSpec(
-            declaration.name,
-            Shape(declaration.shape),
-            declaration.kind,
-            type_of(declaration.value) if declaration.value else None,
-            type_of(declaration.user_key) if declaration.user_key else None,
-            namespace_type=type_of(declaration.namespace) if declaration.namespace else None,
-        )
-
-    def key_of(self, owner: Any) -> Hashable:
-        """Return the key alone of an owner, which is a key or a pair with a namespace."""
-        own: Hashable = owner if self._spec.namespace_type is None else owner[0]
-        return own
-
-    def read(self, section: Section, where: str) -> None:
-        """Replay the next section.
+    @classmethod
+    def of(cls, sections: Sequence[Section], where: str) -> _KeyedEntries:
+        """Replay the sections of one table.
 
         Raises:
-            IncompatibleStateError: The values of neither declaration, the first section's and this
-                one's, grow into those of the other.
+            CorruptStateError: A section is damaged.
+            IncompatibleStateError: The type of the table is unknown, or two sections were written
+                under declarations neither of which grows into the other.
         """
-        self.declaration.check_alike(section.declaration)
-        spec = self._spec
-        if section.declaration != self.declaration:
-            spec = self._spec_of(section.declaration)
-        batch = read_batch(section, spec, self._key_type, where)
-        form = section.declaration.value, has_stamps(section)
-        with decoding(f"{where}, state {self.declaration.name!r}", "must hold keys of its types"):
-            self._replay(batch, form)
+        declaration = _latest_of(sections)
+        state = f"state {declaration.name!r}"
+        with decoding(state, "must be declared with known types"):
+            table = StoredTable(declaration)
+        entries = replayed(table, sections, where)
+        with decoding(f"{where}, {state}", "must hold keys of its types"):
+            column = entries.column("key").combine_chunks()
+            if column.null_count:
+                msg = "a key that is null"
+                raise ValueError(msg)
+            places = codes_of([column], len(column))
+            distinct = column.take(pc.index_in(pc.unique(places), places))
+            return cls(table, entries, table.key_type.from_arrow(distinct), places)
 
-    def _replay(self, batch: pa.RecordBatch, form: _Form) -> None:
-        count = batch.num_rows
-        keys = keys_of(dict(zip(batch.schema.names, batch.columns)), self._spec, self._key_type)
-        user_keys: Iterable[Any] = repeat(None, count)
-        if self._spec.shape is not Shape.SINGLE:
-            user_keys = (self._spec.user_key_type or Types.LONG()).from_arrow(
-                batch.column("user_key")
-            )
-        operations: Iterable[Any] = repeat(None, count)
-        if "operation" in batch.schema.names:
-            operations = batch.column("operation").to_pylist()
-            batch = batch.select([name for name in batch.schema.names if name != "operation"])
-        rows = self.rows
-        place = self._sizes.get(form, 0)
-        for key, user_key, operation in zip(keys, user_keys, operations):
-            if operation == CLEAR:
-                rows.pop(key, None)
-            elif operation == DELETE:
-                rows.get(key, {}).pop(user_key, None)
-            else:
-                rows.setdefault(key, {})[user_key] = form, place
-            place += 1
-        self._batches.setdefault(form, []).append(batch)
-        self._sizes[form] = place
-
-    def convert_keys(self, key_type: TypeInformation, where: str) -> None:
-        """Give the keys the form of another type.
+    def keyed_by(self, key_type: TypeInformation, where: str) -> _KeyedEntries:
+        """Return the entries under keys in the form of another type.
 
         Raises:
-            IncompatibleStateError: Both types are declared and differ, or a key does not fit.
+            IncompatibleStateError: Both types are declared and differ, a key does not fit, or two
+                keys become one.
         """
-        declaration = attrs.evolve(self.declaration, key=key_type.signature)
-        if self.declaration == declaration and type(self._key_type) is type(key_type):
-            return
-        if ANY_KEY not in (self.declaration.key, declaration.key):
-            self.declaration.check_types(declaration)
-        if self._key_type.is_pickled:
+        stored = self.table.declaration
+        declaration = attrs.evolve(stored, key=key_type.signature)
+        if stored == declaration and type(self.table.key_type) is type(key_type):
+            return self
+        if ANY_KEY not in (stored.key, declaration.key):
+            stored.check_types(declaration)
+        if self.table.key_type.is_pickled:
             msg = (
                 f"{where}: pickled keys are read only where the program declares their type, "
-                f"got {self.declaration.key!r} for keys of {key_type.signature!r}; pass a harness "
+                f"got {stored.key!r} for keys of {key_type.signature!r}; pass a harness "
                 "key_type, if whoever wrote the snapshot may run code here"
             )
             raise IncompatibleStateError(msg)
         try:
-            thaw, freeze = self._key_type.thaw_key, key_type.freeze_key
-            owners = {key: freeze(thaw(key)) for key in map(self.key_of, self.rows)}
-            self.rows = {self._moved(owner, owners): mine for owner, mine in self.rows.items()}
+            thaw, freeze = self.table.key_type.thaw_key, key_type.freeze_key
+            keys = [freeze(thaw(key)) for key in self.keys]
         except StateValueError as error:
             msg = f"{where}: its keys must fit the keys of the program, got one that does not: "
             raise IncompatibleStateError(f"{msg}{error}") from error
-        self.declaration, self._key_type = declaration, key_type
-
-    def _moved(self, owner: Any, keys: Mapping[Hashable, Hashable]) -> Hashable:
-        """Return an owner whose key is replaced."""
-        key = keys[self.key_of(owner)]
-        return key if self._spec.namespace_type is None else (key, owner[1])
+        if len(set(keys)) < len(keys):
+            # 1 and 1.0 of a harness, say: the entries of one would hide those of the other.
+            msg = f"{where}: two keys must not become one in {key_type.signature!r}"
+            raise IncompatibleStateError(
+                f"{msg}, got such keys in state {stored.name!r}; declare a type that tells them apart"
+            )
+        column = key_type.to_arrow(keys).take(self.places)
+        entries = self.entries.set_column(0, pa.field("key", key_type.arrow_type), column)
+        return _KeyedEntries(StoredTable(declaration), entries, keys, self.places)
 
     def sections(self, groups: Mapping[Hashable, int], limit: int) -> Iterator[tuple[int, Section]]:
-        """Divide the entries into sections by key group; values keep the type they were read with.
+        """Divide the entries into sections by key group.
 
         Args:
             groups: The key group of each key.
@@ -250,26 +196,30 @@ class ReplayedTable:
         Yields:
             Pairs of a key group and a section, in order.
         """
-        keys = sorted(self.rows, key=lambda owner: groups[self.key_of(owner)])
-        for form, batches in self._batches.items():
-            # Sections may go in any order, since the elements of a list have positions.
-            chosen = [
-                (key, row)
-                for key in keys
-                for found, row in self.rows[key].values()
-                if found == form
-            ]
-            if not chosen:
-                continue
-            taken = pa.Table.from_batches(batches).take(pa.array([row for _, row in chosen]))
-            column = self._key_type.to_arrow([self.key_of(key) for key, _ in chosen])
-            field = pa.field("key", self._key_type.arrow_type)
-            taken = taken.set_column(0, field, column)
-            declaration = attrs.evolve(self.declaration, value=form[0])
-            start = 0
-            for index, some in groupby(chosen, lambda each: groups[self.key_of(each[0])]):
-                count = sum(1 for _ in some)
-                for batch in taken.slice(start, count).combine_chunks().to_batches():
+        indexes = pa.array([groups[key] for key in self.keys], pa.int64()).take(self.places)
+        order = pc.sort_indices(indexes)  # a stable sort, which keeps the order of entries
+        entries, indexes = self.entries.take(order), indexes.take(order)
+        stamps = entries.column("stamp")
+        # One section has stamps for all of its entries or for none.
+        for is_chosen, left_out in ((pc.is_null(stamps), ["stamp"]), (pc.is_valid(stamps), [])):
+            some, start = entries.filter(is_chosen).drop_columns(left_out), 0
+            counts = indexes.filter(is_chosen.combine_chunks()).value_counts()
+            for index, count in zip(*(part.to_pylist() for part in counts.flatten())):
+                for batch in some.slice(start, count).combine_chunks().to_batches():
                     for part in divided_batch(batch, limit):
-                        yield index, Section(declaration, encode_batch(part))
+                        yield index, Section(self.table.declaration, encode_batch(part))
                 start += count
+
+
+def _latest_of(sections: Iterable[Section]) -> Declaration:
+    """Return the declaration that those of all sections grow into.
+
+    Raises:
+        IncompatibleStateError: Of two, neither grows into the other.
+    """
+    latest, *others = dict.fromkeys(each.declaration for each in sections)
+    for each in others:
+        latest.check_alike(each)
+        if each.value != latest.value and latest.grows_into(each):
+            latest = each
+    return latest

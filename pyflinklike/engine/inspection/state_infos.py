@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of an operator's states by its record, whether anything was written or not.
-
-Rows as an HTML table with bars, for notebooks and reports, made of nothing but text.
-"""
+"""Descriptions of an operator's states by its record, whether anything was written or not."""
 
 from __future__ import annotations
 
@@ -133,7 +130,7 @@ def described(record: OperatorRecord, operator_id: int) -> StateInfos:
 
 
 def key_columns_of(record: OperatorRecord) -> tuple[tuple[str, str], ...]:
-    """Names and Spark types of the key columns of an operator."""
+    """Return names and Spark types of the key columns of an operator."""
     columns = KeyColumns.of(record)
     declared = record.identity.key_columns
     types = [kind for _, kind in declared] or [name_of(each) for each in columns.types]
@@ -166,7 +163,7 @@ def _info(
 
 
 def _kind_of(declared: str) -> str:
-    """Value, list, map, reducing, aggregating or broadcast, of what a state was declared as.
+    """Return the kind of a state, such as "list", from what it was declared as.
 
     Args:
         declared: "list of windows of event time", "sum('amount')" or "join buffer", say.
@@ -267,6 +264,9 @@ def timers_of(record: OperatorRecord, domain: TimeDomain) -> Declaration:
         "",
         min(namespaces, default=""),
     )
+
+
+# Descriptions as an HTML table with bars, for notebooks and reports
 
 
 _LONGEST = 200

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a state as users read them: key columns, those of its kind, value, age, key group.
 
-The user keys of stores as columns: the key, and the numbers before and behind it.
+A user key of a store is the key with numbers before and behind it.  Numbers have a fixed size, so
+they are cut out as columns; so are strings and bytes.  Keys of other types are decoded one by one,
+each distinct key once.
 
-Numbers have a fixed size, so they are cut out as columns; so are strings and bytes.  Keys of other
-types are decoded one by one, each distinct key once.
-
-The times from when until when the versions of a versioned store are valid.
-
-Retention of windows, sessions and versions, as columns.
-
-The rules are those of the stores themselves.
+What a store still shows, and until when a version is valid, follows the rules of the stores
+themselves.
 """
 
 from __future__ import annotations
@@ -47,13 +43,9 @@ __all__ = [
     "EXPIRING",
     "STREAM_TIME",
     "StateRows",
-    "number_at",
     "retained",
-    "store_keys",
     "stream_times",
     "times_table",
-    "valid_from",
-    "valid_to",
 ]
 
 
@@ -245,6 +237,9 @@ _ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
     "versioned": _of_versioned,
 }
 
+# The user keys of stores as columns
+
+
 _SIGN = -(2**63)
 _NUMBER = 8
 
@@ -306,6 +301,9 @@ def store_keys(
     thawed = [codec.decode(data)[0] for data in each.dictionary.to_pylist()]
     keys = key_type.to_arrow([key_type.freeze_key(key) for key in thawed])
     return shown(keys.take(each.indices), key_type, saved=saved)
+
+
+# Retention of versions, windows and sessions
 
 
 def valid_from(stored: Mapping[str, Any]) -> Any:

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of one key group, replayed as columns: what a log leaves, and what a commit did.
+"""One table of a log or snapshot, replayed as columns: what is left, and what a commit did.
 
-The last row of an entry counts, unless it deletes the entry or its key was cleared since; backends
-replay single entries by the same rule.
-
-Equal numbers for rows with equal values, so that Arrow can group by what it cannot compare.
-
-Arrow groups by numbers and strings, but not by structs, lists or maps, which keys may consist of.
+The rule of replay is that of `pyflinklike.engine.log.entry_codec`.  It is applied without an object
+for an entry: rows get numbers, equal where the rows are of one entry.  For Arrow groups by numbers
+and strings, but not by structs, lists or maps, which keys may consist of.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import pyarrow.compute as pc
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import read_batch
 from pyflinklike.engine.log.segments import Declaration, Section
-from pyflinklike.engine.state.table import CLEAR, PUT, Shape, TableSpec
+from pyflinklike.engine.state.table import CLEAR, DELETE, PUT, Shape, TableSpec
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError
@@ -33,13 +30,13 @@ __all__ = [
     "entry_codes",
     "last_of_each",
     "numbers",
-    "owner_codes",
     "replayed",
 ]
 
 
 _OWNER = ("key", "namespace")
 _ENTRY = (*_OWNER, "user_key")
+_WRITTEN = "must hold what a program writes"
 
 
 @attrs.frozen
@@ -104,8 +101,12 @@ class StoredTable:
             self._check(section, where)
             batch = read_batch(section, self.spec, self.key_type, where)
             rows, columns = batch.num_rows, dict(zip(batch.schema.names, batch.columns))
-            columns.setdefault("stamp", pa.nulls(rows, pa.int64()))
             columns.setdefault("operation", pa.repeat(pa.scalar(PUT, pa.int8()), rows))
+            if "stamp" in columns:
+                with decoding(f"{section.where or where}, state {self.spec.name!r}", _WRITTEN):
+                    _refuse_unstamped(columns["stamp"], columns["operation"])
+            else:
+                columns["stamp"] = pa.nulls(rows, pa.int64())
             arrays = [columns[name] for name in schema.names]
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         return pa.Table.from_batches(batches, schema).combine_chunks()
@@ -115,7 +116,7 @@ class StoredTable:
         try:
             stored.check_types(self.declaration)
         except IncompatibleStateError:
-            if not _grows(self.declaration, stored):
+            if not self.declaration.grows_into(stored):
                 raise
             # The record is written with records only, and a timer that fires writes, too.
             msg = (
@@ -127,16 +128,22 @@ class StoredTable:
             ) from None
 
 
-def _grows(before: Declaration, after: Declaration) -> bool:
-    try:
-        before.check_types(after)
-    except IncompatibleStateError:
-        return False
-    return True
+def _refuse_unstamped(stamps: Any, operations: Any) -> None:
+    """Refuse an entry that was put without a stamp where entries have one.
+
+    Raises:
+        ValueError: There is one.
+    """
+    # Deletes and clears have no stamps either.
+    if stamps.null_count and pc.any(pc.and_(stamps.is_null(), pc.equal(operations, PUT))).as_py():
+        msg = "a stamp that is null"
+        raise ValueError(msg)
 
 
 def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
     """Return the entries that these sections leave, in the columns of `StoredTable.schema`.
+
+    The entries of a key are in the order in which a backend would give them back.
 
     Args:
         table: The table of the sections.
@@ -149,13 +156,31 @@ def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.
     """
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
-        alive, _ = _last_rows(rows)
-        is_put = pc.equal(_whole(rows, "operation"), PUT)
-        if not pc.all(is_put).as_py():
-            alive = alive.filter(is_put.take(alive))
+        alive = _alive_rows(rows)
         kept = rows.drop_columns(["operation"])
         # A snapshot without later writes is large, and every row of it is alive: spare the copy.
         return kept if len(alive) == rows.num_rows else kept.take(alive)
+
+
+def _alive_rows(rows: pa.Table) -> Any:
+    """Return the place of each entry's last row, in the order in which the entries were put."""
+    codes, places, _ = _rows_that_count(rows)
+    last = last_of_each(codes, places)
+    operations = _whole(rows, "operation")
+    is_put = pc.equal(operations, PUT)
+    if pc.all(is_put).as_py():
+        return last  # codes are numbered by the first row of each entry
+    is_alive = is_put.take(last)
+    alive = last.filter(is_alive)
+    if len(last) == rows.num_rows:
+        return alive
+    # An entry that was overwritten keeps its place among the others, as in a dict; one that was
+    # deleted and put again goes to the end.
+    deletes = pc.if_else(pc.equal(operations, DELETE), places, pa.scalar(None, pa.int64()))
+    deleted = last_of_each(codes, deletes).fill_null(-1).take(codes)
+    since = pc.if_else(pc.greater(places, deleted), places, pa.scalar(None, pa.int64()))
+    first = pc.negate(last_of_each(codes, pc.negate(since)))
+    return alive.take(pc.sort_indices(first.filter(is_alive)))
 
 
 def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
@@ -176,26 +201,26 @@ def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.T
     """
     rows = table.read(sections, where)
     with decoding(f"{where}, state {table.declaration.name!r}", "must hold keys of its types"):
-        alive, clears = _last_rows(rows)
-        places = pc.sort_indices(pa.chunked_array([clears, alive]))
-        return rows.take(pa.chunked_array([clears, alive]).take(places))
+        codes, places, clears = _rows_that_count(rows)
+        last = last_of_each(codes, places).drop_null()
+        order = pc.sort_indices(pa.chunked_array([clears, last]))
+        return rows.take(pa.chunked_array([clears, last]).take(order))
 
 
-def _last_rows(rows: pa.Table) -> tuple[Any, Any]:
-    """Return the place of each entry's last row since its key's last clear, and those clears'."""
-    count = rows.num_rows
-    places, operations = numbers(count), _whole(rows, "operation")
-    if not count:
-        return places, places
-    is_clear = pc.equal(operations, CLEAR)
-    codes = entry_codes(rows)
+def _rows_that_count(rows: pa.Table) -> tuple[Any, Any, Any]:
+    """Return the entry code of each row, the place of each row, and the places of last clears.
+
+    The place is null where the row clears its key, or its key was cleared since.
+    """
+    codes, places = entry_codes(rows), numbers(rows.num_rows)
+    is_clear = pc.equal(_whole(rows, "operation"), CLEAR)
     if not pc.any(is_clear).as_py():
-        return last_of_each(codes, places), places.slice(0, 0)
+        return codes, places, places.slice(0, 0)
     owners = owner_codes(rows)
     cleared = last_of_each(owners, pc.if_else(is_clear, places, pa.scalar(-1, pa.int64())))
-    after = pc.greater(places, cleared.take(owners))
-    last = last_of_each(codes, pc.if_else(after, places, pa.scalar(None, pa.int64())))
-    return last.drop_null().sort(), cleared.filter(pc.greater_equal(cleared, 0)).sort()
+    counts = pc.greater(places, cleared.take(owners))
+    clears = cleared.filter(pc.greater_equal(cleared, 0))
+    return codes, pc.if_else(counts, places, pa.scalar(None, pa.int64())), clears
 
 
 def owner_codes(rows: pa.Table) -> Any:
@@ -216,6 +241,9 @@ def _codes_by(rows: pa.Table, names: tuple[str, ...]) -> Any:
 def _whole(rows: pa.Table, name: str) -> Any:
     column = rows.column(name)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+# Numbers for rows
 
 
 _ROW = "row"
@@ -268,6 +296,8 @@ def last_of_each(codes: Any, places: Any) -> Any:
         codes: Codes as `codes_of` returns them: every number from 0 on occurs.
         places: A number for each row; null where a row does not count.
     """
+    if not len(codes):
+        return places
     # All rows differ, so each is the last of its code.
     if (pc.max(codes).as_py() or 0) + 1 == len(codes):
         return places

@@ -22,7 +22,7 @@ from struct import Struct, unpack_from
 import attrs
 import pyarrow as pa
 
-__all__ = ["Layout", "read_checked", "rows_of"]
+__all__ = ["MessageLayout", "read_checked", "rows_of"]
 
 _U32, _I32, _U16, _I64 = Struct("<I"), Struct("<i"), Struct("<H"), Struct("<q")
 _PREFIX = 8
@@ -37,7 +37,7 @@ _FIELDS = 3
 
 
 @attrs.frozen
-class Layout:
+class MessageLayout:
     """The parts that a record batch of a schema consists of.
 
     Args:
@@ -51,7 +51,7 @@ class Layout:
     buffers: int
 
     @classmethod
-    def of(cls, schema: pa.Schema) -> Layout:
+    def of(cls, schema: pa.Schema) -> MessageLayout:
         """Count the arrays and buffers of a schema."""
         nodes = buffers = 0
         waiting: list[pa.DataType] = list(schema.types)
@@ -63,7 +63,7 @@ class Layout:
         return cls(schema, nodes, buffers)
 
 
-def read_checked(payload: pa.Buffer, layout: Layout) -> pa.RecordBatch:
+def read_checked(payload: pa.Buffer, layout: MessageLayout) -> pa.RecordBatch:
     """Read a record batch, every value of which can be used afterwards.
 
     Args:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logs of an operator, read from a checkpoint and compared with its record and roll.
+"""The logs of an operator as a checkpoint holds them: checked, read, and merged into a savepoint.
 
-The store of the state may have lost some of it without an error: a damaged file that is read up to
-the damage looks like a shorter one.  So each key group of the roll must be there, with the state
-after the last micro-batch that had records for it, and no other key group.
+A store of state may have lost some of it without an error: a damaged file that is read up to the
+damage looks like a shorter one.  So each key group of the roll must be there, with the state after
+the last micro-batch that had records for it, and no other key group.
 
-Savepoints: the state of all key groups of a stream as one snapshot segment.
-
-`KeyedProcessHarness.snapshot` gives the same: one segment that needs no other.  `merge` moves the
-sections of all logs as they are, which is right because the groups hold disjoint keys and the
-sections of each stay in order.
+A savepoint is the state of all key groups as one segment that needs no other; the snapshot of a
+harness is one, too.  It has the sections of all logs as they are, which is right because the groups
+hold disjoint keys and the sections of each group stay in order.
 """
 
 from __future__ import annotations
@@ -81,8 +79,8 @@ def checked_logs(
     check_groups(roll, groups, where)
     logs = {}
     for index, (head, segments) in groups.items():
-        place = f"{where}, key group {index}"
-        logs[place] = checked_log(record.identity, roll.served_at[index], head, segments, place)
+        name = f"{where}, key group {index}"
+        logs[name] = checked_log(record.identity, roll.served_at[index], head, segments, name)
     return logs
 
 
@@ -189,6 +187,9 @@ def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
                 msg = f"{where}: a segment must declare its tables, got table id {table_id}"
                 raise CorruptStateError(f"{msg}; go back to a checkpoint")
             yield Section(declarations[table_id], payload, where)
+
+
+# Savepoints
 
 
 def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of one table written as payloads of sections.
+"""Entries of one table as payloads of sections, and back.
 
 A payload is a byte of flags, seven reserved bytes that keep the rest aligned, and one Arrow
 record-batch message with the columns
@@ -12,16 +12,18 @@ nothing are left out: user keys of single entries, keys where entries belong to 
 namespaces where there are none, stamps where entries are not `paired`, operations where all are
 puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
 
-Entries read from the payload of a section, whoever wrote it.
+Payloads are replayed in order: the last row of an entry counts, unless it deletes the entry or its
+key was cleared since.  An entry that is overwritten keeps its place among those of its key; one
+that is deleted and put again goes to the end.  Backends apply rows one by one, and readers without
+a program whole columns; both keep this rule.
 
-Every entry is data: reading runs no code of its choosing.  A payload is checked before Arrow opens
-it (`pyflinklike.engine.log.arrow_message`).  What is decoded is checked against what `encode_entries`
-writes: keys are never null, and values only where their type takes None.
+Anybody may have written what is read.  Every entry is data: reading runs no code of its choosing.
+A payload is checked before Arrow opens it (`pyflinklike.engine.log.arrow_message`).  What is
+decoded is checked against what `encode_entries` writes: keys are never null, and values only where
+their type takes None.
 
-Columns of entries written as payloads of sections, and read back.
-
-The bytes are the same as those of single entries, so a reader need not know which of the two was
-written.  The checks are the same, too, a column at a time.
+Entries are written and read one by one or as columns.  The bytes are the same, so a reader need not
+know which of the two was written, and so are the checks.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.engine.log.arrow_message import Layout, read_checked, rows_of
+from pyflinklike.engine.log.arrow_message import MessageLayout, read_checked, rows_of
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, grown
 from pyflinklike.engine.shown import shown_message, shown_state
@@ -58,15 +60,7 @@ from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 
 __all__ = [
-    "CLEAR",
-    "DELETE",
-    "HAS_OPERATIONS",
-    "HAS_STAMPS",
-    "LONG",
-    "MAX_ENTRY",
     "MAX_POSITION",
-    "PREFIX",
-    "PUT",
     "are_positions",
     "decode_columns",
     "decode_entries",
@@ -74,9 +68,8 @@ __all__ = [
     "encode_batch",
     "encode_columns",
     "encode_entries",
+    "entries_in",
     "has_stamps",
-    "keys_of",
-    "layout_of",
     "read_batch",
     "rows_in",
     "schema_of",
@@ -178,11 +171,14 @@ def _encoded(
         return payload
     if several:
         return None
-    msg = (
-        f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
+    raise _too_large(changes.spec, size, largest)
+
+
+def _too_large(spec: TableSpec, size: int, largest: int) -> StateValueError:
+    return StateValueError(
+        f"{shown_state(spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
         "divide it into several, for example the elements of a list or the entries of a map"
     )
-    raise StateValueError(msg)
 
 
 def _payload(changes: TableChanges, key_type: TypeInformation, most: int) -> tuple[bytes, int]:
@@ -283,9 +279,9 @@ def schema_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Sche
 
 
 @lru_cache(maxsize=256)
-def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> Layout:
+def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> MessageLayout:
     """Return the layout of a batch by the flags of its payload."""
-    return Layout.of(schema_of(spec, key_type, flags))
+    return MessageLayout.of(schema_of(spec, key_type, flags))
 
 
 def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
@@ -301,6 +297,9 @@ def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[
         yield pa.field("stamp", pa.int64())
     if flags & HAS_OPERATIONS:
         yield pa.field("operation", pa.int8())
+
+
+# Entries read, one by one
 
 
 MAX_POSITION = 2**48
@@ -331,8 +330,9 @@ def read_batch(
 
 
 def _decoding(section: Section, where: str) -> decoding:
-    place = section.place or where
-    return decoding(f"{place}, state {section.declaration.name!r}", "must be an Arrow batch")
+    return decoding(
+        f"{section.where or where}, state {section.declaration.name!r}", "must be an Arrow batch"
+    )
 
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
@@ -395,7 +395,7 @@ def entries_in(changes: Iterable[Changes | Section]) -> int:
         CorruptStateError: The payload of a section is no record batch.
     """
     return sum(
-        rows_in(each, each.place) if isinstance(each, Section) else len(each) for each in changes
+        rows_in(each, each.where) if isinstance(each, Section) else len(each) for each in changes
     )
 
 
@@ -430,7 +430,7 @@ def _decoded(
     rows = batch.num_rows
     operations = _operations(columns.get("operation"))
     cleared = operations.count(CLEAR)
-    keys = [GROUP_KEY] * rows if spec.per_group else keys_of(columns, spec, key_type)
+    keys = [GROUP_KEY] * rows if spec.per_group else _keys_of(columns, spec, key_type)
     user_keys: list[Any] = [None] * rows
     if spec.shape is not Shape.SINGLE:
         column = _whole(columns["user_key"], cleared)
@@ -450,7 +450,7 @@ def _decoded(
     return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
 
 
-def keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
+def _keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
     """Return the owner of each entry: its key, or the pair of key and namespace.
 
     Args:
@@ -511,6 +511,9 @@ def _puts(operations: bytes, rows: int) -> Iterator[int]:
     return (row for row, operation in enumerate(operations) if operation == PUT)
 
 
+# Columns of entries, written and read
+
+
 _WHOLE = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
 
 
@@ -547,11 +550,7 @@ def encode_columns(
     payloads = []
     for part in divided_batch(batch, limit):
         if part.nbytes > largest:
-            msg = (
-                f"{shown_state(changes.spec.name)}: one entry may take {largest:,} bytes at most, got "
-                f"{part.nbytes:,}; divide it into several"
-            )
-            raise StateValueError(msg)
+            raise _too_large(changes.spec, part.nbytes, largest)
         payloads.append(encode_batch(part))
     return payloads
 
@@ -573,8 +572,9 @@ def decode_columns(
             what no program writes.
     """
     batch = read_batch(section, spec, key_type, where)
-    place = f"{section.place or where}, state {spec.name!r}"
-    with decoding(place, "must hold what a program writes"):
+    with decoding(
+        f"{section.where or where}, state {spec.name!r}", "must hold what a program writes"
+    ):
         return _decoded_columns(batch, section, spec, key_type, stamp)
 
 

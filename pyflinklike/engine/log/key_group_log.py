@@ -14,20 +14,9 @@ Each segment names its own nonce and that of the state it was made from, so the 
 what an ancestor is.  Whatever a host does (retry, speculate, move or kill a task), stale or
 half-written working state cannot be used.
 
-Compaction: once the log outweighs what is alive in it, a commit writes one snapshot and drops all
-older segments.  It does the same once the log is older than the cleanup of expired entries allows.
-
-Changes written as segments: those of one commit, and snapshots.
-
-Sections restored as entries of the tables that a program declares.
-
-Working state read from a log: from all its segments, or from those that it lacks.
-
-When a snapshot replaces a log: once the log outweighs what is alive in it, or is too old.
-
-A log is append-only, so entries that were overwritten or deleted stay in it.
-
-The counters that a log raises.
+A log is append-only, so entries that were overwritten or deleted stay in it.  Hence compaction:
+once the log outweighs what is alive in it, a commit writes one snapshot and drops all older
+segments.  It does the same once the log is older than the cleanup of expired entries allows.
 """
 
 from __future__ import annotations
@@ -48,7 +37,7 @@ from pyflinklike.engine.log.entry_codec import (
 )
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.segment_chain import chained, divided, place_of, read_one
+from pyflinklike.engine.log.segment_chain import chained, divided, read_one, segment_name
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.engine.state.table import Changes, ColumnChanges, TableSpec
@@ -58,11 +47,7 @@ __all__ = [
     "KeyGroupLog",
     "LogCleanup",
     "LogCounters",
-    "Restorer",
-    "SegmentWriter",
-    "catch_up",
     "is_outgrown",
-    "rebuilt",
 ]
 
 
@@ -302,6 +287,9 @@ class KeyGroupLog:
         return head
 
 
+# Segments written, and sections restored
+
+
 @attrs.frozen
 class SegmentWriter:
     """Write segments for one operator.
@@ -414,6 +402,9 @@ class Restorer:
         return decode(section, spec, self.key_type, stamp, self.where(state.index))
 
 
+# Working state read from the log
+
+
 def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingState:
     """Build working state from all segments.
 
@@ -454,7 +445,7 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
     # An attempt that failed has used the same number for a segment of its own.
     if first.parent != state.nonce:
         return False
-    state.read(first, place_of(where, state.next_sequence))
+    state.read(first, segment_name(where, state.next_sequence))
     _read(storage, range(state.next_sequence + 1, head.next_sequence), head, state, where)
     state.next_sequence = head.next_sequence
     return True
@@ -464,8 +455,11 @@ def _read(
     storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
 ) -> None:
     segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
-    for place, segment in segments:
-        state.read(segment, place)
+    for name, segment in segments:
+        state.read(segment, name)
+
+
+# Compaction
 
 
 _FLOOR_BYTES = 4096

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The durable form of a key group as a host keeps it: a head and segments.
+"""What a host stores: the head and segments of each key group, and the watermark of a chain.
 
-The host must change both in one transaction.
-
-The watermark of the micro-batch before, in storage.
-
-Where none is stored it is `MIN_WATERMARK`: a query that begins anew, from a savepoint or not, has
-no watermark yet, as in Flink.
+The host must change head and segments in one transaction.
 """
 
 from __future__ import annotations
@@ -193,6 +188,9 @@ class LogStorage(Protocol):
         """Remove every segment."""
 
 
+# The watermark of the micro-batch before
+
+
 WATERMARK_AT = -4
 """Number of the watermark in the map that stores it."""
 _STORED = struct.Struct("<qI")
@@ -210,6 +208,9 @@ class WatermarkStorage(Protocol):
 
 def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) -> int:
     """Store a watermark and return the one that it replaces, in ms.
+
+    Where none is stored it is `MIN_WATERMARK`: a query that begins anew, from a savepoint or not,
+    has no watermark yet, as in Flink.
 
     Args:
         storage: Where the watermark is kept.

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of an operator: what its log does not say of the program that writes it.
+"""Whose state a checkpoint holds: the record of its operator, and the roll of its key groups.
 
-The record lies beside the key groups, in a place that depends on no setting, and is compared in
-every micro-batch that has records.  It is JSON, so that a checkpoint can be understood without its
-program.
+The record is what the log does not say of the program that writes it.  It lies beside the key
+groups, in a place that depends on no setting, and is compared in every micro-batch that has
+records.  It is JSON, so that a checkpoint can be understood without its program.
 
-The roll of an operator: its key groups, and when each last had records.
+The identity in the record may not change while a query goes on from the checkpoint: another
+operator, another number of key groups, or keys of other columns would look in the wrong place and
+start from nothing without an error.
 
-The storage of a stream's state cannot tell that a key group is missing: it looks like one that
-never had records.  The roll is kept apart from the key groups, and says which must be there and
-of which micro-batch.
-
-Whose state a checkpoint holds: what may not change while a query goes on from it.
-
-State is found by operator, key group and key.  A program with another operator in this place,
-another number of key groups, or keys of other columns would look in the wrong place and start
-from nothing without an error.  So each of these is stored with the state, and compared.
+The roll tells which key groups there are, and when each last had records.  The storage of a
+stream's state cannot tell that a key group is missing: it looks like one that never had records.
+So the roll is kept apart from the key groups, and says which must be there and of which
+micro-batch.
 """
 
 from __future__ import annotations
@@ -232,6 +229,9 @@ def _damaged(where: str, blob: bytes) -> str:
     )
 
 
+# The roll
+
+
 _MAGIC = b"PFR\x01"
 _HEADER = struct.Struct("<4s8sII")
 _CHECKSUM = struct.Struct("<I")
@@ -297,6 +297,9 @@ def _damaged_roll(where: str, blob: bytes) -> str:
         f"{where}: the roll of its key groups must have the checksum it was written with, got "
         f"{len(blob)} bytes that do not; go back to a checkpoint"
     )
+
+
+# The identity
 
 
 _SAVEPOINT = "begin a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"

@@ -15,7 +15,7 @@ from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError
 
-__all__ = ["chained", "divided", "joined", "place_of", "read_one", "snapshots"]
+__all__ = ["chained", "divided", "joined", "read_one", "segment_name", "snapshots"]
 
 
 def divided(
@@ -98,15 +98,15 @@ def read_one(read: Callable[[int], bytes | None], sequence: int, where: str) -> 
     Raises:
         CorruptStateError: The segment is missing or damaged.
     """
-    place = place_of(where, sequence)
+    name = segment_name(where, sequence)
     blob = read(sequence)
     if blob is None:
-        msg = f"{place}: the log must be whole, got no segment; go back to a checkpoint"
+        msg = f"{name}: the log must be whole, got no segment; go back to a checkpoint"
         raise CorruptStateError(msg)
-    return read_segment(blob, place)
+    return read_segment(blob, name)
 
 
-def place_of(where: str, sequence: int) -> str:
+def segment_name(where: str, sequence: int) -> str:
     """Name a segment for messages."""
     return f"{where}, segment {sequence}"
 
@@ -132,12 +132,12 @@ def chained(
     """
     for sequence in sequences:
         segment = read_one(read, sequence, where)
-        place = place_of(where, sequence)
+        name = segment_name(where, sequence)
         if segment.parent != parent:
-            msg = f"{place}: a segment must follow the one before it, got another's successor"
+            msg = f"{name}: a segment must follow the one before it, got another's successor"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         parent = segment.nonce
-        yield place, segment
+        yield name, segment
     # A log cut short at its end is a whole chain, too: only the head's nonce tells.
     if parent != nonce:
         msg = f"{where}: the last segment must be the head's, got another; go back to a checkpoint"

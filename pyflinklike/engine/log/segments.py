@@ -17,11 +17,10 @@ A segment is a fixed header and a body of sections:
 Anybody may have written what is read: every length is compared with the bytes that are there
 before it is used.
 
-A segment's declarations of its tables, so that code which declares one otherwise is refused.
-
-Each segment declares its own tables.  After a change of the program in which the type of values has
-grown (`pyflinklike.engine.types.growth`), sections of the former type and of the new one lie side by side
-until a compaction writes them all anew.
+A segment declares its tables, so that a program that declares one otherwise is refused.  After a
+change of the program in which the type of values has grown (`pyflinklike.engine.types.growth`),
+sections of the former type and of the new one lie side by side until a compaction writes them all
+anew.
 """
 
 from __future__ import annotations
@@ -91,12 +90,12 @@ class Section:
     Args:
         declaration: What the table is.
         payload: Flags, then an Arrow record-batch message.
-        place: Name of the segment and its group, for messages.
+        where: Name of the segment and its group, for messages; empty where nothing was read.
     """
 
     declaration: Declaration
     payload: bytes
-    place: str = attrs.field(default="", eq=False)
+    where: str = attrs.field(default="", eq=False)
 
 
 @attrs.define
@@ -233,6 +232,9 @@ def _read_sections(body: bytes, segment: Segment) -> None:
             segment.sections.append((table_id, payload))
 
 
+# Declarations
+
+
 _OTHER_NAME = "declare it as before, or use another name"
 
 
@@ -363,6 +365,14 @@ class Declaration:
                     f"{self._what}: restored state keeps {now.name}, {before!r}, got "
                     f"{now.value!r}; {now.remedy or _OTHER_NAME}"
                 )
+
+    def grows_into(self, declared: Declaration) -> bool:
+        """Return whether the table can be read under another declaration, whatever the settings."""
+        try:
+            self.check_types(declared)
+        except IncompatibleStateError:
+            return False
+        return True
 
     def check_alike(self, other: Declaration) -> None:
         """Refuse two declarations of one table if neither grows into the other.

@@ -4,10 +4,9 @@
 It may be stale and is never the truth: the log decides by its nonce whether it may be used, and
 brings it up to date.
 
-What the log and the runtime use of a backend: tables of key groups, changes, warm state.
-
-States use less of a backend: `pyflinklike.engine.state.table.Tables`.  These are protocols; a backend is
-made from `pyflinklike.engine.backends.state_backend.KeyedBackend`.
+`KeyedStateBackend` is what the log and the runtime use of a backend; states use less of it,
+`pyflinklike.engine.state.table.Tables`.  A backend is made from
+`pyflinklike.engine.backends.state_backend.KeyedBackend`.
 """
 
 from __future__ import annotations

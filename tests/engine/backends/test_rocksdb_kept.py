@@ -10,14 +10,14 @@ import pytest
 from rocksdb_support import BATCHES, contents, run_task
 from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 
-from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import KeptTable, from_row, row_at, to_row
+from pyflinklike.engine.backends.rocksdb.keyed_rocksdb import TableOnDisk, from_row, row_at, to_row
 from pyflinklike.engine.log.segments import Declaration, Section
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 DECLARATION = Declaration("s", "map", "map", "str", "int", "")
-KEPT = {"s": KeptTable("form", 4, b"\x00g", True), "t": KeptTable(None, 0, b"", False)}
+KEPT = {"s": TableOnDisk("form", 4, b"\x00g", True), "t": TableOnDisk(None, 0, b"", False)}
 HEADER_SIZE = 8
 
 
@@ -58,7 +58,7 @@ def test_a_row_holds_all_but_tables_and_timers():
     read, tables = from_row(to_row(state(), KEPT), 3)
 
     assert (state(), KEPT) == (read, tables)
-    assert "segment 1" == read.pending["gone"][0].place
+    assert "segment 1" == read.pending["gone"][0].where
 
 
 def test_a_row_names_no_class():

@@ -246,7 +246,7 @@ def test_a_savepoint_takes_sections_of_both_types_along():
     with drive(list_of(NEW_ROW), restore=again).harness as harness:
         records = [(Record(key, GET[list_of]), None) for key in keys]
         assert expected == sorted(map(repr, harness.process_elements(records)))
-    with pytest.raises(IncompatibleStateError, match="Integer"):
+    with pytest.raises(IncompatibleStateError, match="Long does not grow into Short"):
         lists(stream(Types.ROW_NAMED(["user", "n"], [TEXT, Types.SHORT()]), blob), keys)
 
 

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of a heap table in one key group.
+"""Tables over dicts, of one entry for each key and of entries under user keys.
 
-It is the working state of one table: it outlives the micro-batch in the worker's warm cache.
-`SingleTable`, `ManyTable` and `HeapListTable` are views of it, which a function's states hold;
-pointing a view at another key group is one assignment.
+`HeapTableData` is the working state of one table in one key group: it outlives the micro-batch in
+the worker's warm cache.  The tables are views of it, which a function's states hold; pointing a
+view at another key group is one assignment.
 
 Changes are remembered as the set of entries touched, not as a list of operations: an entry updated
 a thousand times in a batch is logged once.
-
-Tables of one entry for each key, over a dict.
-
-Tables of entries under user keys, for each key: a dict of dicts.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ import attrs
 from pyflinklike.engine.state.current_key import TableKey
 from pyflinklike.engine.state.table import MISSING, Entry, TableChanges, TableSpec
 
-__all__ = ["HeapTableData", "ManyTable", "SingleTable", "any_by", "found"]
+__all__ = ["HeapTableData", "ManyTable", "SingleTable"]
 
 
 @attrs.define

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of one operator over dicts, and the key groups that a worker keeps warm.
 
-The warm cache: working state that a worker process keeps between batches.
+The warm cache holds working state in a worker process between batches.  It is only an optimisation:
+working state in it may be stale, and its nonce decides whether it may be used.  A group is taken
+out while it is worked on, so that after a batch that failed half-way there is nothing to undo.
 
-The cache is only an optimisation.  Working state in it may be stale, and its nonce decides whether
-it may be used.  A group is taken out while it is worked on, so that after a batch that failed
-half-way there is nothing to undo.
-
-The weight of a heap group's working state in memory: an upper bound.
-
+The cache has a bound of bytes, so each group has a weight, which is an upper bound of its memory.
 A sample would not do: one entry among a million may weigh more than all others.  So a group is
 measured as a whole once, and from then on each batch adds what it put (`charge`).  What a batch
-replaced or deleted is not taken off, so the sum is an upper bound; the cache has a group measured
-again when that matters.
-
-Objects are weighed by columns (keys, user keys, values), each in a few passes of C.
+replaced or deleted is not taken off; the cache has a group measured again when that matters.
 """
 
 from __future__ import annotations
@@ -41,7 +35,6 @@ __all__ = [
     "WARM_GROUPS",
     "HeapKeyedStateBackend",
     "WarmGroups",
-    "charge",
     "measured",
     "slack",
     "weight_of",
@@ -112,6 +105,9 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)
 
 
+# The warm cache
+
+
 _WORTH_MEASURING = 8
 _ROUNDS = 8
 """Rounds, of as many turns as groups are kept, after which a group that nobody asked for may go.
@@ -120,7 +116,7 @@ Spark gives a group to any worker, so a group may stay away from this one for so
 """
 
 
-class _Kept(NamedTuple):
+class _WarmGroup(NamedTuple):
     group: WorkingState
     size: int
     turn: int
@@ -135,7 +131,7 @@ class WarmGroups:
     """
 
     def __init__(self, *, in_rounds: bool = False) -> None:
-        self._groups: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._groups: OrderedDict[Hashable, _WarmGroup] = OrderedDict()
         self._in_rounds, self._turn = in_rounds, 0
         self._bytes = 0
         self._lock = threading.Lock()
@@ -166,7 +162,7 @@ class WarmGroups:
             if not limit or size > limit:
                 return
             self._turn += 1
-            self._groups[owner] = _Kept(group, size, self._turn)
+            self._groups[owner] = _WarmGroup(group, size, self._turn)
             self._bytes += size
             if self._bytes > limit:
                 self._measure(limit)
@@ -197,7 +193,7 @@ class WarmGroups:
                 return
             if _WORTH_MEASURING * slack(group) > size:
                 now = measured(group)
-                self._groups[owner] = _Kept(group, now, turn)
+                self._groups[owner] = _WarmGroup(group, now, turn)
                 self._bytes += now - size
 
     def clear(self) -> None:
@@ -213,6 +209,13 @@ class WarmGroups:
     def total_bytes(self) -> int:
         """The weight of all groups, in bytes: an upper bound."""
         return self._bytes
+
+
+WARM_GROUPS = WarmGroups(in_rounds=True)
+"""The warm cache of this process."""
+
+
+# The weight of a group: objects are weighed by columns, each in a few passes of C
 
 
 _GROUP = 1024
@@ -248,6 +251,23 @@ def measured(group: WorkingState) -> int:
                 data.weight += _inner(agenda.keys_at.values()) + _FIXED * len(agenda.keys_at)
         data.measured = data.weight
     return weight_of(group)
+
+
+def charge(data: HeapTableData, changes: TableChanges) -> None:
+    """Add the weight of what was put since the last charge."""
+    if data.weight is None or not changes.keys:
+        return
+    spec, keys = data.spec, changes.keys
+    places = 0
+    if spec.shape is not Shape.SINGLE:
+        distinct = list(set(keys))
+        # A timer lies in its table and in the agenda.
+        copies = 2 if spec.kind == "timers" else 1
+        places = copies * (_PLACE * len(keys) + _CONTAINER * len(distinct))
+        keys = distinct
+        if spec.shape is Shape.MAP:
+            places += _column(changes.user_keys)
+    data.weight += places + _column(keys) + _entries(spec, changes.entries)
 
 
 def slack(group: WorkingState) -> int:
@@ -354,24 +374,3 @@ def _any(objects: list[Any]) -> int:
         seen.update(map(id, objects))
         objects = [each for each in inner if not isinstance(each, type) and id(each) not in seen]
     return weight
-
-
-WARM_GROUPS = WarmGroups(in_rounds=True)
-"""The warm cache of this process."""
-
-
-def charge(data: HeapTableData, changes: TableChanges) -> None:
-    """Add the weight of what was put since the last charge."""
-    if data.weight is None or not changes.keys:
-        return
-    spec, keys = data.spec, changes.keys
-    places = 0
-    if spec.shape is not Shape.SINGLE:
-        distinct = list(set(keys))
-        # A timer lies in its table and in the agenda.
-        copies = 2 if spec.kind == "timers" else 1
-        places = copies * (_PLACE * len(keys) + _CONTAINER * len(distinct))
-        keys = distinct
-        if spec.shape is Shape.MAP:
-            places += _column(changes.user_keys)
-    data.weight += places + _column(keys) + _entries(spec, changes.entries)

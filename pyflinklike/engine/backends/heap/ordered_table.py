@@ -16,7 +16,7 @@ from pyflinklike.engine.backends.heap.list_table import HeapListTable
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
 
-__all__ = ["HeapOrderedTable", "HeapTable", "new_table"]
+__all__ = ["HeapTable", "new_table"]
 
 HeapTable = SingleTable | ManyTable
 """A table of any shape."""

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of one operator over a RocksDB, and how a key group is stored there.
 
-The row of a key group on disk beside its entries, from which a later batch goes on.
-
-The row is a header, which says how this row and those of the entries are written, and a pickled
-dict of builtin values by name.  Reading it makes no object of a class and imports nothing.  A row
-of another version is known by its header, before anything of it is unpickled.  Nothing is guessed
-from a row that cannot be read although RocksDB found its bytes to be right.  In both cases the key
-group is rebuilt from its log, and replaces what is here.
+Beside its entries a key group has a row on disk, from which a later batch goes on.  It is a header,
+which says how this row and those of the entries are written, and a pickled dict of builtin values
+by name.  Reading it makes no object of a class and imports nothing.  A row of another version is
+known by its header, before anything of it is unpickled.  Nothing is guessed from a row that cannot
+be read although RocksDB found its bytes to be right.  In both cases the key group is rebuilt from
+its log, and replaces what is here.
 
 Tables and timers are not in the row: a table has rows of its own, and timers follow from them.
 """
@@ -32,7 +31,7 @@ from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import TableChanges, TableSpec
 from pyflinklike.errors import LocalStateError
 
-__all__ = ["KeptTable", "RocksDBKeyedStateBackend", "entries_at", "from_row", "row_at", "to_row"]
+__all__ = ["RocksDBKeyedStateBackend", "TableOnDisk", "entries_at", "from_row", "row_at", "to_row"]
 
 
 _LOGGER = logging.getLogger("pyflinklike.backends")
@@ -131,7 +130,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
             state.tables[name] = _data_of(each)
         return state
 
-    def _is_readable(self, name: str, kept: KeptTable) -> bool:
+    def _is_readable(self, name: str, kept: TableOnDisk) -> bool:
         """Return whether entries are declared as they were written, or there are none.
 
         Entries that are undeclared, or declared otherwise (a TTL was added), must be read from the
@@ -163,10 +162,10 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         self.enter(*current)
         self._taken.discard(index)
 
-    def _kept(self, name: str, data: RocksTableData) -> KeptTable:
+    def _kept(self, name: str, data: RocksTableData) -> TableOnDisk:
         table = self._tables.get(name)
         is_dense = table is not None and table.is_dense()
-        return KeptTable(self._forms.get(name), data.size, data.cursor, is_dense)
+        return TableOnDisk(self._forms.get(name), data.size, data.cursor, is_dense)
 
     # The end
 
@@ -188,7 +187,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
             self._database.delete()
 
 
-def _data_of(kept: KeptTable) -> RocksTableData:
+def _data_of(kept: TableOnDisk) -> RocksTableData:
     """Return data of a table of which nothing is in memory."""
     return RocksTableData(is_based=True, size=kept.size, cursor=kept.cursor, is_dense=kept.is_dense)
 
@@ -205,6 +204,9 @@ def _form_of(spec: TableSpec) -> str:
 def _name_of(table: str) -> bytes:
     """Return a table's part of the keys on disk."""
     return hashlib.blake2b(table.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+# The row of a key group
 
 
 _LAYOUT = 3
@@ -224,7 +226,7 @@ def row_at(index: int) -> bytes:
     return _KEY.pack(b"m", index)
 
 
-class KeptTable(NamedTuple):
+class TableOnDisk(NamedTuple):
     """What is stored of a table whose entries are on disk.
 
     Args:
@@ -240,7 +242,7 @@ class KeptTable(NamedTuple):
     is_dense: bool
 
 
-def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
+def to_row(state: WorkingState, tables: Mapping[str, TableOnDisk]) -> bytes:
     """Write the row of a key group.
 
     Args:
@@ -254,7 +256,7 @@ def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
         "declared": state.declared,
         "declarations": {number: each.fields() for number, each in state.declarations.items()},
         "pending": {
-            name: [(each.declaration.fields(), each.payload, each.place) for each in sections]
+            name: [(each.declaration.fields(), each.payload, each.where) for each in sections]
             for name, sections in state.pending.items()
         },
         "tables": {name: each._asdict() for name, each in tables.items()},
@@ -262,7 +264,7 @@ def to_row(state: WorkingState, tables: Mapping[str, KeptTable]) -> bytes:
     return _HEADER.pack(_MAGIC, _LAYOUT) + pickle.dumps(fields, 5)
 
 
-def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]] | None:
+def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, TableOnDisk]] | None:
     """Read a row that `to_row` wrote; None if no batch can go on from it.
 
     Args:
@@ -277,7 +279,7 @@ def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, KeptTable]
         return None
     try:
         fields = _Unpickler(io.BytesIO(row[_HEADER.size :])).load()
-        tables = {name: KeptTable(**each) for name, each in fields.pop("tables").items()}
+        tables = {name: TableOnDisk(**each) for name, each in fields.pop("tables").items()}
         return _state(index, **fields), tables
     except Exception as error:  # unpickling may raise anything
         _LOGGER.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
@@ -303,8 +305,8 @@ def _state(
         declarations={number: Declaration.of_fields(each) for number, each in declarations.items()},
         pending={
             name: [
-                Section(Declaration.of_fields(declaration), payload, place)
-                for declaration, payload, place in sections
+                Section(Declaration.of_fields(declaration), payload, where)
+                for declaration, payload, where in sections
             ]
             for name, sections in pending.items()
         },

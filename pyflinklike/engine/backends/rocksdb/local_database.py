@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One RocksDB on the worker's local disk: who may open it, and how it fails.
+"""One RocksDB on the worker's local disk: where it lies, who may open it, and how it fails.
 
 Everything in it can be rebuilt from the log at any time, and is used only if its nonce is the
 head's.  So:
@@ -12,27 +12,11 @@ head's.  So:
   but this user can write to (checked when it is opened), were written by this user's own workers,
   and are never part of a checkpoint.
 
-RocksDB's settings for kinds of disks, after Flink's `PredefinedOptions`.
+Directories are `<storage path>/pyflinklike-<uid>/<owner>`.  When one is opened, those of owners
+that are gone are deleted: nobody has them open, and they are a day older than the one just opened.
+Spark deletes its own local directories, and ours in them, when an executor ends.
 
-They apply to one task: its memory is about the block cache and the write buffers.
-
-The directories of local RocksDBs: where they lie, who owns them, and when they are deleted.
-
-The layout is `<storage path>/pyflinklike-<uid>/<owner>`.  When a directory is opened, those of
-owners that are gone are deleted: nobody has them open, and they are a day older than the one just
-opened.  Spark deletes its own local directories, and ours in them, when an executor ends.
-
-Iterations over a RocksDB that end only where there are no more rows.
-
-rocksdict's `items()` and `keys()` end without an error at a damaged block, as they do after the
-last row.  A reader that believes such an end loses all rows behind it: of 40 flipped bits, 28 lost
-335 to 2,795 of 3,000 keys.  So RocksDB's own iterator is asked once more, from the last row on,
-when an iteration has ended: its `status()` tells.  That is cheaper than asking after every row.
-
-Both iterators see the rows of the moment when the first was asked for, whatever is written
-meanwhile.  Rows yielded before the damage are right: RocksDB checks each block as it reads it.
-
-The package rocksdict, which is optional: it is imported when it is first needed.
+The package rocksdict is optional, and imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -57,19 +41,11 @@ from pyflinklike.engine.checks import install
 from pyflinklike.errors import HostError, LocalStateError
 
 __all__ = [
-    "OPEN_HERE",
-    "EndedEarlyError",
     "LocalDatabase",
     "PredefinedOptions",
-    "directory_of",
     "is_corruption",
-    "keys_backwards",
-    "message",
-    "remove_stale",
     "require_rocksdict",
     "rows",
-    "rows_backwards",
-    "unusable",
 ]
 
 
@@ -274,6 +250,10 @@ def _is_denied(error: Exception) -> bool:
     return any(reason in text for reason in reasons)
 
 
+# Settings for kinds of disks, after Flink's `PredefinedOptions`.  They apply to one task: its memory
+# is about the block cache and the write buffers.
+
+
 _KIB, _MIB = 1024, 1024 * 1024
 
 
@@ -357,6 +337,9 @@ _SETTINGS = {
     ),
     PredefinedOptions.FLASH_SSD_OPTIMIZED: _Settings(block_cache=64 * _MIB, background_jobs=4),
 }
+
+# Directories
+
 
 _STALE_SECONDS = 24 * 60 * 60
 OPEN_HERE: set[Path] = set()
@@ -458,6 +441,17 @@ def remove_stale(root: Path, mine: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         except OSError:  # somebody has it open, or was faster
             continue
+
+
+# Iterations that end only where there are no more rows
+#
+# rocksdict's `items()` and `keys()` end without an error at a damaged block, as they do after the
+# last row.  A reader that believes such an end loses all rows behind it: of 40 flipped bits, 28 lost
+# 335 to 2,795 of 3,000 keys.  So RocksDB's own iterator is asked once more, from the last row on,
+# when an iteration has ended: its `status()` tells.  That is cheaper than asking after every row.
+#
+# Both iterators see the rows of the moment when the first was asked for, whatever is written
+# meanwhile.  Rows yielded before the damage are right: RocksDB checks each block as it reads it.
 
 
 _MOST_AT_ONCE = 1024

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout on disk of entries under user keys, and their part in memory.
+"""The table of maps, lists and timers over RocksDB: entries under user keys.
 
-The entries of a key lie in one of two ways:
+The entries of a key lie on disk in one of two ways:
 
 * *packed*: one row under the key holds them all, as a dict.  Any use of the key reads it, and from
   then on all of the key is in memory, as on the heap.  So one read takes in a small key, and one
@@ -12,8 +12,6 @@ The entries of a key lie in one of two ways:
 A key without a row has no entries, so that one read tells how a key lies.  A key is spread when its
 entries outgrow a row that is cheap to write anew, or when their user keys are of types that do not
 outlive pickling, and stays so until it has none.
-
-The table of maps, lists and timers over RocksDB: entries under user keys.
 
 A map iterates in the order of its encoded user keys, a list by position.  So only the entries of
 lists are logged in order: the order of a rebuilt map does not depend on when an entry was put.
@@ -40,7 +38,7 @@ from pyflinklike.engine.state.table import MISSING, Entry, Shape, TableChanges, 
 from pyflinklike.engine.types.frozen_keys import decode, encode
 from pyflinklike.errors import LocalStateError
 
-__all__ = ["POSITION", "RocksManyRows", "RocksManyTable"]
+__all__ = ["RocksManyTable"]
 
 
 POSITION = struct.Struct(">Q")
@@ -50,8 +48,8 @@ _PACKABLE = frozenset((int, str, bytes, bool, date, datetime))
 """User keys of these types are equal and equally hashed after pickling; a NaN is not."""
 
 
-class RocksManyRows(RocksTable):
-    """The part of a table of many entries for each key that knows their rows."""
+class RocksManyTable(RocksTable):
+    """Entries under user keys, or under positions, for each key."""
 
     most_packed, most_packed_bytes = 128, 2048
     """Largest packed row, in entries and bytes; RocksDB reads whole blocks, which are larger."""
@@ -71,207 +69,6 @@ class RocksManyRows(RocksTable):
         super().point_at(data, prefix)
         self._partial = data.partial
         self._ends = data.ends
-
-    # A key
-
-    def _read(self, key: Any) -> dict[Any, Entry]:
-        """Take a key into the overlay with its entries, all of them unless it is `partial`."""
-        data = self._data
-        try:
-            row = self._row(self._prefix + encode(key)) if data.is_based else None
-            mine: dict[Any, Entry] = load(row) if row else {}
-        except LocalStateError as error:
-            self._rebuild(error)
-            return self._mine(key)
-        if row == _SPREAD:
-            data.spread.add(key)
-            data.partial.add(key)
-        elif self._is_list:
-            data.ordered.add(key)
-            self._ends[key] = next(reversed(mine)) + 1 if mine else 0
-        self._entries[key] = mine
-        return mine
-
-    def _mine(self, key: Any) -> dict[Any, Entry]:
-        mine = self._entries.get(key)
-        return self._read(key) if mine is None else mine
-
-    def _lookup(self, key: Any, user_key: Any) -> Entry:
-        mine = self._mine(key)
-        if user_key not in mine and key in self._partial:
-            self._fetch(key, mine, [user_key])
-        return mine.get(user_key, MISSING)
-
-    def _fetch(self, key: Any, mine: dict[Any, Entry], user_keys: list[Any]) -> None:
-        """Read entries of a partial key."""
-        begin = self._at(key)
-        try:
-            rows = self._opened().get_many([begin + self._encode(each) for each in user_keys])
-            entries = [MISSING if row is None else load(row) for row in rows]
-        except LocalStateError as error:
-            self._rebuild(error)
-            for user_key in user_keys:
-                mine.setdefault(user_key, MISSING)
-            return
-        mine.update(zip(user_keys, entries))
-
-    # All entries of a key
-
-    def _spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
-        """Yield user key and row of each entry on disk, in order."""
-        begin = self._at(key)
-        start = len(begin)
-        for raw, row in self._opened().items(begin + b"\x00", begin + b"\xff"):
-            yield self._user_key(raw, start), row
-
-    def _loaded(self, key: Any) -> dict[Any, Entry]:
-        """Return all entries of a key, in order; `MISSING` where one was deleted."""
-        data = self._data
-        mine = self._mine(key)
-        if key in self._partial:
-            try:
-                mine = self._load_spread(key, mine)
-            except LocalStateError as error:
-                self._rebuild(error)  # takes in the whole key
-        if len(mine) > 1 and key not in data.ordered:
-            mine = self._entries[key] = self._sorted(mine)
-            data.ordered.add(key)
-        return mine
-
-    def _load_spread(self, key: Any, over: dict[Any, Entry]) -> dict[Any, Entry]:
-        mine: dict[Any, Entry] = {}
-        for user_key, row in self._spread_rows(key):
-            entry = over.get(user_key, UNKNOWN)
-            mine[user_key] = load(row) if entry is UNKNOWN else entry
-        if any(user_key not in mine for user_key in over):
-            mine.update(over)
-        else:
-            self._data.ordered.add(key)
-        self._partial.discard(key)
-        self._entries[key] = mine
-        return mine
-
-    def _put_under(self, rebuilt: RocksTableData) -> None:
-        data, entries = self._data, self._entries
-        for key, theirs in rebuilt.entries.items():
-            mine = entries.get(key)
-            if mine is None:
-                entries[key] = theirs
-                data.ordered |= rebuilt.ordered & {key}
-            elif key in self._partial:
-                # In place: a verb that is reading this key goes on with the same dict.
-                for user_key, entry in theirs.items():
-                    mine.setdefault(user_key, entry)
-                data.ordered.discard(key)
-
-    def _sorted(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
-        # Strings and numbers sort as their bytes do, and faster.
-        by_nature = self._is_list or set(map(type, mine)) in ({int}, {str})
-        order = sorted(mine) if by_nature else sorted(mine, key=encode)
-        return {user_key: mine[user_key] for user_key in order}
-
-    def _user_key(self, raw: bytes, at: int) -> Any:
-        return POSITION.unpack_from(raw, at)[0] if self._is_list else decode(raw, at)[0]
-
-    def _is_empty(self, key: Any) -> bool:
-        mine = self._mine(key)
-        if any(entry is not MISSING for entry in mine.values()):
-            return False
-        try:
-            rest = self._spread_rows(key) if key in self._partial else ()
-            return all(user_key in mine for user_key, _ in rest)
-        except LocalStateError as error:
-            self._rebuild(error)
-            return self._is_empty(key)
-
-    # Across keys
-
-    def _sweep_row(
-        self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
-    ) -> tuple[int, int]:
-        key, at = decode(raw, len(self._prefix))
-        if at < len(raw):
-            entries = {self._user_key(raw, at): load(row)}
-        else:
-            entries = load(row) if row else {}
-        # Entries changed in memory are swept by `_overlaid`.
-        dead = [user_key for user_key, entry in entries.items() if is_dead(entry)]
-        return len(entries), sum([self._delete_dead(key, user_key, is_dead) for user_key in dead])
-
-    def _overlaid(self) -> list[tuple[Any, Any]]:
-        data = self._data
-        if not data.is_based:
-            return [(key, each) for key, mine in data.entries.items() for each in mine]
-        return [
-            (key, each)
-            for key in self._changed()
-            for each in data.unsaved.get(key, {}) | data.dirty.get(key, {})
-        ]
-
-    def _collect(self) -> list[tuple[Any, Any, Entry]]:
-        over, partial, start = self._entries, self._partial, len(self._prefix)
-        found: dict[Any, dict[Any, Entry]] = {}
-        for raw, row in self._rows():
-            key, at = decode(raw, start)
-            if key in over and key not in partial:
-                continue
-            if at < len(raw):
-                found.setdefault(key, {})[self._user_key(raw, at)] = load(row)
-            elif row:
-                found[key] = load(row)
-        for key, mine in over.items():
-            found[key] = found[key] | mine if key in found else mine
-            if self._is_list and key not in self._data.ordered:
-                found[key] = self._sorted(found[key])
-        return [
-            (key, user_key, entry)
-            for key, mine in found.items()
-            for user_key, entry in mine.items()
-            if entry is not MISSING
-        ]
-
-    def _known(self) -> int:
-        return sum(map(len, self._entries.values()))
-
-    def _packed(self, mine: dict[Any, Entry]) -> bytes | None:
-        """Return all entries of a key as one row, or None if they must be spread."""
-        if len(mine) > self.most_packed or not _PACKABLE.issuperset(map(type, mine)):
-            return None
-        row = dump(mine)
-        return row if len(row) <= self.most_packed_bytes else None
-
-    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the rows to write to disk; None deletes."""
-        data = self._data
-        for key in self._changed():
-            mine, begin = self._entries[key], self._at(key)
-            if key in data.spread:
-                touched: Iterable[Any] = data.unsaved.get(key, {}) | data.dirty.get(key, {})
-                if self._is_empty(key):
-                    yield begin, None
-            else:
-                touched = mine = _alive(mine)
-                if self._is_list and key not in data.ordered:
-                    mine = self._sorted(mine)
-                row = self._packed(mine)
-                if row is not None:
-                    yield begin, row if mine else None
-                    continue
-                yield begin, _SPREAD
-            for user_key in touched:
-                entry = mine[user_key]
-                yield begin + self._encode(user_key), None if entry is MISSING else dump(entry)
-
-
-def _alive(mine: dict[Any, Entry]) -> dict[Any, Entry]:
-    """Return the entries without those that were deleted."""
-    if MISSING not in mine.values():
-        return mine
-    return {user_key: entry for user_key, entry in mine.items() if entry is not MISSING}
-
-
-class RocksManyTable(RocksManyRows):
-    """Entries under user keys, or under positions, for each key."""
 
     # One entry
 
@@ -414,6 +211,118 @@ class RocksManyTable(RocksManyRows):
         for user_key, entry in pairs:
             self.put(user_key, entry)
 
+    # The rows of a key
+
+    def _read(self, key: Any) -> dict[Any, Entry]:
+        """Take a key into the overlay with its entries, all of them unless it is `partial`."""
+        data = self._data
+        try:
+            row = self._row(self._prefix + encode(key)) if data.is_based else None
+            mine: dict[Any, Entry] = load(row) if row else {}
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._mine(key)
+        if row == _SPREAD:
+            data.spread.add(key)
+            data.partial.add(key)
+        elif self._is_list:
+            data.ordered.add(key)
+            self._ends[key] = next(reversed(mine)) + 1 if mine else 0
+        self._entries[key] = mine
+        return mine
+
+    def _mine(self, key: Any) -> dict[Any, Entry]:
+        mine = self._entries.get(key)
+        return self._read(key) if mine is None else mine
+
+    def _lookup(self, key: Any, user_key: Any) -> Entry:
+        mine = self._mine(key)
+        if user_key not in mine and key in self._partial:
+            self._fetch(key, mine, [user_key])
+        return mine.get(user_key, MISSING)
+
+    def _fetch(self, key: Any, mine: dict[Any, Entry], user_keys: list[Any]) -> None:
+        """Read entries of a partial key."""
+        begin = self._at(key)
+        try:
+            rows = self._opened().get_many([begin + self._encode(each) for each in user_keys])
+            entries = [MISSING if row is None else load(row) for row in rows]
+        except LocalStateError as error:
+            self._rebuild(error)
+            for user_key in user_keys:
+                mine.setdefault(user_key, MISSING)
+            return
+        mine.update(zip(user_keys, entries))
+
+    # All rows of a key
+
+    def _spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
+        """Yield user key and row of each entry on disk, in order."""
+        begin = self._at(key)
+        start = len(begin)
+        for raw, row in self._opened().items(begin + b"\x00", begin + b"\xff"):
+            yield self._user_key(raw, start), row
+
+    def _loaded(self, key: Any) -> dict[Any, Entry]:
+        """Return all entries of a key, in order; `MISSING` where one was deleted."""
+        data = self._data
+        mine = self._mine(key)
+        if key in self._partial:
+            try:
+                mine = self._load_spread(key, mine)
+            except LocalStateError as error:
+                self._rebuild(error)  # takes in the whole key
+        if len(mine) > 1 and key not in data.ordered:
+            mine = self._entries[key] = self._sorted(mine)
+            data.ordered.add(key)
+        return mine
+
+    def _load_spread(self, key: Any, over: dict[Any, Entry]) -> dict[Any, Entry]:
+        mine: dict[Any, Entry] = {}
+        for user_key, row in self._spread_rows(key):
+            entry = over.get(user_key, UNKNOWN)
+            mine[user_key] = load(row) if entry is UNKNOWN else entry
+        if any(user_key not in mine for user_key in over):
+            mine.update(over)
+        else:
+            self._data.ordered.add(key)
+        self._partial.discard(key)
+        self._entries[key] = mine
+        return mine
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        data, entries = self._data, self._entries
+        for key, theirs in rebuilt.entries.items():
+            mine = entries.get(key)
+            if mine is None:
+                entries[key] = theirs
+                data.ordered |= rebuilt.ordered & {key}
+            elif key in self._partial:
+                # In place: a verb that is reading this key goes on with the same dict.
+                for user_key, entry in theirs.items():
+                    mine.setdefault(user_key, entry)
+                data.ordered.discard(key)
+
+    def _sorted(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
+        # Strings and numbers sort as their bytes do, and faster.
+        by_nature = self._is_list or set(map(type, mine)) in ({int}, {str})
+        order = sorted(mine) if by_nature else sorted(mine, key=encode)
+        return {user_key: mine[user_key] for user_key in order}
+
+    def _user_key(self, raw: bytes, at: int) -> Any:
+        return POSITION.unpack_from(raw, at)[0] if self._is_list else decode(raw, at)[0]
+
+    def _is_empty(self, key: Any) -> bool:
+        mine = self._mine(key)
+        if any(entry is not MISSING for entry in mine.values()):
+            return False
+        try:
+            rest = self._spread_rows(key) if key in self._partial else ()
+            return all(user_key in mine for user_key, _ in rest)
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._is_empty(key)
+
     # Across keys
 
     def drain(self) -> TableChanges:
@@ -453,3 +362,86 @@ class RocksManyTable(RocksManyRows):
                 unsaved.setdefault(key, {})[user_key] = None
         data.size = size
         self._ends.clear()
+
+    def _sweep_row(
+        self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int]:
+        key, at = decode(raw, len(self._prefix))
+        if at < len(raw):
+            entries = {self._user_key(raw, at): load(row)}
+        else:
+            entries = load(row) if row else {}
+        # Entries changed in memory are swept by `_overlaid`.
+        dead = [user_key for user_key, entry in entries.items() if is_dead(entry)]
+        return len(entries), sum([self._delete_dead(key, user_key, is_dead) for user_key in dead])
+
+    def _overlaid(self) -> list[tuple[Any, Any]]:
+        data = self._data
+        if not data.is_based:
+            return [(key, each) for key, mine in data.entries.items() for each in mine]
+        return [
+            (key, each)
+            for key in self._changed()
+            for each in data.unsaved.get(key, {}) | data.dirty.get(key, {})
+        ]
+
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+        over, partial, start = self._entries, self._partial, len(self._prefix)
+        found: dict[Any, dict[Any, Entry]] = {}
+        for raw, row in self._rows():
+            key, at = decode(raw, start)
+            if key in over and key not in partial:
+                continue
+            if at < len(raw):
+                found.setdefault(key, {})[self._user_key(raw, at)] = load(row)
+            elif row:
+                found[key] = load(row)
+        for key, mine in over.items():
+            found[key] = found[key] | mine if key in found else mine
+            if self._is_list and key not in self._data.ordered:
+                found[key] = self._sorted(found[key])
+        return [
+            (key, user_key, entry)
+            for key, mine in found.items()
+            for user_key, entry in mine.items()
+            if entry is not MISSING
+        ]
+
+    def _known(self) -> int:
+        return sum(map(len, self._entries.values()))
+
+    def _packed(self, mine: dict[Any, Entry]) -> bytes | None:
+        """Return all entries of a key as one row, or None if they must be spread."""
+        if len(mine) > self.most_packed or not _PACKABLE.issuperset(map(type, mine)):
+            return None
+        row = dump(mine)
+        return row if len(row) <= self.most_packed_bytes else None
+
+    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield the rows to write to disk; None deletes."""
+        data = self._data
+        for key in self._changed():
+            mine, begin = self._entries[key], self._at(key)
+            if key in data.spread:
+                touched: Iterable[Any] = data.unsaved.get(key, {}) | data.dirty.get(key, {})
+                if self._is_empty(key):
+                    yield begin, None
+            else:
+                touched = mine = _alive(mine)
+                if self._is_list and key not in data.ordered:
+                    mine = self._sorted(mine)
+                row = self._packed(mine)
+                if row is not None:
+                    yield begin, row if mine else None
+                    continue
+                yield begin, _SPREAD
+            for user_key in touched:
+                entry = mine[user_key]
+                yield begin + self._encode(user_key), None if entry is MISSING else dump(entry)
+
+
+def _alive(mine: dict[Any, Entry]) -> dict[Any, Entry]:
+    """Return the entries without those that were deleted."""
+    if MISSING not in mine.values():
+        return mine
+    return {user_key: entry for user_key, entry in mine.items() if entry is not MISSING}

@@ -22,7 +22,7 @@ from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import MISSING, Entry, Shape, TableSpec
 from pyflinklike.errors import LocalStateError
 
-__all__ = ["RocksOrderedTable", "RocksTableOfAnyShape", "new_table"]
+__all__ = ["RocksTableOfAnyShape", "new_table"]
 
 RocksTableOfAnyShape = RocksSingleTable | RocksManyTable
 """A table of any shape."""

@@ -10,9 +10,8 @@ what the batch has read and written (`take_over`).  The verb that met the damage
 and its caller notices nothing.
 
 Rows on disk have keys that begin with the table's prefix (which begins with the key group) and the
-key.  The rest of the key, and the contents of a row, are the shape's.
-
-The table of one entry for each key over RocksDB: a row for each key.
+key.  The rest of the key, and the contents of a row, are the shape's: a table of one entry for each
+key has a row for each key.
 """
 
 from __future__ import annotations
