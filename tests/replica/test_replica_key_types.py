@@ -9,7 +9,6 @@ from decimal import Decimal
 from urllib.parse import quote
 
 import pytest
-from click.testing import CliRunner
 
 from pyflinklike import (
     Instant,
@@ -19,7 +18,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.command import program
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.replica import open_state
 from pyflinklike.serve import app
@@ -134,9 +132,13 @@ def test_a_key_of_any_type_is_asked_of_a_replica(name, tmp_path):
 @pytest.mark.parametrize("name", TYPED)
 def test_a_key_of_any_type_is_typed(name, tmp_path):
     """On the command line, and in a URL; also as a key of a store."""
+    testing = pytest.importorskip("click.testing")
+    command = pytest.importorskip("pyflinklike.cli.command", exc_type=ImportError)
     key_type, key, text = TYPED[name]
     path = saved(tmp_path, key_type, key)
-    told = CliRunner().invoke(program, ["state", "get", str(path), "n", text, "--json"])
+    told = testing.CliRunner().invoke(
+        command.program, ["state", "get", str(path), "n", text, "--json"]
+    )
     assert (0, 1) == (told.exit_code, json.loads(told.stdout)["value"])
     with open_state(path, allow_scan=True) as state:
         served = app(state)
