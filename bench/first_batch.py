@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From `start()` to the first committed micro-batch, beside Spark's own operator and another checkout.
+
+    python bench/first_batch.py                     # ours beside an empty transformWithStateInPandas
+    python bench/first_batch.py --other ../before   # and ours of another checkout
+    python bench/first_batch.py --records 10000 --rounds 7
+
+Each start has a JVM and Python workers of its own, as a query that is started by a
+scheduler has; the session is there before the clock begins.  "built" is the time of
+`process(...)` and `start()` on the driver, "first" ends with Spark's commit of the
+first micro-batch, "second" is the next micro-batch alone.  The sides take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import paths
+
+SIDES = ("ours", "empty")
+_PHASES = ("built", "first", "second")
+_PATIENCE_SECONDS = 120
+
+
+def main() -> int:
+    """Measure each side in turn and print the table."""
+    options = _options()
+    if options.side:
+        print(json.dumps(_start_once(options.side, options.records)))
+        return 0
+    trees = {"ours": paths.ROOT, "empty": paths.ROOT}
+    if options.other:
+        trees["ours, other checkout"] = Path(options.other).resolve()
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
+    for round_ in range(options.rounds):
+        for name in list(trees)[:: -1 if round_ % 2 else 1]:
+            measured[name].append(_run(trees[name], name.split(",")[0], options.records))
+    print("| side | " + " | ".join(f"{phase}, s" for phase in _PHASES) + " | first, by the empty |")
+    print("|---" * (len(_PHASES) + 2) + "|")
+    empty = statistics.median(each["first"] for each in measured["empty"])
+    for name, runs in measured.items():
+        cells = [_spread([each[phase] for each in runs]) for phase in _PHASES]
+        ratio = statistics.median(each["first"] for each in runs) / empty
+        print(f"| {name} | " + " | ".join(cells) + f" | {ratio:.2f} |")
+    return 0
+
+
+def _run(tree: Path, side: str, records: int) -> dict[str, float]:
+    # This script beside the other checkout's modules: an older one need not have it.
+    bench = tree / "bench"
+    run = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", run, "--side", side, "--records", str(records)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=bench,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(bench), str(tree)))},
+    )
+    seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
+
+
+def _start_once(side: str, records: int) -> dict[str, float]:
+    from inputs import Shape, write_batches
+    from spark_run import ddl, session, stop
+    from workloads import WORKLOADS
+
+    import pyflinklike
+
+    assert Path(pyflinklike.__file__).is_relative_to(paths.ROOT), pyflinklike.__file__
+    workload = WORKLOADS["W1"]
+    spark = session()
+    spark.range(10).count()  # the session's own first job is nobody's
+    with tempfile.TemporaryDirectory(prefix="bench-first-") as scratch:
+        folder = Path(scratch)
+        write_batches(folder / "in", Shape(records, records, 2), list(workload.columns))
+        stream = (
+            spark.readStream.schema(ddl(workload))
+            .option("maxFilesPerTrigger", 2)
+            .parquet(str(folder / "in"))
+        )
+        process: Any = _ours if side == "ours" else _empty
+        begun = time.perf_counter()
+        query = (
+            process(stream)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+        built = time.perf_counter() - begun
+        first = _await_commit(query, folder / "checkpoint" / "commits" / "0") - begun
+        second = _await_commit(query, folder / "checkpoint" / "commits" / "1") - begun
+        query.stop()
+    stop(spark)
+    return {"built": built, "first": first, "second": second - first}
+
+
+def _ours(stream: Any) -> Any:
+    from workloads import WORKLOADS
+
+    from pyflinklike.spark import key_by
+
+    workload = WORKLOADS["W1"]
+    return key_by(stream, "user").process(workload.function(), workload.output)
+
+
+def _empty(stream: Any) -> Any:
+    from sides.empty import EmptyCount
+
+    return (
+        stream.where("amount < 0")
+        .groupBy("user")
+        .transformWithStateInPandas(EmptyCount(), "user string, total long", "Append", "None")
+    )
+
+
+def _await_commit(query: Any, file: Path) -> float:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not file.exists():
+        if query.exception() is not None:
+            raise query.exception()
+        if time.monotonic() > deadline:
+            msg = f"no {file.name} in {file.parent} after {_PATIENCE_SECONDS} s"
+            raise TimeoutError(msg)
+        time.sleep(0.005)
+    return time.perf_counter()
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--other", help="another checkout")
+    parser.add_argument("--records", type=int, default=100, help="of a micro-batch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
