@@ -50,11 +50,11 @@ class Stream:
         """Return a number from `low` to `high`, both included."""
         return low + int(self._random() * (high - low + 1))
 
-    def chance(self, probability: float) -> bool:
-        """Return whether something with this probability happens."""
-        return self._random() < probability
+    def happens(self, share: float) -> bool:
+        """Return whether something happens, of which a share does."""
+        return self._random() < share
 
-    def pick(self, options: Sequence[T]) -> T:
+    def one_of(self, options: Sequence[T]) -> T:
         """Return one of the options."""
         return options[int(self._random() * len(options))]
 
@@ -94,10 +94,10 @@ class Choices:
         inner._path = f"{self._path}{scope}/"
         return inner
 
-    def chance(self, label: str, probability: float) -> bool:
-        """Decide whether something happens; cut, it does not."""
+    def happens(self, label: str, share: float) -> bool:
+        """Decide whether something happens, of which a share does; cut, it does not."""
         name, value = self._next(label)
-        happens = value < probability and name not in self._record.cut
+        happens = value < share and name not in self._record.cut
         if happens:
             self._note(name, "yes")
         return happens
@@ -110,7 +110,7 @@ class Choices:
             self._note(name, str(number))
         return number
 
-    def pick(self, label: str, options: Sequence[T]) -> T:
+    def one_of(self, label: str, options: Sequence[T]) -> T:
         """Decide for one of the options; cut, it is the first."""
         name, value = self._next(label)
         at = 0 if name in self._record.cut else int(value * len(options))
