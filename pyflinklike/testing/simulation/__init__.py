@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole query under a simulated Spark: one thread, no JVM, no clock, one seed."""
+"""A whole query simulated from one seed: driver, state store, tasks, files and clock."""
