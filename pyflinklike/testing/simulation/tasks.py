@@ -337,7 +337,9 @@ class Attempt:
         self._greenlet: Any = None
         self._budget = 0
         self._is_inside = False
-        self._store: LoadedStore | None = None
+        # From now on, so that no other attempt of the partition comes to the executor.
+        self._store = executor.store(task.operator, task.partition)
+        self._store.is_held = True
 
     @property
     def name(self) -> str:
@@ -376,6 +378,7 @@ class Attempt:
             self._greenlet.throw(Killed)
         elif not self.has_ended:
             self.error = Killed()
+            self._stores.abort(self._store)
 
     def _pause(self) -> None:
         was_inside = self._is_inside
@@ -417,15 +420,14 @@ class Attempt:
             self.result = self._outputs()
         except BaseException as error:  # noqa: BLE001  # whoever runs it looks at it
             self.error = error
-            if self._store is not None and not self.has_written:
+            if not self.has_written:
                 self._stores.abort(self._store)
         finally:
             self.worker.is_busy = False
 
     def _outputs(self) -> Any:
         self.point()
-        store = self.executor.store(self.task.operator, self.task.partition)
-        self._store = store
+        store = self._store
         self._stores.load(store, self.task.batch, self.task.unique_id)
         self._enter()
         try:
