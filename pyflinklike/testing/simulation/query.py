@@ -30,6 +30,8 @@ from pyflinklike.testing.simulation.file_system import FileSystem
 from pyflinklike.testing.simulation.program import MicroBatch, Program, Rows, rows_of
 from pyflinklike.testing.simulation.state_store import StateStores, StoreError
 from pyflinklike.testing.simulation.tasks import (
+    COMMIT,
+    REPORT,
     Attempt,
     Cluster,
     Fate,
@@ -152,6 +154,7 @@ class Query:
         self._files: FileSystem = stores.files
         self._grown: list[list[pa.RecordBatch]] = [[] for _ in program.sources]
         self._zombies: list[Attempt] = []
+        self._points: dict[int, int] = {}
         self._lives = 0
         self._life: _Life | None = None
 
@@ -297,7 +300,7 @@ class Query:
         found: Attempt | None = None
         for number in range(_MOST_ATTEMPTS):
             is_last = number == _MOST_ATTEMPTS - 1
-            fate = Fate() if is_last else self._fate(choices)
+            fate = Fate() if is_last else self._fate(task.operator, choices)
             attempt = self._attempt(task, number, choices, fate)
             if fate.kind == "twins":
                 found = self._twins(task, number, choices, attempt)
@@ -309,13 +312,16 @@ class Query:
         msg = f"{task.name}: no attempt succeeded"
         raise QueryFailedError(RuntimeError(msg))
 
-    def _fate(self, choices: Choices) -> Fate:
+    def _fate(self, operator: int, choices: Choices) -> Fate:
         if not choices.happens("fault", self._faults.attempt):
             return Fate()
         kind = choices.one_of("kind", _FATES)
         if kind == "stalls" and len(self._zombies) >= _ZOMBIES:
             kind = "fails"
-        return Fate(kind, choices.integer("point", 1, 40))
+        where = choices.one_of("where", ("round trip", "round trip", "commit", "report"))
+        point = {"commit": COMMIT, "report": REPORT}.get(where)
+        # As many as the operator's attempts had lately, so that most of the faults come to pass.
+        return Fate(kind, point or choices.integer("point", 1, self._points.get(operator, 8)))
 
     def _attempt(self, task: StateTask, number: int, choices: Choices, fate: Fate) -> Attempt:
         executor, worker = self._cluster.place(choices, task.operator, task.partition)
@@ -333,11 +339,14 @@ class Query:
             return None
         error = attempt.error
         if error is None:
+            self._points[attempt.task.operator] = max(4, attempt.points)
             return attempt
         if isinstance(error, Killed) and str(error) == "executor dies":
             self._lose(attempt)
-        elif isinstance(error, Killed) or choices.happens("worker ends", 0.7):
+        elif isinstance(error, Killed) or (
             # PySpark's worker ends after an error; one that went on would have to be right, too.
+            not attempt.is_python_done and choices.happens("worker ends", 0.5)
+        ):
             if attempt.worker in attempt.executor.workers:
                 attempt.executor.workers.remove(attempt.worker)
         if not attempt.was_hit and not isinstance(error, Killed):
@@ -378,6 +387,7 @@ class Query:
 
     def maintain(self, choices: Choices) -> None:
         """Let the maintenance threads of executors work, on some of their stores."""
+        self._cluster.churn(choices, self._faults.attempt / 4)
         for executor in self._cluster.executors:
             for (operator, partition), store in executor.stores.items():
                 if store.is_held or store.version < 0:
@@ -436,7 +446,7 @@ class Query:
         return self._stores.format_version
 
 
-_FATES = ("fails", "worker dies", "executor dies", "stalls", "twins")
+_FATES = ("fails", "fails", "fails", "worker dies", "executor dies", "stalls", "twins")
 
 
 class _Life:

@@ -184,7 +184,7 @@ class _DifferenceError(Exception):
     """What came is not what must come."""
 
 
-_RATES = (0.0, 0.03, 0.1, 0.3)
+_RATES = (0.2, 0.4, 0.05, 0.0)
 _JUMPS = (1, 0, 7, 60, 5_000, 3_600_000)
 
 

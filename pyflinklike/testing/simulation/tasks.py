@@ -40,6 +40,8 @@ from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
 
 __all__ = [
+    "COMMIT",
+    "REPORT",
     "Attempt",
     "Cluster",
     "Executor",
@@ -52,6 +54,9 @@ __all__ = [
     "Worker",
     "in_task",
 ]
+
+
+_MOST_WORKERS = 3
 
 
 class InjectedError(Exception):
@@ -159,6 +164,21 @@ class Cluster:
         if not self.executors:
             self.add()
 
+    def churn(self, choices: Choices, share: float) -> None:
+        """Let idle workers and executors go, as time does.
+
+        Args:
+            choices: Decide which.
+            share: How often one goes.
+        """
+        for executor in list(self.executors):
+            if any(each.is_busy for each in executor.workers):
+                continue
+            if choices.happens("executor goes", share / 4):
+                self.lose(executor)
+            elif executor.workers and choices.happens("worker goes", share):
+                executor.workers.pop(0)
+
     def lose_all(self) -> None:
         """End all executors."""
         for each in list(self.executors):
@@ -171,15 +191,24 @@ class Cluster:
         one, and the store's lock would keep the second waiting (`RocksDB.acquire`).
         """
         free = [each for each in self.executors if not each.holds(operator, partition)]
-        executor = choices.one_of("executor", free) if free else self.add()
+        if not free:
+            free = [self.add()]
+        # Where the store is loaded is where Spark prefers to run (`StateStoreRDD`).
+        free.sort(key=lambda each: (operator, partition) not in each.stores)
+        at = choices.integer("executor", 0, 2 * len(free) - 1)
+        executor = free[at if at < len(free) else 0]
+        return executor, self._worker(executor, choices)
+
+    def _worker(self, executor: Executor, choices: Choices) -> Worker:
+        """Choose an idle worker, or fork one, as Spark does where none is idle."""
         idle = [each for each in executor.workers if not each.is_busy]
-        at = choices.integer("worker", 0, len(idle))
-        if at < len(idle):
-            return executor, idle[at]
+        is_few = len(executor.workers) < _MOST_WORKERS
+        if idle and not (is_few and choices.happens("worker is forked", 0.2)):
+            return choices.one_of("worker", idle)
         worker = Worker(executor, self._workers)
         self._workers += 1
         executor.workers.append(worker)
-        return executor, worker
+        return worker
 
 
 # One attempt
@@ -284,13 +313,19 @@ def in_task(partition: int, attempt: int, properties: Mapping[str, str]) -> Iter
         TaskContext._taskContext = former
 
 
+COMMIT = -1
+"""The point before the state store commits: the Python worker has ended its part."""
+REPORT = -2
+"""The point before the driver is told: the files are written."""
+
+
 @attrs.frozen
 class Fate:
     """What becomes of an attempt.
 
     Args:
         kind: "ends", "fails", "worker dies", "executor dies" or "stalls".
-        point: At which of its points.
+        point: At which of its points: a number from 1, `COMMIT` or `REPORT`.
     """
 
     kind: str = "ends"
@@ -328,6 +363,7 @@ class Attempt:
         self.unique_id = ""
         self.error: BaseException | None = None
         self.has_written = False
+        self.is_python_done = False
         self.was_hit = False
         """Whether the simulation made it fail."""
         self._disk: list[tuple[Path, Path]] = []
@@ -396,10 +432,14 @@ class Attempt:
 
     # Running, from inside
 
-    def point(self) -> None:
-        """Call Spark: here an attempt fails, or stands still."""
+    def point(self, at: int = 0) -> None:
+        """Call Spark: here an attempt fails, or stands still.
+
+        Args:
+            at: `COMMIT` or `REPORT`; 0 for a round trip.
+        """
         self.points += 1
-        if self.points == self.fate.point:
+        if self.points == self.fate.point or (at and at == self.fate.point):
             kind, self.fate = self.fate.kind, Fate()
             self.was_hit = kind != "stalls"
             if kind == "fails":
@@ -438,10 +478,11 @@ class Attempt:
             raise
         finally:
             self._leave()
-        self.point()
+        self.is_python_done = True
+        self.point(COMMIT)
         self.unique_id = self._stores.commit(store)
         self.has_written = True
-        self.point()
+        self.point(REPORT)
         return outputs
 
     def _served(self, store: LoadedStore) -> list[tuple[int, bytes]]:
