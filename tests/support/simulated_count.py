@@ -115,7 +115,11 @@ class CountProgram:
     def operators(self) -> tuple[SimulatedOperator, ...]:
         return self._query.operators
 
-    def draw_records(self, choices: Draws, source: int) -> pa.RecordBatch:
+    @property
+    def clock_may_go_back(self) -> bool:
+        return True
+
+    def draw_records(self, choices: Draws, source: int, number: int) -> pa.RecordBatch:
         at = choices.integer("at", 0, 60)
         rows = [
             (

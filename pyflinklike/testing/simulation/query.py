@@ -156,6 +156,7 @@ class Query:
         self._zombies: list[Attempt] = []
         self._points: dict[int, int] = {}
         self._lives = 0
+        self._growths = 0
         self._life: _Life | None = None
 
     def note(self, text: str) -> None:
@@ -217,10 +218,12 @@ class Query:
 
     def grow(self, choices: Choices) -> None:
         """Let the sources grow, or some of them."""
+        self._growths += 1
         for number, batches in enumerate(self._grown):
             if not choices.happens(f"source {number} grows", 0.75):
                 continue
-            records = self.program.draw_records(choices.within(f"source {number}"), number)
+            drawn = choices.within(f"source {number}")
+            records = self.program.draw_records(drawn, number, self._growths)
             kept = choices.kept(f"source {number} record", records.num_rows)
             if len(kept) < records.num_rows:
                 records = records.take(pa.array(kept, pa.int64()))
@@ -241,6 +244,12 @@ class Query:
         offsets = self.planned(self.committed[-1].number)
         assert offsets is not None
         return offsets.ends
+
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether a micro-batch was planned, and is not committed."""
+        last = self.committed[-1].number if self.committed else -1
+        return self.planned(last + 1) is not None
 
     def records(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[Any, ...]:
         """Return what sources grew by between two offsets: a record batch, or None."""
@@ -397,9 +406,7 @@ class Query:
                         store, self._is_committed(operator, partition, store.version)
                     )
 
-    def _is_committed(
-        self, operator: int, partition: int, _: int
-    ) -> Callable[[int, str], bool]:
+    def _is_committed(self, operator: int, partition: int, _: int) -> Callable[[int, str], bool]:
         def is_committed(version: int, unique_id: str) -> bool:
             if self.commit_of(version - 1) is None:
                 return False

@@ -35,6 +35,7 @@ from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.errors import CorruptStateError, PyflinklikeError
 from pyflinklike.spark.host import python_stage
 from pyflinklike.spark.host.blob_map import LOG_VARIABLE
+from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.testing.simulation.choices import Choices, Decision, shortened
 from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
@@ -214,9 +215,7 @@ class Run:
         rate = world.one_of("faults", _RATES)
         faults = Faults(rate, rate / 8, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
         self._program = draw_program(choices.within("program"))
-        self._query = Query(
-            self._program, world, Cluster(world, folder), self._stores, faults
-        )
+        self._query = Query(self._program, world, Cluster(world, folder), self._stores, faults)
         self._query.note(
             f"format {self._stores.format_version} on {self._files.kind}, faults {rate}: "
             f"{self._program.name}"
@@ -266,6 +265,15 @@ class Run:
 
     # The lives of the query
 
+    @property
+    def _least_jump(self) -> int:
+        """In ms: with timers of the clock no two micro-batches are at one time.
+
+        Event timers wait there for Spark's next call, which is at a later time.
+        """
+        modes = [each.plan.time_mode for each in self._program.operators]
+        return int(TimeMode.PROCESSING_TIME in modes)
+
     def _live(self) -> None:
         query, choices = self._query, self._choices
         query.start(self._program)
@@ -273,7 +281,7 @@ class Run:
         while len(query.committed) < self._batches and steps < 6 * self._batches:
             steps += 1
             step = choices.within(f"step {steps}")
-            query.now += step.one_of("clock", _JUMPS)
+            query.now += max(step.one_of("clock", _JUMPS), self._least_jump)
             query.grow(step)
             try:
                 query.trigger()
@@ -284,6 +292,7 @@ class Run:
                 self._restart(step, keeps_executors=step.happens("same application", 0.5))
         # What was planned is brought to its end.
         for _ in range(50):
+            query.now += self._least_jump
             try:
                 if not query.trigger():
                     return
@@ -297,9 +306,13 @@ class Run:
     def _restart(self, step: Choices, *, keeps_executors: bool) -> None:
         query = self._query
         query.die(keeps_executors=keeps_executors)
-        if not keeps_executors and step.happens("clock goes back", 0.3):
+        may_go_back = self._program.clock_may_go_back and not keeps_executors
+        if may_go_back and step.happens("clock goes back", 0.3):
             query.now -= step.integer("back by", 1, 100_000)
-        if step.happens("changed", 0.3):
+        # Where files are not replaced, what one program wrote of a micro-batch stays when another one
+        # does it again.
+        is_open = query.has_open_batch and self._files.kind == "refusing"
+        if not is_open and step.happens("changed", 0.3):
             self._program = self._program.changed(step.within("program"))
         query.start(self._program)
 
@@ -367,7 +380,7 @@ class Run:
         record, roll = record_and_roll(own, where)
         checked = checked_logs(record, roll, groups, where)
         logs = dict(zip(groups, checked.values()))
-        return read_state(record, logs, last.now, last.watermark)
+        return read_state(record, logs, last.now, last.watermark, operator)
 
     def _check_leftovers(self, contents: Contents, where: str) -> None:
         """Check that a store holds nothing that belongs to nobody."""
