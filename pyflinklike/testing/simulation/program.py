@@ -364,7 +364,9 @@ def comparable(value: Any) -> Any:
     if isinstance(value, float):
         return repr(value)  # NaN is equal to itself here
     if isinstance(value, dict):
-        return tuple((comparable(key), comparable(each)) for key, each in value.items())
+        # A row in the type of a former program has fields in another order, and some not yet.
+        items = ((comparable(key), comparable(each)) for key, each in value.items())
+        return tuple(sorted(each for each in items if each[1] is not None))
     if isinstance(value, (list, tuple)):
         return tuple(comparable(each) for each in value)
     return value
