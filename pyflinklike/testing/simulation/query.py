@@ -318,7 +318,7 @@ class Query:
         kind = choices.one_of("kind", _FATES)
         if kind == "stalls" and len(self._zombies) >= _ZOMBIES:
             kind = "fails"
-        where = choices.one_of("where", ("round trip", "round trip", "commit", "report"))
+        where = choices.one_of("where", ("round trip", "round trip", "round trip", "commit", "report"))
         point = {"commit": COMMIT, "report": REPORT}.get(where)
         # As many as the operator's attempts had lately, so that most of the faults come to pass.
         return Fate(kind, point or choices.integer("point", 1, self._points.get(operator, 8)))
@@ -446,7 +446,7 @@ class Query:
         return self._stores.format_version
 
 
-_FATES = ("fails", "fails", "fails", "worker dies", "executor dies", "stalls", "twins")
+_FATES = ("fails", "fails", "fails", "fails", "worker dies", "executor dies", "stalls", "twins")
 
 
 class _Life:
