@@ -44,7 +44,7 @@ class Stream:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed).random  # noqa: S311  # a simulation guards nothing
+        self._random = random.Random(seed).random  # a simulation guards nothing
 
     def integer(self, low: int, high: int) -> int:
         """Return a number from `low` to `high`, both included."""

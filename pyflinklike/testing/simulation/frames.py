@@ -105,9 +105,7 @@ class SimulatedQuery:
             column: Its column of event times.
             delay: In ms.
         """
-        self._sources[number] = attrs.evolve(
-            self._sources[number], event_time=column, delay=delay
-        )
+        self._sources[number] = attrs.evolve(self._sources[number], event_time=column, delay=delay)
 
     def apply(self, inputs: Sequence[OneInput], plan: Plan, savepoint: bytes | None) -> DataFrame:
         """Put an operator behind what it reads, and return its result."""
@@ -198,9 +196,7 @@ class SimulatedFrame(DataFrame):
                 f"{delayThreshold!r} on {'a source' if self.is_source else 'a result'}"
             )
             raise DeclarationTypeError(msg)
-        self.query.set_watermark(
-            self.number, eventTime, int(found[1]) * (1 if found[2] else 1000)
-        )
+        self.query.set_watermark(self.number, eventTime, int(found[1]) * (1 if found[2] else 1000))
         marked = SimulatedFrame(self.query, self._columns, self.number, is_source=True)
         marked._has_watermark = True
         return marked

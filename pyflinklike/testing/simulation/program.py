@@ -16,21 +16,28 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import types as st
 
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.state_infos import described
 from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.checkpoint_logs import merge
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segments import Segment
-from pyflinklike.engine.state.table import REPLICATED
-from pyflinklike.errors import PyflinklikeError
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.state.table import REPLICATED, Shape
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import packing_of
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.savepoint.initial_state import initial_rows
@@ -40,6 +47,7 @@ from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, 
 from pyflinklike.spark.wire.payloads import Packing
 
 __all__ = [
+    "START_MS",
     "Draws",
     "Expected",
     "MicroBatch",
@@ -57,6 +65,13 @@ __all__ = [
 
 T = TypeVar("T")
 
+START_MS: Final = 1_000_000
+"""The time of the first micro-batch, and about that of the first record, in ms.
+
+The clock should move by some hundred ms to some seconds between micro-batches: that is what the
+TTLs, timers and windows of drawn programs go by.
+"""
+
 
 class Draws(Protocol):
     """The decisions that a program takes from; `choices.Choices` is such."""
@@ -69,6 +84,9 @@ class Draws(Protocol):
 
     def happens(self, label: str, share: float) -> bool:
         """Draw whether something happens, of which a share does."""
+
+    def stream(self, label: str) -> Any:
+        """Return a stream of small numbers that are one decision together."""
 
 
 @attrs.frozen
@@ -308,8 +326,14 @@ class Program(Protocol):
     def partitions(self) -> int:
         """The number of Spark's partitions that a new checkpoint has."""
 
-    def draw_records(self, choices: Draws, source: int) -> pa.RecordBatch:
-        """Draw what a source grows by."""
+    def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
+        """Draw what a source grows by; it may be nothing.
+
+        Args:
+            choices: Decide.
+            source: The number of the source.
+            at: How often it has grown before: event times move by about a second each time.
+        """
 
     def changed(self, choices: Draws) -> Program:
         """Draw a program with other declarations that continues from the same checkpoint."""
@@ -355,7 +379,11 @@ def _rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Hashable, ...]]
 
 
 def read_state(
-    record: OperatorRecord, logs: Mapping[int, Sequence[Segment]], now: int, watermark: int
+    record: OperatorRecord,
+    logs: Mapping[int, Sequence[Segment]],
+    now: int,
+    watermark: int,
+    operator: SimulatedOperator,
 ) -> State:
     """Read the living state of an operator by the real readers.
 
@@ -364,16 +392,23 @@ def read_state(
         logs: The segments of each key group, by its index.
         now: The time of the last micro-batch in ms.
         watermark: Its watermark in ms: `MIN_WATERMARK` or 0 before the first event.
+        operator: Knows the types that the readers do not: elements with a timestamp of Spark, say.
 
     Returns:
         The rows of each state without what is expired, and of "timers"; the key group is left out,
         so that two numbers of key groups can be compared.
     """
     clock = BatchClock(now, watermark if watermark > 0 else MIN_WATERMARK)
+    opened = _Opened(operator)
     state: dict[str, Rows] = {}
     for info in described(record, 0):
+        if info.name not in opened.declared:
+            continue
+        if not _is_known(info.value_type):
+            state[info.name] = opened.entries(info.name, logs)
+            continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
-        found = _read(reader, logs)
+        found = _ranked(_read(reader, logs), _kept(reader.schema.names))
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
     state["timers"] = _read(TimersReader(record, clock), logs)
@@ -384,10 +419,92 @@ _JUDGED = frozenset(("key_group", "due", "alive", "expires_at", "time"))
 """Columns that say nothing about what is stored."""
 
 
+def _is_known(signature: str | None) -> bool:
+    """Return whether the readers know a type by its signature."""
+    try:
+        type_of(signature or "")
+    except IncompatibleStateError:
+        return False
+    return True
+
+
+class _Opened:
+    """The function of an operator, opened to read what only it can read.
+
+    Args:
+        operator: The operator.
+    """
+
+    def __init__(self, operator: SimulatedOperator) -> None:
+        self._operator = operator
+        self.declared = frozenset(self._opened(WorkingState(0)).declared())
+        """The states that it declares when it is opened.
+
+        Others it declares when it uses them; a record says of these what its writer happened to know.
+        """
+
+    def _opened(self, state: WorkingState) -> Any:
+        plan = self._operator.plan
+        opened = keyed_process_operator(
+            cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
+            HashMapStateBackend(),
+            plan.key_type,
+            plan.task,
+            "reader of state",
+            side_outputs_read=plan.layout.sides,
+            broadcast_states=plan.broadcast_states,
+        )
+        opened.enter(state)
+        opened.open()
+        return opened
+
+    def entries(self, name: str, logs: Mapping[int, Sequence[Segment]]) -> Rows:
+        """Return the entries of a state whose type no reader knows; it must have no TTL."""
+        state = WorkingState(0)
+        named = {f"key group {index}": log for index, log in logs.items()}
+        state.read(read_segment(merge(named), "state"), "state")
+        found: Rows = Counter()
+        for changes in self._opened(state).backend.contents():
+            if changes.spec.name != name:
+                continue
+            entries = zip(changes.keys, changes.user_keys, changes.entries)
+            is_list = changes.spec.shape is Shape.LIST
+            # Behind another operator the order of elements of one time is Spark's to choose.
+            is_ordered = all(each.is_source for each in self._operator.inputs)
+            ranks: Counter[Any] = Counter()
+            for key, user_key, entry in sorted(entries, key=itemgetter(1)) if is_list else entries:
+                at = ranks[key] if is_list else comparable(user_key)
+                ranks[key] += is_ordered
+                found[comparable(key), at, comparable(entry)] += 1
+        return found
+
+
+def _kept(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name not in _JUDGED]
+
+
+def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
+    """Number the elements of a list, or the uses of an LRU store, anew: from 0 for each key.
+
+    A program says only their order.  What has expired counts until it is cleaned up.
+    """
+    column = next((name for name in ("position", "last_use") if name in names), None)
+    if column is None:
+        return rows
+    at = names.index(column)
+    width = names.index("store_key") if column == "last_use" else at
+    ranks: Counter[Any] = Counter()
+    found: Rows = Counter()
+    for row, count in sorted(rows.items(), key=lambda each: each[0][at]):
+        key = row[:width]
+        found[(*row[:at], ranks[key], *row[at + 1 :])] += count
+        ranks[key] += 1
+    return found
+
+
 def _read(reader: Any, logs: Mapping[int, Sequence[Segment]]) -> Rows:
     found: Rows = Counter()
     for index, log in sorted(logs.items()):
         for table in reader.read(index, list(log), f"key group {index}"):
-            kept = [name for name in table.column_names if name not in _JUDGED]
-            found.update(_rows_of(table.select(kept)))
+            found.update(_rows_of(table.select(_kept(table.column_names))))
     return found
