@@ -115,8 +115,8 @@ class CountProgram:
     def operators(self) -> tuple[SimulatedOperator, ...]:
         return self._query.operators
 
-    def draw_records(self, choices: Draws, source: int) -> pa.RecordBatch:
-        at = choices.integer("at", 0, 60)
+    def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
+        at += choices.integer("at", 0, 4)
         rows = [
             (
                 f"k{choices.integer('key', 0, 7)}",

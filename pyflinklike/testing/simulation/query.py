@@ -27,7 +27,7 @@ from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.file_system import FileSystem
-from pyflinklike.testing.simulation.program import MicroBatch, Program, Rows, rows_of
+from pyflinklike.testing.simulation.program import START_MS, MicroBatch, Program, Rows, rows_of
 from pyflinklike.testing.simulation.state_store import StateStores, StoreError
 from pyflinklike.testing.simulation.tasks import (
     COMMIT,
@@ -144,7 +144,7 @@ class Query:
         """What the driver decided, micro-batch by micro-batch: the input of the oracle."""
         self.late_errors: list[BaseException] = []
         """What went wrong in attempts that nobody waited for any more."""
-        self.now = 1_000_000
+        self.now = START_MS
         self.runs = 0
         """Micro-batches that were begun, also such that were begun again."""
         self._choices = choices
@@ -220,7 +220,8 @@ class Query:
         for number, batches in enumerate(self._grown):
             if not choices.happens(f"source {number} grows", 0.75):
                 continue
-            records = self.program.draw_records(choices.within(f"source {number}"), number)
+            inner = choices.within(f"source {number}")
+            records = self.program.draw_records(inner, number, len(batches))
             kept = choices.kept(f"source {number} record", records.num_rows)
             if len(kept) < records.num_rows:
                 records = records.take(pa.array(kept, pa.int64()))

@@ -185,7 +185,7 @@ class _DifferenceError(Exception):
 
 
 _RATES = (0.2, 0.4, 0.05, 0.0)
-_JUMPS = (1, 0, 7, 60, 5_000, 3_600_000)
+_JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
 
 
 class Run:
@@ -299,9 +299,36 @@ class Run:
         query.die(keeps_executors=keeps_executors)
         if not keeps_executors and step.happens("clock goes back", 0.3):
             query.now -= step.integer("back by", 1, 100_000)
+        if self._rate and step.happens("refused", 0.1):
+            self._refuse(step)
         if step.happens("changed", 0.3):
             self._program = self._program.changed(step.within("program"))
         query.start(self._program)
+
+    def _refuse(self, step: Choices) -> None:
+        """Start a program that must not go on from the checkpoint, and see that it does not."""
+        query = self._query
+        refused = self._program.refused(step.within("refused program"))
+        if refused is None or not any(query.committed_ends):
+            return
+        query.start(refused.program)
+        query.note(f"which must be refused: {refused.why}")
+        try:
+            query.grow(step.within("refused"))
+            query.trigger()
+        except refused.error as error:
+            query.note(f"refused: {error}")
+        except QueryFailedError as failure:
+            if not isinstance(failure.error, refused.error):
+                raise
+            query.note(f"refused: {failure.error}")
+        except DriverDiedError:
+            pass
+        else:
+            if query.ends == query.committed_ends:
+                msg = f"a program that must be refused went on: {refused.why}"
+                raise _DifferenceError(msg)
+        query.die(keeps_executors=False)
 
     # What came of it
 
@@ -367,7 +394,7 @@ class Run:
         record, roll = record_and_roll(own, where)
         checked = checked_logs(record, roll, groups, where)
         logs = dict(zip(groups, checked.values()))
-        return read_state(record, logs, last.now, last.watermark)
+        return read_state(record, logs, last.now, last.watermark, operator)
 
     def _check_leftovers(self, contents: Contents, where: str) -> None:
         """Check that a store holds nothing that belongs to nobody."""
