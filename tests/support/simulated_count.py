@@ -119,8 +119,8 @@ class CountProgram:
     def clock_may_go_back(self) -> bool:
         return True
 
-    def draw_records(self, choices: Draws, source: int, number: int) -> pa.RecordBatch:
-        at = choices.integer("at", 0, 60)
+    def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
+        at += choices.integer("at", 0, 4)
         rows = [
             (
                 f"k{choices.integer('key', 0, 7)}",

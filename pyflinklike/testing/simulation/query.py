@@ -27,7 +27,7 @@ from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.file_system import FileSystem
-from pyflinklike.testing.simulation.program import MicroBatch, Program, Rows, rows_of
+from pyflinklike.testing.simulation.program import START_MS, MicroBatch, Program, Rows, rows_of
 from pyflinklike.testing.simulation.state_store import StateStores, StoreError
 from pyflinklike.testing.simulation.tasks import (
     COMMIT,
@@ -144,7 +144,7 @@ class Query:
         """What the driver decided, micro-batch by micro-batch: the input of the oracle."""
         self.late_errors: list[BaseException] = []
         """What went wrong in attempts that nobody waited for any more."""
-        self.now = 1_000_000
+        self.now = START_MS
         self.runs = 0
         """Micro-batches that were begun, also such that were begun again."""
         self._choices = choices
@@ -327,7 +327,9 @@ class Query:
         kind = choices.one_of("kind", _FATES)
         if kind == "stalls" and len(self._zombies) >= _ZOMBIES:
             kind = "fails"
-        where = choices.one_of("where", ("round trip", "round trip", "commit", "report"))
+        where = choices.one_of(
+            "where", ("round trip", "round trip", "round trip", "commit", "report")
+        )
         point = {"commit": COMMIT, "report": REPORT}.get(where)
         # As many as the operator's attempts had lately, so that most of the faults come to pass.
         return Fate(kind, point or choices.integer("point", 1, self._points.get(operator, 8)))
@@ -453,7 +455,7 @@ class Query:
         return self._stores.format_version
 
 
-_FATES = ("fails", "fails", "fails", "worker dies", "executor dies", "stalls", "twins")
+_FATES = ("fails", "fails", "fails", "fails", "worker dies", "executor dies", "stalls", "twins")
 
 
 class _Life:

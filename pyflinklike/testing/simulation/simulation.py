@@ -186,7 +186,7 @@ class _DifferenceError(Exception):
 
 
 _RATES = (0.2, 0.4, 0.05, 0.0)
-_JUMPS = (1, 0, 7, 60, 5_000, 3_600_000)
+_JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
 
 
 class Run:
@@ -309,12 +309,39 @@ class Run:
         may_go_back = self._program.clock_may_go_back and not keeps_executors
         if may_go_back and step.happens("clock goes back", 0.3):
             query.now -= step.integer("back by", 1, 100_000)
+        if self._rate and step.happens("refused", 0.1):
+            self._refuse(step)
         # Where files are not replaced, what one program wrote of a micro-batch stays when another one
         # does it again.
         is_open = query.has_open_batch and self._files.kind == "refusing"
         if not is_open and step.happens("changed", 0.3):
             self._program = self._program.changed(step.within("program"))
         query.start(self._program)
+
+    def _refuse(self, step: Choices) -> None:
+        """Start a program that must not go on from the checkpoint, and see that it does not."""
+        query = self._query
+        refused = self._program.refused(step.within("refused program"))
+        if refused is None or not any(query.committed_ends):
+            return
+        query.start(refused.program)
+        query.note(f"which must be refused: {refused.why}")
+        try:
+            query.grow(step.within("refused"))
+            query.trigger()
+        except refused.error as error:
+            query.note(f"refused: {error}")
+        except QueryFailedError as failure:
+            if not isinstance(failure.error, refused.error):
+                raise
+            query.note(f"refused: {failure.error}")
+        except DriverDiedError:
+            pass
+        else:
+            if query.ends == query.committed_ends:
+                msg = f"a program that must be refused went on: {refused.why}"
+                raise _DifferenceError(msg)
+        query.die(keeps_executors=False)
 
     # What came of it
 
