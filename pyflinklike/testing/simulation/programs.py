@@ -578,7 +578,7 @@ class WindowStage(_Stage):
 
     @property
     def can_be_divided(self) -> bool:
-        return self.contents == "aggregate"
+        return self.contents == "aggregate" and self.assigner not in _CLOCKED
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         frame = frames[0]
