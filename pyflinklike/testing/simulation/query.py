@@ -235,6 +235,17 @@ class Query:
         return tuple(len(each) for each in self._grown)
 
     @property
+    def zombies(self) -> int:
+        """The number of attempts that stand still."""
+        return len(self._zombies)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the last micro-batch in the offset log is not committed."""
+        number = len(self.committed)
+        return self.planned(number) is not None and self.commit_of(number) is None
+
+    @property
     def committed_ends(self) -> tuple[int, ...]:
         """How far the sources were read and committed."""
         if not self.committed:
@@ -319,7 +330,9 @@ class Query:
         kind = choices.one_of("kind", _FATES)
         if kind == "stalls" and len(self._zombies) >= _ZOMBIES:
             kind = "fails"
-        where = choices.one_of("where", ("round trip", "round trip", "round trip", "commit", "report"))
+        where = choices.one_of(
+            "where", ("round trip", "round trip", "round trip", "commit", "report")
+        )
         point = {"commit": COMMIT, "report": REPORT}.get(where)
         # As many as the operator's attempts had lately, so that most of the faults come to pass.
         return Fate(kind, point or choices.integer("point", 1, self._points.get(operator, 8)))
@@ -398,9 +411,7 @@ class Query:
                         store, self._is_committed(operator, partition, store.version)
                     )
 
-    def _is_committed(
-        self, operator: int, partition: int, _: int
-    ) -> Callable[[int, str], bool]:
+    def _is_committed(self, operator: int, partition: int, _: int) -> Callable[[int, str], bool]:
         def is_committed(version: int, unique_id: str) -> bool:
             if self.commit_of(version - 1) is None:
                 return False
