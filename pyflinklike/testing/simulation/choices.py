@@ -122,7 +122,7 @@ class Choices:
 
     def stream(self, label: str) -> Stream:
         """Return a stream of numbers that are one decision together; it cannot be cut."""
-        name, value = self._next(label)
+        _name, value = self._next(label)
         return Stream(int(value * (1 << 52)))
 
     def kept(self, label: str, count: int) -> list[int]:

@@ -25,7 +25,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -131,7 +130,7 @@ def _words(outcome: Outcome) -> str:
 @contextmanager
 def seeded(seed: int) -> Iterator[str]:
     """Replace what is random in the real code by numbers from a seed; yield a folder for disks."""
-    numbers = random.Random(seed)  # noqa: S311  # a simulation guards nothing
+    numbers = random.Random(seed)  # a simulation guards nothing
     # Nonces of heads and segments, ids of plans and stores (`uuid.uuid4` asks it, too).
     former, os.urandom = os.urandom, numbers.randbytes
     reuse, dirs = os.environ.get("SPARK_REUSE_WORKER"), os.environ.get("SPARK_LOCAL_DIRS")
@@ -140,7 +139,7 @@ def seeded(seed: int) -> Iterator[str]:
     # The collections between tasks go by CPU time.
     frozen, python_stage._FROZEN = python_stage._FROZEN, _NothingFrozen()  # type: ignore[assignment]
     seeds = _columnar_seed(seed)
-    base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  # a folder within it
+    base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a folder within it
     folder = tempfile.mkdtemp(prefix="simulated-", dir=base)
     logger = logging.getLogger("pyflinklike")
     level, was_on = logger.level, gc.isenabled()
@@ -253,7 +252,7 @@ class Run:
             return self._judged(failure.error)
         except _DifferenceError as difference:
             return "silent difference", str(difference)
-        except Exception as error:  # noqa: BLE001  # the outcome says what it was
+        except Exception as error:  # the outcome says what it was
             return self._judged(error)
         return "equal", ""
 
@@ -365,7 +364,7 @@ class Run:
 
     def _compare_plain(self, expected: Mapping[int, Any]) -> None:
         """Check that the plain sink has each micro-batch, whole, at least once."""
-        last = {number: rows for number, rows in self._query.sinks.written}
+        last = dict(self._query.sinks.written)
         for number, rows in last.items():
             if rows != expected.get(number, {}):
                 self._differ(f"rows of batch {number} in the plain sink", rows, expected[number])
