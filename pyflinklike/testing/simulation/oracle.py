@@ -225,9 +225,7 @@ class _Piece:
             self._operator.declared(),
         )
         log = [read_segment(self._operator.snapshot(), "model")]
-        is_timed = plan.time_mode is not TimeMode.NONE
-        at = watermark if is_timed else 0
-        return read_state(record, {0: log}, now, at, self._declared)
+        return read_state(record, {0: log}, now, watermark, self._declared)
 
     def end(self) -> bytes:
         """Close the function, and return the state."""

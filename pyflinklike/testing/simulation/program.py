@@ -39,7 +39,7 @@ from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import packing_of
-from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_long, signed
@@ -326,6 +326,14 @@ class Program(Protocol):
     def partitions(self) -> int:
         """The number of Spark's partitions that a new checkpoint has."""
 
+    @property
+    def clock_may_go_back(self) -> bool:
+        """Whether its results are certain if the clock goes back at a restart.
+
+        They are not where something that has expired may or may not be cleaned up already, and where
+        event timers wait for Spark's next call, which goes by the clock.
+        """
+
     def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
         """Draw what a source grows by; it may be nothing.
 
@@ -356,7 +364,9 @@ def comparable(value: Any) -> Any:
     if isinstance(value, float):
         return repr(value)  # NaN is equal to itself here
     if isinstance(value, dict):
-        return tuple((comparable(key), comparable(each)) for key, each in value.items())
+        # A row in the type of a former program has fields in another order, and some not yet.
+        items = ((comparable(key), comparable(each)) for key, each in value.items())
+        return tuple(sorted(each for each in items if each[1] is not None))
     if isinstance(value, (list, tuple)):
         return tuple(comparable(each) for each in value)
     return value
@@ -398,6 +408,8 @@ def read_state(
         The rows of each state without what is expired, and of "timers"; the key group is left out,
         so that two numbers of key groups can be compared.
     """
+    if operator.plan.time_mode is TimeMode.NONE:
+        watermark = 0  # nobody tells it
     clock = BatchClock(now, watermark if watermark > 0 else MIN_WATERMARK)
     opened = _Opened(operator)
     state: dict[str, Rows] = {}
@@ -409,6 +421,10 @@ def read_state(
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
         found = _ranked(_read(reader, logs), _kept(reader.schema.names))
+        if info.kind == "versioned":
+            # That there is no value may be forgotten once nothing before is remembered.
+            at = _kept(reader.schema.names).index("value")
+            found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
     state["timers"] = _read(TimersReader(record, clock), logs)

@@ -110,6 +110,10 @@ class Stage(Protocol):
         """Whether operators with event time may follow."""
 
     @property
+    def clock_may_go_back(self) -> bool:
+        """Whether its results are certain then."""
+
+    @property
     def has_event_time(self) -> bool:
         """Whether it is given an event time."""
 
@@ -147,6 +151,11 @@ class _Stage:
     @property
     def passes_time(self) -> bool:
         return True
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        ttl = getattr(self, "ttl", None)
+        return ttl is None or not ttl.ms or ttl.event_time
 
     @property
     def has_event_time(self) -> bool:
@@ -232,6 +241,15 @@ class StateStage(_Stage):
     @property
     def has_event_time(self) -> bool:
         return self.time != "none"
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        return self.time != "processing" and super().clock_may_go_back
+
+    @property
+    def can_be_divided(self) -> bool:
+        # A new query fires what is due of the clock in the first micro-batch of each key group.
+        return self.time != "processing"
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         function = EveryState(
@@ -324,7 +342,7 @@ class StoreStage(_Stage):
         return f"every store (time of the {self.stream_time}, retention {self.retention})"
 
     @classmethod
-    def draw(cls, choices: Draws, *, is_last: bool) -> StoreStage:
+    def draw(cls, choices: Draws, **_: Any) -> StoreStage:
         return cls(
             choices.one_of("stream time", ("key", "watermark")),
             choices.happens("caching", 0.3),
@@ -363,7 +381,7 @@ class UpsertStage(_Stage):
         return f"upserts {'by number' if self.is_ordered else 'by arrival'}"
 
     @classmethod
-    def draw(cls, choices: Draws, *, is_last: bool) -> UpsertStage:
+    def draw(cls, choices: Draws, **_: Any) -> UpsertStage:
         return cls(choices.happens("order key", 0.5))
 
     @property
@@ -373,6 +391,10 @@ class UpsertStage(_Stage):
     @property
     def has_event_time(self) -> bool:
         return False
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        return not self.is_ordered  # tombstones expire
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         order = "n" if self.is_ordered else None
@@ -438,7 +460,7 @@ class GatherStage(_Stage):
         return f"sums of each {self.stretch} ms ({_shown_ttl(self.ttl)})"
 
     @classmethod
-    def draw(cls, choices: Draws, *, is_last: bool) -> GatherStage:
+    def draw(cls, choices: Draws, **_: Any) -> GatherStage:
         stretch = choices.one_of("stretch", (1_000, 400, 3_000, 0))
         ttl = _draw_ttl(choices, event_time=stretch > 0)
         return cls(attrs.evolve(ttl, on_read=False), stretch, choices.one_of("keys", (3, 5)))
@@ -792,6 +814,11 @@ class DrawnProgram:
     def partitions(self) -> int:
         """Of Spark's shuffles."""
         return self.settings.partitions
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        """Whether the results are certain then."""
+        return all(each.clock_may_go_back for each in self.stages)
 
     def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
         """Draw what a source grows by.

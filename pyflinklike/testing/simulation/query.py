@@ -155,6 +155,7 @@ class Query:
         self._zombies: list[Attempt] = []
         self._points: dict[int, int] = {}
         self._lives = 0
+        self._growths = 0
         self._life: _Life | None = None
 
     def note(self, text: str) -> None:
@@ -216,11 +217,12 @@ class Query:
 
     def grow(self, choices: Choices) -> None:
         """Let the sources grow, or some of them."""
+        self._growths += 1
         for number, batches in enumerate(self._grown):
             if not choices.happens(f"source {number} grows", 0.75):
                 continue
-            inner = choices.within(f"source {number}")
-            records = self.program.draw_records(inner, number, len(batches))
+            drawn = choices.within(f"source {number}")
+            records = self.program.draw_records(drawn, number, self._growths)
             kept = choices.kept(f"source {number} record", records.num_rows)
             if len(kept) < records.num_rows:
                 records = records.take(pa.array(kept, pa.int64()))
@@ -237,12 +239,6 @@ class Query:
     def zombies(self) -> int:
         """The number of attempts that stand still."""
         return len(self._zombies)
-
-    @property
-    def is_planned(self) -> bool:
-        """Whether the last micro-batch in the offset log is not committed."""
-        number = len(self.committed)
-        return self.planned(number) is not None and self.commit_of(number) is None
 
     @property
     def committed_ends(self) -> tuple[int, ...]:

@@ -271,6 +271,15 @@ class Run:
 
     # The lives of the query
 
+    @property
+    def _least_jump(self) -> int:
+        """In ms: with timers of the clock no two micro-batches are at one time.
+
+        Event timers wait there for Spark's next call, which is at a later time.
+        """
+        modes = [each.plan.time_mode for each in self._program.operators]
+        return int(TimeMode.PROCESSING_TIME in modes)
+
     def _live(self) -> None:
         query, choices = self._query, self._choices
         query.start(self._program)
@@ -278,7 +287,7 @@ class Run:
         while len(query.committed) < self._batches and steps < 6 * self._batches:
             steps += 1
             step = choices.within(f"step {steps}")
-            query.now += step.one_of("clock", _JUMPS)
+            query.now += max(step.one_of("clock", _JUMPS), self._least_jump)
             query.grow(step)
             try:
                 query.trigger()
@@ -289,6 +298,7 @@ class Run:
                 self._restart(step, keeps_executors=step.happens("same application", 0.5))
         # What was planned is brought to its end.
         for _ in range(50):
+            query.now += self._least_jump
             try:
                 if not query.trigger():
                     return
@@ -302,16 +312,15 @@ class Run:
     def _restart(self, step: Choices, *, keeps_executors: bool) -> None:
         query = self._query
         query.die(keeps_executors=keeps_executors)
-        if not (keeps_executors or _goes_by_the_clock(self._program)) and step.happens(
-            "clock goes back", 0.3
-        ):
+        may_go_back = self._program.clock_may_go_back and not keeps_executors
+        if may_go_back and step.happens("clock goes back", 0.3):
             query.now -= step.integer("back by", 1, 100_000)
         if self._rate and step.happens("refused", 0.1):
             self._refuse(step)
-        # Where an attempt of the former program may yet write the version that is done again, or has
-        # written the one that stays, a changed program would go on from its state.  Only unique ids
-        # tell: in format 1 whoever changes a program sees to it that nothing of the former one runs.
-        is_safe = self._stores.format_version == 2 or not (query.zombies or query.is_planned)
+        # An attempt of the former program that still runs would write its state over that of the
+        # changed one.  Only unique ids tell: in format 1 whoever changes a program sees to it that
+        # nothing of the former one is left.
+        is_safe = self._stores.format_version == 2 or not query.zombies
         if is_safe and step.happens("changed", 0.3):
             self._program = self._program.changed(step.within("program"))
         query.start(self._program)
@@ -432,17 +441,6 @@ class Run:
         if timers:
             msg = f"{where}: timers of grouping keys without state {timers}"
             raise _DifferenceError(msg)
-
-
-def _goes_by_the_clock(program: Program) -> bool:
-    """Return whether what a program gives depends on the clock going forwards.
-
-    Spark calls for processing-time timers when its clock has come to them, and what has expired may
-    be cleaned up or not, by the time when the clock is back before that.
-    """
-    if any(each.plan.time_mode is TimeMode.PROCESSING_TIME for each in program.operators):
-        return True
-    return "ttl" in program.name.replace("no ttl", "") or "store" in program.name
 
 
 def _some(rows: list[Any]) -> str:

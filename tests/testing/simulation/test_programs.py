@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from pyflinklike.engine.log.checkpoint_logs import checked_log, record_and_roll
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark.wire.payloads import is_home
@@ -108,9 +108,7 @@ class Faultless:
             index = index_of(key, record.identity.max_parallelism)
             head = Head.from_bytes(mine[HEAD_AT], "tested")
             logs[index] = checked_log(record.identity, roll.served_at[index], head, mine, "tested")
-        is_timed = operator.plan.time_mode is not TimeMode.NONE
-        watermark = self.times.watermark if is_timed else 0
-        return read_state(record, logs, self.times.now, watermark, operator)
+        return read_state(record, logs, self.times.now, self.times.watermark, operator)
 
 
 def history_of(choices: Choices, program: DrawnProgram, batches: int) -> list[MicroBatch]:
