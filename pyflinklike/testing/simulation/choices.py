@@ -115,12 +115,14 @@ class Choices:
         name, value = self._next(label)
         at = 0 if name in self._record.cut else int(value * len(options))
         if at:
-            self._note(name, f"{options[at]}")
+            # Never the address of an object: one seed gives one history.
+            is_shown = isinstance(options[at], (str, int, float, tuple, type(None)))
+            self._note(name, f"{options[at] if is_shown else at}")
         return options[at]
 
     def stream(self, label: str) -> Stream:
         """Return a stream of numbers that are one decision together; it cannot be cut."""
-        name, value = self._next(label)
+        _name, value = self._next(label)
         return Stream(int(value * (1 << 52)))
 
     def kept(self, label: str, count: int) -> list[int]:

@@ -5,15 +5,15 @@ Spark writes a file of state or of its logs under another name and renames it
 (`CheckpointFileManager`): whoever dies in between leaves a temporary file, and nobody reads half a
 file.  What a rename does to a file that is there already is what the systems differ in:
 
-| system       | how a file appears                              | over a file that is there         |
-|--------------|-------------------------------------------------|-----------------------------------|
-| local disk   | rename (`FileContextBasedCheckpointFileManager`) | takes its place                   |
-| HDFS         | rename, with overwrite asked for                | takes its place                   |
-| object store | when its upload is complete                     | takes its place                   |
-| refusing     | rename (`FileSystemBasedCheckpointFileManager`)  | is refused, which nobody is told |
+| system       | how a file appears                               | over a file that is there |
+|--------------|--------------------------------------------------|---------------------------|
+| local disk   | rename (`FileContextBasedCheckpointFileManager`) | takes its place           |
+| HDFS         | rename, with overwrite asked for                 | takes its place           |
+| object store | when its upload is complete                      | takes its place           |
+| refusing     | rename (`FileSystemBasedCheckpointFileManager`)  | is left, and nobody told  |
 
-The last one is Hadoop's `FileSystem.rename` where Spark has no `FileContext`: it returns False, and
-Spark ignores that for a file that may be overwritten.
+The last one is no system to run on: its `rename` returns False, which Spark ignores for a file that
+may be overwritten.  `check_file_manager` refuses it, and the simulation shows why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 __all__ = ["KINDS", "FileSystem", "MissingFileError"]
 
-KINDS = ("local disk", "HDFS", "object store", "refusing")
+KINDS = ("local disk", "HDFS", "object store")
 
 
 class MissingFileError(Exception):
@@ -34,7 +34,7 @@ class FileSystem:
     """Files by path; a path is a tuple of names.
 
     Args:
-        kind: One of `KINDS`.
+        kind: One of `KINDS`, or "refusing".
     """
 
     def __init__(self, kind: str) -> None:

@@ -190,9 +190,10 @@ def _draw_ttl(choices: Draws, *, event_time: bool) -> Ttl:
 def _other_ttl(ttl: Ttl, choices: Draws) -> Ttl:
     if not ttl.ms:
         return ttl
+    shorter = max(ttl.ms - 100, 50), max(ttl.ms // 2, 25)
     return attrs.evolve(
         ttl,
-        ms=choices.one_of("other ttl", (ttl.ms, ttl.ms - 100, max(ttl.ms // 2, 100))),
+        ms=choices.one_of("other ttl", (ttl.ms, *(min(each, ttl.ms) for each in shorter))),
         on_read=choices.happens("other ttl on read", 0.5),
         compacted=choices.happens("other ttl in background", 0.7),
     )

@@ -21,7 +21,6 @@ import attrs
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from pyflinklike.errors import PyflinklikeError
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
@@ -237,6 +236,11 @@ class Query:
         return tuple(len(each) for each in self._grown)
 
     @property
+    def zombies(self) -> int:
+        """The number of attempts that stand still."""
+        return len(self._zombies)
+
+    @property
     def committed_ends(self) -> tuple[int, ...]:
         """How far the sources were read and committed."""
         if not self.committed:
@@ -244,12 +248,6 @@ class Query:
         offsets = self.planned(self.committed[-1].number)
         assert offsets is not None
         return offsets.ends
-
-    @property
-    def has_open_batch(self) -> bool:
-        """Whether a micro-batch was planned, and is not committed."""
-        last = self.committed[-1].number if self.committed else -1
-        return self.planned(last + 1) is not None
 
     def records(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[Any, ...]:
         """Return what sources grew by between two offsets: a record batch, or None."""
@@ -358,8 +356,7 @@ class Query:
             # PySpark's worker ends after an error; one that went on would have to be right, too.
             not attempt.is_python_done and choices.happens("worker ends", 0.5)
         ):
-            if attempt.worker in attempt.executor.workers:
-                attempt.executor.workers.remove(attempt.worker)
+            attempt.executor.end_worker(attempt.worker)
         if not attempt.was_hit and not isinstance(error, Killed):
             raise QueryFailedError(error)
         return None
@@ -444,7 +441,7 @@ class Query:
         """Decide whether the output of a task is lost, so that it is done again."""
         return choices.happens("output lost", self._faults.rerun)
 
-    def choices_of(self, number: int) -> Choices:
+    def next_choices(self) -> Choices:
         """Return the decisions about one run of a micro-batch."""
         self.runs += 1
         return self._choices.within(f"run {self.runs}")
@@ -510,7 +507,7 @@ class _Life:
     def trigger(self) -> bool:
         """Run the micro-batch that is due, if one is."""
         query, number = self._query, self._number
-        choices = query.choices_of(number)
+        choices = query.next_choices()
         if not self._is_planned:
             if query.ends == self._starts and not self._wants_another():
                 return False
@@ -597,7 +594,7 @@ class _Life:
                     first += 1
         rows: list[pa.RecordBatch] = []
         unique_ids: list[list[str]] = []
-        for at, operator in enumerate(self._operators):
+        for at in range(len(self._operators)):
             inner = choices.within(f"operator {at}")
             query.move_zombies(inner)
             tasks = self._shuffled(at, packed[at], inner, is_first=number == 0)

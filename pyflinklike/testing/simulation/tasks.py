@@ -63,7 +63,7 @@ class InjectedError(Exception):
     """A call of Spark fails, as it does when its side of a socket is gone."""
 
 
-class Killed(BaseException):  # noqa: N818  # no error: the process is gone
+class Killed(BaseException):  # no error: the process is gone
     """The process of an attempt ends: it is raised to get out of the code, which sees nothing of it."""
 
 
@@ -124,6 +124,11 @@ class Executor:
         if key not in self.stores:
             self.stores[key] = LoadedStore(operator, partition)
         return self.stores[key]
+
+    def end_worker(self, worker: Worker) -> None:
+        """End a Python worker."""
+        if worker in self.workers:
+            self.workers.remove(worker)
 
     def holds(self, operator: int, partition: int) -> bool:
         """Return whether an attempt that has not ended holds the store."""
@@ -458,7 +463,7 @@ class Attempt:
         self.worker.is_busy = True
         try:
             self.result = self._outputs()
-        except BaseException as error:  # noqa: BLE001  # whoever runs it looks at it
+        except BaseException as error:  # whoever runs it looks at it
             self.error = error
             if not self.has_written:
                 self._stores.abort(self._store)
@@ -488,7 +493,7 @@ class Attempt:
     def _served(self, store: LoadedStore) -> list[tuple[int, bytes]]:
         task = self.task
         kind = PandasKeyGroupProcessor if task.pandas else KeyGroupProcessor
-        processor = kind(pickle.loads(task.plan))  # noqa: S301  # of this very process
+        processor = kind(pickle.loads(task.plan))  # of this very process
         handle: Any = _Handle(self, store)
         processor.init(handle)
         results: list[Any] = []
