@@ -89,7 +89,7 @@ ONLY_IN = {
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["engine.graph.function_copies"],
     "py4j": ["spark"],
-    "pandas": ["spark", "demo", "report"],
+    "pandas": ["spark", "demo", "report", "testing.simulation.tasks"],
     "altair": ["report"],
     "graphlay": ["engine.graph"],
     "vl_convert": ["report"],
