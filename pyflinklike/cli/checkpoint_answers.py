@@ -156,7 +156,7 @@ class CheckpointAnswers:
         if choice.where is None:
             return frame
         try:
-            with _unlogged():
+            with _silence_pyspark():
                 filtered = frame.where(choice.where)
                 filtered.schema  # noqa: B018 - Spark Connect looks at a condition only when asked
         except PySparkException as error:
@@ -261,7 +261,7 @@ class CheckpointAnswers:
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _silence_pyspark() -> Iterator[None]:
     """Keep PySpark from printing the errors that it raises within the context."""
     from pyspark.logger import PySparkLogger  # PySpark 3.5 has none
 

@@ -48,7 +48,7 @@ def _explain(look: Look, address: str | None) -> int:
     It knows of the program what its function declares. The uid, the key columns and
     max_parallelism are compared when the query starts.
     """
-    function = None if address is None else _imported_function(address)
+    function = None if address is None else _import_function(address)
     if function is None and is_savepoint(look.path):
         msg = f"explain tells of a program, or of the log of a checkpoint, got savepoint {look.path!r}"
         raise DeclarationValueError(f"{msg}; give --function module:Class")
@@ -63,7 +63,7 @@ def _explain(look: Look, address: str | None) -> int:
         return 1 if any(each.outcome == "refused" for each in found) else 0
 
 
-def _imported_function(address: str) -> Function:
+def _import_function(address: str) -> Function:
     """Import the function of a program.
 
     Args:
@@ -115,7 +115,7 @@ def _outcomes(answers: Answers, function: Function, *, is_checkpoint: bool) -> I
     declared = _declarations(function, record)
 
     def expiring(name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-        return _expiring(answers, name, stored, now)
+        return _word_expiry(answers, name, stored, now)
 
     yield from _state_outcomes(record, declared, expiring)
     counts = {
@@ -217,7 +217,7 @@ def _of_ttl(
         yield "TTL of the same length, with other settings"
 
 
-def _expiring(
+def _word_expiry(
     answers: Answers, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]
 ) -> str:
     """Word the effect of another length of a TTL, by the clock of the batch."""
