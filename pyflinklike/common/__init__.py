@@ -10,7 +10,7 @@ from typing import Any
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.common.types import Row, RowKind, Types, restore_row
 from pyflinklike.engine.clock import Duration, Time
 from pyflinklike.engine.doors import pin
@@ -58,7 +58,7 @@ _FORMATS = {
 }
 """Names of `datastream.formats`, which is above this room: imported when they are asked for, as in PyFlink."""
 
-_refuse = refusing(
+_refuse = refuse_names(
     __name__,
     {
         "AvroRowSerializationSchema": _AVRO,

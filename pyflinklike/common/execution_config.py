@@ -95,7 +95,7 @@ class ExecutionConfig:
     def get_global_job_parameters(self) -> dict[str, str]:
         """Return the parameters that `RuntimeContext.get_job_parameter` reads."""
         text = self._configuration.get_string(JOB_PARAMETERS, "{}")
-        return parsed_map(text)
+        return parse_map(text)
 
     def set_global_job_parameters(
         self, global_job_parameters_dict: Mapping[str, str]
@@ -187,7 +187,7 @@ class ExecutionConfig:
         if what == "get not":
             return lambda: not option.of(self._configuration)
         if what == "set":
-            return lambda given: self._store(option, _checked(option, given))
+            return lambda given: self._store(option, _check(option, given))
         return lambda: self._store(option, what == "on")
 
     def _store(self, option: Option[Any], value: Any) -> ExecutionConfig:
@@ -201,7 +201,7 @@ class ExecutionConfig:
         return hash(self._configuration)
 
 
-def parsed_map(text: str) -> dict[str, str]:
+def parse_map(text: str) -> dict[str, str]:
     """Read a map as configurations write it: JSON, or `key:value,key:value`.
 
     Raises:
@@ -221,7 +221,7 @@ def parsed_map(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _checked(option: Option[Any], given: Any) -> Any:
+def _check(option: Option[Any], given: Any) -> Any:
     """Return a value that the getter can return; it is checked where it is set."""
     if isinstance(option.default, bool):
         return bool(given)

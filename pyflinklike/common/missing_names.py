@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ["MISSING_MODULES", "refusing"]
+__all__ = ["MISSING_MODULES", "refuse_names"]
 
 _CONNECTOR = "it is a connector in Java: read or write with Spark's, and mix by DataFrames"
 _TABLE = "the Table API is not there: use Spark SQL and DataFrames"
@@ -39,7 +39,7 @@ MISSING_MODULES: Mapping[str, str] = {
 """Modules by their name below `pyflink`: why each is not there, and the remedy."""
 
 
-def refusing(module: str, missing: Mapping[str, str]) -> Any:
+def refuse_names(module: str, missing: Mapping[str, str]) -> Any:
     """Return a module's `__getattr__`, which says why a name of PyFlink is not there.
 
     Args:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyFlink's DataStream API, under the names of `pyflink.datastream`."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.datastream.async_data_stream import AsyncDataStream
 from pyflinklike.datastream.checkpoint_config import (
     CheckpointConfig,
@@ -123,7 +123,7 @@ __all__ = [
 
 _STORAGE = "set execution.checkpointing.dir; Spark writes checkpoints there"
 
-__getattr__ = refusing(
+__getattr__ = refuse_names(
     __name__,
     {
         "SourceFunction": "it is Java's; use from_collection or from_source",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users subclass, under the path that PyFlink has for it."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.engine.api.async_function import (
     AsyncFunction,
     AsyncRetryPredicate,
@@ -65,7 +65,7 @@ __all__ = [
     "WindowFunction",
 ]
 
-__getattr__ = refusing(
+__getattr__ = refuse_names(
     __name__,
     {
         "SourceFunction": "it is Java's; use from_collection or from_source",

@@ -16,7 +16,7 @@ from typing import Any
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
-from pyflinklike.common.options import Option, boolean, duration, named
+from pyflinklike.common.options import Option, boolean, duration, text
 from pyflinklike.common.types import Types as RowTypes
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.data_stream import DataStream
@@ -437,7 +437,7 @@ _BUFFER_TIMEOUT = duration("execution.buffer-timeout.interval", 100, "execution.
 _BUFFER_TIMEOUT_ENABLED = boolean("execution.buffer-timeout.enabled", True)
 _CHAINING = boolean("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
 _CHANGELOG = boolean("state.changelog.enabled", False, "state.backend.changelog.enabled")
-_SAVEPOINTS = named(
+_SAVEPOINTS = text(
     "execution.checkpointing.savepoint-dir",
     "state.savepoints.dir",
     "savepoints.state.backend.fs.dir",

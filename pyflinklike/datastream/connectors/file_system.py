@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
     FileSink,
@@ -24,7 +24,7 @@ _BULK = "Spark reads and writes such files: spark.read and env.from_data_frame, 
 _SPLITS = "a file is read by one task, and Spark says which; leave it out"
 _COMPACT = "small files are not put together here: set_parallelism, or put them together with Spark"
 
-__getattr__ = refusing(
+__getattr__ = refuse_names(
     __name__,
     {
         "BulkFormat": _BULK,

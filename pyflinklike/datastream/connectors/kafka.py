@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee
 from pyflinklike.kafka.kafka_sink import (
@@ -33,7 +33,7 @@ __all__ = [
     "KafkaTopicSelector",
 ]
 
-__getattr__ = refusing(
+__getattr__ = refuse_names(
     __name__,
     {
         "FlinkKafkaConsumer": "PyFlink itself calls it deprecated: use KafkaSource and from_source",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.missing_names import refuse_names
 from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refused, texter_of
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
@@ -273,7 +273,7 @@ def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], 
 
 _FILES = "files of CSV are read and written by Spark: spark.read, and env.from_data_frame"
 
-__getattr__ = refusing(
+__getattr__ = refuse_names(
     __name__,
     dict.fromkeys(("CsvReaderFormat", "CsvBulkWriters", "CsvSchema", "CsvSchemaBuilder"), _FILES),
 )
