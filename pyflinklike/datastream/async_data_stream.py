@@ -43,7 +43,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, None, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=False)
+        return _wait(data_stream, async_function, *options, is_ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -68,7 +68,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, async_retry_strategy, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=False)
+        return _wait(data_stream, async_function, *options, is_ordered=False)
 
     @staticmethod
     def ordered_wait(
@@ -91,7 +91,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, None, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=True)
+        return _wait(data_stream, async_function, *options, is_ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -116,10 +116,10 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, async_retry_strategy, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=True)
+        return _wait(data_stream, async_function, *options, is_ordered=True)
 
 
-def _waiting(
+def _wait(
     data_stream: DataStream,
     function: AsyncFunction,
     timeout: DurationLike,

@@ -24,7 +24,7 @@ from pyflinklike.datastream.stream_node import (
     ObjectKeyTypeInfo,
     OutputType,
     StreamNode,
-    checked_function,
+    check_function,
     output_type_of,
 )
 from pyflinklike.datastream.windowed_stream import WindowedStream
@@ -198,7 +198,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = checked_function(
+        function = check_function(
             func, (ProcessFunction,), "ProcessFunction is required for DataStream"
         )
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
@@ -230,7 +230,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: It is no `WatermarkStrategy`.
         """
-        strategy = checked_function(
+        strategy = check_function(
             watermark_strategy, (WatermarkStrategy,), "it takes a WatermarkStrategy"
         )
         return self._next(
@@ -566,7 +566,7 @@ class KeyedStream(DataStream):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         message = "KeyedProcessFunction is required for KeyedStream"
-        function = checked_function(func, (KeyedProcessFunction,), message)
+        function = check_function(func, (KeyedProcessFunction,), message)
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:

@@ -200,7 +200,7 @@ class Program:
             is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
             files_per_batch=files if files > 0 else None,
             checkpoint_interval=interval if interval >= 0 else None,
-            python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
+            python_files=(*self.python_files, *_split_list(values.get("python.files", ""))),
             configuration=values,
         )
 
@@ -294,7 +294,7 @@ def _tell_of_local() -> None:
     )
 
 
-def _listed(text: str) -> Sequence[str]:
+def _split_list(text: str) -> Sequence[str]:
     return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
 
 

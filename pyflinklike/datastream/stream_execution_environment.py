@@ -285,7 +285,7 @@ class StreamExecutionEnvironment:
             msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
             raise DeclarationTypeError(msg)
         kind = output_type_of(type_info)
-        elements = tuple(_converted(list(collection), kind))
+        elements = tuple(_convert(list(collection), kind))
         return self._source(
             CollectionSource(elements), WatermarkStrategy(), "Collection Source", kind
         )
@@ -414,7 +414,7 @@ class StreamExecutionEnvironment:
         """Do nothing: an environment has nothing to close."""
 
 
-def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
+def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
     """Return elements as a stream of this type has them: copies, so later changes do not show."""
     if kind == Types.PICKLED_BYTE_ARRAY():
         try:

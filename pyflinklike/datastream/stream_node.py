@@ -28,7 +28,7 @@ __all__ = [
     "ObjectKeyTypeInfo",
     "OutputType",
     "StreamNode",
-    "checked_function",
+    "check_function",
     "output_type_of",
 ]
 
@@ -169,7 +169,7 @@ class CloseableIterator(Generic[T]):
         self._run.cancel()
 
 
-def checked_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
+def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
     """Return a copy of a function, which no later change of the program reaches.
 
     Args:
