@@ -23,7 +23,7 @@ from pyflinklike.cli.cells import cells_of, lines_of
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_differences import entry_columns
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, describe_states
 from pyflinklike.engine.inspection.state_summaries import SummaryReader
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
@@ -108,7 +108,9 @@ class CheckpointAnswers:
         """Return the states of the chosen operators."""
         if not sizes:
             return StateInfos(
-                info for each in self.operators for info in described(each.record, each.operator_id)
+                info
+                for each in self.operators
+                for info in describe_states(each.record, each.operator_id)
             )
         return StateInfos(
             info for each in self.operators for info in _ask(functools.partial(sized, each))
@@ -253,7 +255,7 @@ class CheckpointAnswers:
             return
         for each in self.operators:
             uid = each.record.identity.name
-            for info in described(each.record, each.operator_id):
+            for info in describe_states(each.record, each.operator_id):
                 _write_frame(
                     self.frame(info, EntryChoice()), f"{out}/{folder_of(uid, info.name)}", kind
                 )

@@ -25,7 +25,7 @@ from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.inspection.state_infos import declaration_of
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.ttl_rules import horizon_at
 from pyflinklike.engine.types.catalog import type_of
@@ -152,7 +152,7 @@ def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Ma
     task = TaskInfo(
         identity.name, max_parallelism=identity.max_parallelism, key_columns=identity.key_columns
     )
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         function, HashMapStateBackend(), type_of(identity.key), task, "explain"
     )
     with redirect_stdout(sys.stderr):

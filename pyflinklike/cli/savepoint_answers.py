@@ -22,8 +22,8 @@ from pyflinklike.engine.inspection.column_values import (
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_differences import (
     differences,
-    differing_schema,
     entry_columns,
+    schema_of_differences,
 )
 from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
 from pyflinklike.engine.inspection.stored_table import codes_of
@@ -221,7 +221,7 @@ class SavepointAnswers:
         on = entry_columns(some.schema.names, keys)
         found = differences(one, other, on)
         changes = found.column("change").to_pylist()
-        order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
+        order = order_of([(f.name, f.type) for f in schema_of_differences(some.schema, on)], keys)
         found = found.sort_by([(name, "ascending") for name in (*order, "change")])
         counts = {each: changes.count(each) for each in sorted(set(changes))}
         return counts, found if limit is None else found.slice(0, limit)

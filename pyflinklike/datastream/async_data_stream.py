@@ -11,7 +11,7 @@ from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import AsyncWait
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -141,11 +141,11 @@ def _wait(
         AsyncWait,
         "async wait operator",
         output_type_of(output_type),
-        function=captured(function),
+        function=copy_function(function),
         timeout=milliseconds,
         capacity=capacity,
         is_ordered=is_ordered,
-        retry=captured(retry),
+        retry=copy_function(retry),
     )
 
 

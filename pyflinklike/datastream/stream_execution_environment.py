@@ -23,8 +23,8 @@ from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.program import RUNTIME_MODE, Program
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike.engine.graph.execution_plan import execution_plan, pictured
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.execution_plan import draw_picture, execution_plan
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job import RuntimeExecutionMode
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.sources import CollectionSource, Source
@@ -317,7 +317,7 @@ class StreamExecutionEnvironment:
             msg = f"from_source takes a WatermarkStrategy, got {shown(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
             raise DeclarationTypeError(msg)
         kind = source.type_info if type_info is None else output_type_of(type_info)
-        return self._source(source, captured(watermark_strategy), source_name, kind)
+        return self._source(source, copy_function(watermark_strategy), source_name, kind)
 
     def from_data_frame(
         self,
@@ -408,7 +408,7 @@ class StreamExecutionEnvironment:
             DeclarationValueError: There is no such form.
             RequirementError: The package that draws is not installed.
         """
-        return pictured(self._program.graph(), form)
+        return draw_picture(self._program.graph(), form)
 
     def close(self) -> None:
         """Do nothing: an environment has nothing to close."""

@@ -13,7 +13,7 @@ import attrs
 
 from pyflinklike.datastream.program import Program
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job_run import JobRun
 from pyflinklike.engine.graph.nodes import Node
 from pyflinklike.engine.shown import instance_of, shown
@@ -184,7 +184,7 @@ def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
         remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
         msg = f"{message}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
-    return captured(function)
+    return copy_function(function)
 
 
 def output_type_of(output_type: OutputType) -> TypeInformation:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import SerializationSchema, check_schema
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
 from pyflinklike.engine.shown import instance_of, shown, shown_error
@@ -187,7 +187,7 @@ class KafkaSinkBuilder:
         options = as_options(self._properties, is_reader=False)
         # A wrong option is refused here, not when the job runs.
         writer_options(options)
-        return KafkaSink(options, captured(self._serializer))
+        return KafkaSink(options, copy_function(self._serializer))
 
 
 class KafkaTopicSelector(ABC):

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.checks import is_int64
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import DeserializationSchema, check_schema
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import TypeInformation
@@ -342,7 +342,7 @@ class KafkaSourceBuilder:
         # A wrong option is refused here, not when the job runs.
         reader_options(options, streaming=self._stopping is None)
         group = self._properties.get("group.id")
-        deserializer = captured(self._deserializer)
+        deserializer = copy_function(self._deserializer)
         return KafkaSource(options, what, group, self._starting, self._stopping, deserializer)
 
     def _subscribe(self, option: str, text: str, what: str) -> KafkaSourceBuilder:

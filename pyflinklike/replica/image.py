@@ -20,7 +20,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.checkpoint_logs import check_groups, check_head, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import chained, read_one
+from pyflinklike.engine.log.segment_chain import read_chain, read_one
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import (
@@ -327,7 +327,7 @@ def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> Gr
             read_one(blobs.get, after, where).parent == former.head.nonce
         ):
             first, parent = after, former.head.nonce
-    for _ in chained(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
+    for _ in read_chain(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
         pass
     return log
 

@@ -19,7 +19,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import divided
+from pyflinklike.engine.log.segment_chain import divide
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Section
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.types import TypeInformation
@@ -108,11 +108,11 @@ def _sections(rows: StateRows, saved: pa.Table) -> Iterator[tuple[int, Section]]
 
 
 def _log(record: OperatorRecord, sections: Iterable[Section]) -> GroupLog:
-    segments = list(divided(sections, WorkingState(0), b"", SEGMENT_BYTES))
+    segments = list(divide(sections, WorkingState(0), b"", SEGMENT_BYTES))
     blobs = {sequence: each.to_bytes() for sequence, each in enumerate(segments)}
     size = sum(map(len, blobs.values()))
     head = Head(
-        segments[-1].nonce,  # `divided` gives at least one segment
+        segments[-1].nonce,  # `divide` gives at least one segment
         next_sequence=len(segments),
         first_sequence=0,
         log_bytes=size,

@@ -12,7 +12,7 @@ import attrs
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.state_infos import (
     StateInfo,
-    described,
+    describe_states,
     descriptor_of,
     state_of,
     timers_of,
@@ -220,7 +220,7 @@ class OpenStates:
         self.route = route
         self.lock = threading.RLock()
         """StoredShare while the tables are read, since they point at one key at a time."""
-        self.infos = {info.name: info for info in described(groups.record, 0)}
+        self.infos = {info.name: info for info in describe_states(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
         self._timers: dict[TimeDomain, Table] = {}

@@ -21,7 +21,12 @@ from pyarrow import fs
 
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.log_check import Checked, Finding
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_infos import (
+    StateInfo,
+    StateInfos,
+    describe_states,
+    state_of,
+)
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Section, Segment
@@ -86,7 +91,7 @@ class SavepointDirectory:
                 info, entries=each.states[info.name].rows, bytes=_size(each.states[info.name])
             )
             for number, each in enumerate(chosen)
-            for info in described(each.record, number)
+            for info in describe_states(each.record, number)
         )
 
     def _repr_html_(self) -> str:
@@ -130,7 +135,7 @@ class SavepointDirectory:
         Raises:
             UnknownStateError: There is no such state.
         """
-        info = state_of(described(operator.record, 0), state, self.place.where)
+        info = state_of(describe_states(operator.record, 0), state, self.place.where)
         return StateRows.of(operator.record, info, saved=True)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
@@ -221,7 +226,7 @@ def write_log(
         library: Version of pyflinklike.
         taken_at: Time of now, in ms.
     """
-    states = {info.name: _written(place, record, log, info) for info in described(record, 0)}
+    states = {info.name: _written(place, record, log, info) for info in describe_states(record, 0)}
     reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
     timers = [each for each in reader.read(0, log, place.where) if each.num_rows]
     domains = {

@@ -28,7 +28,7 @@ from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedPr
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.columnar_records import ColumnReader
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
@@ -180,7 +180,7 @@ class _Log:
         key_columns = tuple((name, "any") for name in self.reader.key_columns)
         task = TaskInfo("law", max_parallelism=1, key_columns=key_columns)
         owner = f"law-{uuid.uuid4()}"
-        made = keyed_process_operator(function, HashMapStateBackend(), self.key_type, task, owner)
+        made = make_keyed_operator(function, HashMapStateBackend(), self.key_type, task, owner)
         made.open()
         return made
 

@@ -23,7 +23,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.checks import is_int, is_int64
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
-from pyflinklike.engine.inspection.column_values import shown_type
+from pyflinklike.engine.inspection.column_values import type_to_show
 from pyflinklike.engine.inspection.key_columns import KeyColumns, name_of
 from pyflinklike.engine.inspection.snapshot_division import with_keys_of
 from pyflinklike.engine.inspection.state_infos import owner_of
@@ -31,7 +31,7 @@ from pyflinklike.engine.log.entry_codec import encode_entries
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import ElementBundles
@@ -131,7 +131,7 @@ class OperatorHarness:
         name = type(function).__name__
         self._name = f"{name} on {state_backend}"
         self._function, self._key_type = name, key_type
-        self._operator = keyed_process_operator(
+        self._operator = make_keyed_operator(
             function,
             state_backend,
             key_type,
@@ -507,7 +507,7 @@ def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
         kinds = list(key_type.field_types)
     if key_type.signature == ANY_KEY or len(kinds) != len(names):
         return ()
-    return tuple((name, name_of(shown_type(kind))) for name, kind in zip(names, kinds))
+    return tuple((name, name_of(type_to_show(kind))) for name, kind in zip(names, kinds))
 
 
 def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types, row
-from pyflinklike.engine.types.order_keys import checked_order, is_newer
+from pyflinklike.engine.types.order_keys import check_order, is_newer
 from pyflinklike.engine.types.row import Row, field_of, row_class
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -365,14 +365,14 @@ class ElementReader:
 
     def _order(self, element: Any) -> Any:
         if isinstance(self._order_key, str):
-            return checked_order(_field(element, self._order_key))
+            return check_order(_field(element, self._order_key))
         assert self._order_key is not None
         try:
             order = self._order_key(element)
         except Exception as error:
             msg = f"order_key failed for {shown(element)}: {shown_error(error)}"
             raise OrderKeyError(msg) from error
-        return checked_order(order)
+        return check_order(order)
 
     def _called(self, element: Any) -> Any:
         assert not isinstance(self._value, str)

@@ -20,7 +20,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike.engine.api.contexts import RuntimeContext
-from pyflinklike.engine.checks import counted, is_int, noting_plain
+from pyflinklike.engine.checks import check_count, is_int, note_plain
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
@@ -328,7 +328,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
+        return note_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
 
 class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
@@ -347,7 +347,7 @@ class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
+        return note_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
 class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
@@ -374,7 +374,7 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
             slide: The time from the beginning of one window to that of the next, likewise.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
+        return note_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
@@ -394,9 +394,7 @@ class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
             slide: The time from the beginning of one window to that of the next, likewise.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(
-            SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide
-        )
+        return note_plain(SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 def _lengths(*lengths: DurationLike | None) -> list[int]:
@@ -558,7 +556,7 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> EventTimeSessionWindows[Any]:
         """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return noting_plain(
+        return note_plain(
             EventTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
 
@@ -586,7 +584,7 @@ class ProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> ProcessingTimeSessionWindows[Any]:
         """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return noting_plain(
+        return note_plain(
             ProcessingTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
 
@@ -675,7 +673,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
     """
 
     def __init__(self, window_size: int) -> None:
-        size = counted(window_size, "CountTumblingWindowAssigner: the size")
+        size = check_count(window_size, "CountTumblingWindowAssigner: the size")
         super().__init__("tumble-count-assigner", size, size)
 
     @staticmethod
@@ -699,8 +697,8 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
-        size = counted(window_size, "CountSlidingWindowAssigner: the size")
-        slide = counted(window_slide, "CountSlidingWindowAssigner: the slide")
+        size = check_count(window_size, "CountSlidingWindowAssigner: the size")
+        slide = check_count(window_slide, "CountSlidingWindowAssigner: the slide")
         super().__init__("slide-count-assigner", size, slide)
 
     @staticmethod

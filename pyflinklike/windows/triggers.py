@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.checks import counted
+from pyflinklike.engine.checks import check_count
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
@@ -306,7 +306,7 @@ class CountTrigger(CalmTrigger[T, W]):
     _COUNT = ReducingStateDescriptor("count", int.__add__, Types.LONG())
 
     def __init__(self, window_size: int) -> None:
-        self._window_size = counted(window_size, "CountTrigger: the count")
+        self._window_size = check_count(window_size, "CountTrigger: the count")
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
@@ -444,7 +444,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     _FIRE_TIME: ClassVar[_FireTime]
 
     def __init__(self, interval: int) -> None:
-        self.interval = counted(interval, f"{type(self).__name__}: the interval")
+        self.interval = check_count(interval, f"{type(self).__name__}: the interval")
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         raise NotImplementedError

@@ -22,7 +22,7 @@ from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
@@ -95,7 +95,7 @@ class Stage:
         """What a stream that begins with a savepoint is given of it, by grouping key."""
         snapshot = read_segment(savepoint, "savepoint")
         count = self.max_parallelism
-        groups = regrouped(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
+        groups = regroup_snapshot(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
         ids = group_ids(count)
         payloads = {ids[group]: [each.to_bytes() for each in groups[group]] for group in groups}
         payloads[ROLL_CALL] = [roll_payload(groups)]

@@ -22,7 +22,7 @@ from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.log_storage import HEAD_AT
 from pyflinklike.engine.log.operator_record import OperatorRecord, call_roll
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
@@ -151,7 +151,7 @@ class FollowedQuery:
         return TaskInfo("tested", max_parallelism=self.max_parallelism, key_columns=columns)
 
     def _opened(self) -> Any:
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             Doing(self.descriptors),
             HashMapStateBackend(0),
             STRING,

@@ -128,7 +128,7 @@ class FileSource(Source):
             HostError: A path is not on this machine, or does not exist.
         """
         new = {each for each in map(_absolute, self._files()) if each not in known}
-        times = {each: _modified(each) for each in new}
+        times = {each: _read_modification_time(each) for each in new}
         found = sorted((time, each) for each, time in times.items() if time is not None)
         return [each for _, each in found]
 
@@ -172,7 +172,7 @@ class FileSource(Source):
     def _lines(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
             # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
-            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:
+            with TextIOWrapper(_open(file), encoding=self.charset, newline=None) as text:
                 for line in text:
                     yield line.removesuffix("\n"), None
 
@@ -251,7 +251,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(each)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     if path.suffix == ".deflate":
         return BytesIO(zlib.decompress(path.read_bytes()))
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
@@ -263,7 +263,7 @@ def _absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _modified(path: str) -> int | None:
+def _read_modification_time(path: str) -> int | None:
     """Return when a file was written last, in ns; None where it has gone since it was found."""
     try:
         return os.stat(path).st_mtime_ns
@@ -577,7 +577,7 @@ class _FileWriter:
         part.size += len(line)
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
-            _ended(self._open.pop(bucket).file)
+            _close(self._open.pop(bucket).file)
 
     def prepare(self) -> list[Renaming]:
         self._close()
@@ -594,7 +594,7 @@ class _FileWriter:
 
     def _close(self) -> None:
         for part in self._open.values():
-            _ended(part.file)
+            _close(part.file)
         self._open.clear()
 
     def _begun(self, bucket: str) -> _Part:
@@ -607,7 +607,7 @@ class _FileWriter:
         return part
 
 
-def _ended(file: IO[bytes]) -> None:
+def _close(file: IO[bytes]) -> None:
     """Close a file once its contents and name are on the disk: a commit may name it next."""
     file.flush()
     os.fsync(file.fileno())

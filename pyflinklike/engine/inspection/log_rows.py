@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.inspection.stored_table import changed
+from pyflinklike.engine.inspection.stored_table import replay_changes
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import rows_in
@@ -164,7 +164,7 @@ class StateChanges:
         sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
         if not sections:
             return
-        table = changed(self.rows.table, sections, where)
+        table = replay_changes(self.rows.table, sections, where)
         operations = table.column("operation")
         clears = table.filter(pc.equal(operations, CLEAR))
         if clears.num_rows:

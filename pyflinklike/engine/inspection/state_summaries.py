@@ -18,9 +18,9 @@ from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock, are_alive, expires_at
 from pyflinklike.engine.inspection.group_reader import TimersReader, sections_by_table
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import StateInfo, described
+from pyflinklike.engine.inspection.state_infos import StateInfo, describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.inspection.stored_table import changed, codes_of, replayed
+from pyflinklike.engine.inspection.stored_table import codes_of, replay, replay_changes
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Section, Segment
 
@@ -69,11 +69,11 @@ class SummaryReader:
         tables = sections_by_table(log, where)
         owners, sizes = [], []
         rows: list[dict[str, Any]] = []
-        for info in described(self.record, 0):
+        for info in describe_states(self.record, 0):
             if info.name not in tables:
                 continue
             state = StateRows.of(self.record, info)
-            entries = replayed(state.table, tables[info.name], where)
+            entries = replay(state.table, tables[info.name], where)
             if not state.declaration.per_group:
                 owners.append(entries.column("key").combine_chunks())
                 sizes.append(_bytes_of(entries))
@@ -166,12 +166,12 @@ class WrittenKeys:
         yield pa.table([pa.array(names, pa.string()), batches], schema=self.schema)
 
     def _keyed(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
-        for info in described(self.record, 0):
+        for info in describe_states(self.record, 0):
             if info.name in tables and not StateRows.of(self.record, info).declaration.per_group:
                 yield info
 
     def _keys(self, info: StateInfo, sections: list[Section], where: str) -> Any:
-        rows = changed(StateRows.of(self.record, info).table, sections, where)
+        rows = replay_changes(StateRows.of(self.record, info).table, sections, where)
         return rows.column("key").combine_chunks()
 
 

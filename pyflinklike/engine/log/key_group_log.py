@@ -37,7 +37,7 @@ from pyflinklike.engine.log.entry_codec import (
 )
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.segment_chain import chained, divided, read_one, segment_name
+from pyflinklike.engine.log.segment_chain import divide, read_chain, read_one, segment_name
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.engine.state.table import Changes, ColumnChanges, TableSpec
@@ -312,7 +312,7 @@ class SegmentWriter:
                 empty.
             state: State before the commit; learns which tables are declared.
         """
-        return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
+        return divide(self._sections(changes), state, state.nonce, self.segment_bytes)
 
     def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
         """Write segments that need no other: these entries, and those of undeclared states.
@@ -325,7 +325,7 @@ class SegmentWriter:
         state.declarations.clear()
         undeclared = chain.from_iterable(state.pending.values())
         sections = chain(self._sections(contents), undeclared)
-        return divided(sections, state, b"", self.segment_bytes)
+        return divide(sections, state, b"", self.segment_bytes)
 
     def _sections(self, changes: Iterable[Changes | Section]) -> Iterator[Section]:
         for each in changes:
@@ -454,7 +454,7 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
 def _read(
     storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
 ) -> None:
-    segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
+    segments = read_chain(storage.read_segment, sequences, state.nonce, head.nonce, where)
     for name, segment in segments:
         state.read(segment, name)
 

@@ -113,9 +113,9 @@ class OperatorRecord:
             # A record is written in one way: another spelling of the same fields is damage, too.
             whole = fields["format"] == _FORMAT and record.to_bytes() == blob
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CorruptStateError(_damaged(where, blob)) from error
+            raise CorruptStateError(_describe_damage(where, blob)) from error
         if not whole:
-            raise CorruptStateError(_damaged(where, blob))
+            raise CorruptStateError(_describe_damage(where, blob))
         return record
 
     @property
@@ -132,7 +132,7 @@ class OperatorRecord:
         """
         self.identity.check(former.identity)
         for name in sorted(self.states.keys() & former.states.keys()):
-            _declared(name, former.states[name]).check(_declared(name, self.states[name]))
+            _declare(name, former.states[name]).check(_declare(name, self.states[name]))
         return attrs.evolve(self, states={**former.states, **self.states})
 
 
@@ -206,7 +206,7 @@ def _write_record(
         storage.write_segment(RECORD_AT, blob)
 
 
-def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
+def _declare(name: str, said: Mapping[str, Any]) -> Declaration:
     """Build a declaration of the parts of a state that never change, or in one direction only.
 
     A log compares more: a store's scope, the width of its windows, and settings, some of which may
@@ -222,7 +222,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
-def _damaged(where: str, blob: bytes) -> str:
+def _describe_damage(where: str, blob: bytes) -> str:
     return (
         f"{where}: the record must be the JSON object that was written, got {blob[:200]!r}; "
         "go back to a checkpoint"
@@ -284,15 +284,15 @@ class Roll:
             stored = blob[_HEADER.size + _CHECKSUM.size :]
             whole = magic == _MAGIC and len(stored) == size
             if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
-                raise CorruptStateError(_damaged_roll(where, blob))
+                raise CorruptStateError(_describe_roll_damage(where, blob))
             # No more than the header says: crafted bytes may decompress to any size.
             plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
             return cls(record, dict(_GROUP.iter_unpack(plain)))
         except (struct.error, zlib.error) as error:
-            raise CorruptStateError(_damaged_roll(where, blob)) from error
+            raise CorruptStateError(_describe_roll_damage(where, blob)) from error
 
 
-def _damaged_roll(where: str, blob: bytes) -> str:
+def _describe_roll_damage(where: str, blob: bytes) -> str:
     return (
         f"{where}: the roll of its key groups must have the checksum it was written with, got "
         f"{len(blob)} bytes that do not; go back to a checkpoint"
@@ -374,11 +374,11 @@ class OperatorIdentity:
         self._check_keys(stored)
 
     def _check_keys(self, stored: OperatorIdentity) -> None:
-        if _compared(self.key_columns) != _compared(stored.key_columns):
+        if _columns_to_compare(self.key_columns) != _columns_to_compare(stored.key_columns):
             raise self._refused(
                 "the key columns are",
-                _described(stored.key_columns),
-                _described(self.key_columns),
+                _describe(stored.key_columns),
+                _describe(self.key_columns),
                 f"key by the former{self._other_way(stored)}",
             )
         if self.key != stored.key:
@@ -401,9 +401,9 @@ class OperatorIdentity:
         )
 
 
-def _compared(columns: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+def _columns_to_compare(columns: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     return [(name, _ALIKE.get(kind, kind)) for name, kind in columns]
 
 
-def _described(columns: tuple[tuple[str, str], ...]) -> str:
+def _describe(columns: tuple[tuple[str, str], ...]) -> str:
     return f"({', '.join(f'{name} {kind}' for name, kind in columns)})"

@@ -275,14 +275,14 @@ class MapCalls(FunctionCalls):
     def _element_call(self) -> Callable[[Any, Any], Results]:
         function = self.function
         if isinstance(function, MapFunction):
-            return _mapped(function.map)
+            return _map(function.map)
         if isinstance(function, FilterFunction):
-            return _filtered(function.filter)
-        return _flat_mapped(function.flat_map)
+            return _filter(function.filter)
+        return _flat_map(function.flat_map)
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
         # These functions register no timers, so ignore restored ones.
-        return _nothing
+        return _fire_nothing
 
     def _named(self, value: Any) -> tuple[str, Any]:
         if isinstance(self.function, MapFunction):
@@ -290,15 +290,15 @@ class MapCalls(FunctionCalls):
         return ("filter" if isinstance(self.function, FilterFunction) else "flat_map"), value
 
 
-def _mapped(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+def _map(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
     return lambda value, _: (call(value),)
 
 
-def _filtered(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+def _filter(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
     return lambda value, _: (value,) if call(value) else None
 
 
-def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
+def _flat_map(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
     def checked(value: Any, _: Any) -> Results:
         results = call(value)
         if results is not None and results.__class__ is not GeneratorType:
@@ -308,7 +308,7 @@ def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results
     return checked
 
 
-def _nothing(_: int, __: Any) -> None:
+def _fire_nothing(_: int, __: Any) -> None:
     return None
 
 
@@ -326,7 +326,7 @@ class TwoInputCalls(FunctionCalls):
     def _element_call(self) -> Callable[[Any, Any], Results]:
         first, second = (getattr(self.function, self._method(number)) for number in (1, 2))
         if isinstance(self.function, CoMapFunction):
-            return _mapped_of_two(first, second)
+            return _map_two_inputs(first, second)
         if isinstance(self.function, CoFlatMapFunction):
             return _flat_mapped_of_two(first, second)
 
@@ -339,7 +339,7 @@ class TwoInputCalls(FunctionCalls):
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
         # Co-map and co-flat-map functions register no timers, so ignore restored ones.
-        call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _nothing)
+        call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _fire_nothing)
         return call
 
     def _named(self, value: tuple[int, Any]) -> tuple[str, Any]:
@@ -355,7 +355,7 @@ class TwoInputCalls(FunctionCalls):
         return f"process_element{number}"
 
 
-def _mapped_of_two(
+def _map_two_inputs(
     first: Callable[[Any], Any], second: Callable[[Any], Any]
 ) -> Callable[[Any, Any], Results]:
     def process(record: tuple[int, Any], _: Any) -> Results:

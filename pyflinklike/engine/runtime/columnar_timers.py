@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pyflinklike.engine.api.contexts import ColumnTimerService
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
-from pyflinklike.engine.columnar.arrays import checked_codes, plain_array
+from pyflinklike.engine.columnar.arrays import check_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, MapTable
 from pyflinklike.engine.runtime.call_contexts import ClockReadings
 from pyflinklike.engine.runtime.timer_queue import MOST_AT_THE_END, next_round
@@ -259,15 +259,15 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
             )
             raise StateAccessError(msg)
         if codes is not None:
-            rows = rows[checked_codes(codes, len(rows), "timers")]
-        times = _checked(timestamps, len(rows))
+            rows = rows[check_codes(codes, len(rows), "timers")]
+        times = _check(timestamps, len(rows))
         if where is not None:
             is_chosen = _mask(where, len(rows))
             rows, times = rows[is_chosen], times[is_chosen]
         change(rows, times)
 
 
-def _checked(timestamps: Any, count: int) -> Any:
+def _check(timestamps: Any, count: int) -> Any:
     times = plain_array(timestamps, _WHAT)
     if times.dtype.kind not in "iu" and times.size:
         msg = f"{_WHAT} must be an int of ms, got {times.dtype}; batch.timestamps has such"

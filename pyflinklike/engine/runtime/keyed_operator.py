@@ -29,7 +29,7 @@ from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.engine.log.segment_chain import joined
+from pyflinklike.engine.log.segment_chain import join
 from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
@@ -51,8 +51,8 @@ __all__ = [
     "CurrentGroup",
     "KeyedProcessOperator",
     "StateCleanup",
-    "declared_state",
-    "declared_ttl",
+    "describe_state",
+    "describe_ttl",
 ]
 
 
@@ -200,7 +200,7 @@ class KeyedProcessOperator:
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""
-        states = declared_states(self.group.specs, self.runtime_context.assembled)
+        states = describe_states(self.group.specs, self.runtime_context.assembled)
         return {**states, **self.stores.declared()}
 
     # Key groups
@@ -557,7 +557,7 @@ class CurrentGroup:
         """
         copy = WorkingState(self.state.index, pending=self.state.pending)
         segments = self._log.snapshot(copy, [each for each in contents if len(each)])
-        return joined(segments).to_bytes()
+        return join(segments).to_bytes()
 
 
 # Cleanup
@@ -661,7 +661,7 @@ class StateCleanup:
 # Declarations, as plain data that JSON can hold
 
 
-def declared_states(
+def describe_states(
     specs: Iterable[TableSpec],
     assembled: Mapping[str, Assembled],
 ) -> dict[str, dict[str, Any]]:
@@ -672,7 +672,7 @@ def declared_states(
         assembled: The states by name.
     """
     return {
-        spec.name: declared_state(
+        spec.name: describe_state(
             spec, assembled[spec.name].ttl_config if spec.name in assembled else None
         )
         for spec in specs
@@ -680,7 +680,7 @@ def declared_states(
     }
 
 
-def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+def describe_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
     """Describe one state for the operator record, by its table's spec and its TTL, if any."""
     said: dict[str, Any] = {"kind": spec.kind}
     if spec.namespace_type is not None:
@@ -693,11 +693,11 @@ def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any
     if settings:
         said["settings"] = settings
     if ttl is not None:
-        said["ttl"] = declared_ttl(ttl)
+        said["ttl"] = describe_ttl(ttl)
     return said
 
 
-def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
+def describe_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
     """Describe a TTL for the operator record."""
     return {
         "ms": ttl.ttl_ms,

@@ -136,7 +136,7 @@ class TimerQueue:
             StateValueError: The timestamp is not an int of 64 bits.
         """
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-            timestamp = _checked(timestamp)
+            timestamp = _check(timestamp)
         key = self._current.key
         # The agenda is asked instead of the table, since it holds the same timers in plain dicts.
         keys = self._keys_at.get(timestamp)
@@ -162,7 +162,7 @@ class TimerQueue:
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
         """
-        timestamp = _checked(timestamp)
+        timestamp = _check(timestamp)
         key = self._current.key
         keys = self._keys_at.get(timestamp, {})
         if key in keys:
@@ -297,7 +297,7 @@ def next_round(rounds: int, timestamp: int) -> int:
     return rounds + 1
 
 
-def _checked(timestamp: Any) -> int:
+def _check(timestamp: Any) -> int:
     if not is_int(timestamp):
         integral = None if isinstance(timestamp, bool) else getattr(timestamp, "__index__", None)
         if integral is None:
@@ -348,10 +348,10 @@ class KeyedTimerService(NamespacedTimerService):
         """The queue of event time, then that of processing time."""
         self._event_timers = event_timers
         self._processing_timers = processing_timers
-        self._register_event = _registering(event_timers, refused)
+        self._register_event = _registration(event_timers, refused)
         # This saves a call for each timer: functions register one per record, windows one per pane.
         self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
-        self._register_processing = _registering(processing_timers, refused)
+        self._register_processing = _registration(processing_timers, refused)
 
     def current_processing_time(self) -> int:
         """Return the processing time in ms; it stands still during a call."""
@@ -382,7 +382,7 @@ class KeyedTimerService(NamespacedTimerService):
         self._processing_timers.delete(timestamp)
 
 
-def _registering(
+def _registration(
     queue: TimerQueue, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Callable[[int], None]:
     """Return the function that registers a timer in a queue, or refuses it."""

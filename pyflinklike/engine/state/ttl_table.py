@@ -223,7 +223,7 @@ class TtlTable(TtlRules):
         As Flink's compaction filter, it reads the clock again after a number of entries.
         """
         dropped = self._table.sweep_all(
-            _expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
+            _build_expiry_test(lambda: self._horizon, self._judged_by_one_reading)
         )
         self.expired += dropped
         return dropped
@@ -264,9 +264,7 @@ class _JudgedElements:
         return self._judge(self._items)
 
 
-def _expired_by_a_moving_clock(
-    horizon_now: Callable[[], int], every: int
-) -> Callable[[Entry], bool]:
+def _build_expiry_test(horizon_now: Callable[[], int], every: int) -> Callable[[Entry], bool]:
     """Build a test that asks for the horizon again after a number of entries.
 
     Args:

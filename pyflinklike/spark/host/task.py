@@ -37,7 +37,7 @@ from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.engine.log.log_storage import LogStorage, exchange_watermark
 from pyflinklike.engine.log.operator_record import OperatorRecord, RecordStorage, call_roll
 from pyflinklike.engine.log.segments import read_segment
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import (
@@ -312,7 +312,7 @@ def opened_operator(
         UserFunctionError: The function could not be opened.
         DeclarationValueError: State would have to be unpickled, which is refused.
     """
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         plan.function,
         plan.state_backend,
         plan.key_type,

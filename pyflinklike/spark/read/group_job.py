@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.engine.inspection.group_reader import GroupReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.log.checkpoint_logs import check_log
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, HostError
@@ -89,7 +89,7 @@ class _GroupJob:
             msg = f"{where}: state must be that of the operator's roll, got another key group"
             raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
         head = Head.from_bytes(blobs[HEAD_AT], where)
-        log = checked_log(self.identity, self.served_at[index], head, blobs, where)
+        log = check_log(self.identity, self.served_at[index], head, blobs, where)
         yield from self.reader.read(index, log, where)
 
 

@@ -26,7 +26,7 @@ from pyflinklike.engine.inspection.column_values import (
     timestamps,
 )
 from pyflinklike.engine.inspection.group_reader import TimersReader
-from pyflinklike.engine.inspection.state_infos import StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_infos import StateInfos, describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import (
@@ -119,7 +119,7 @@ def saved_entries(
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
     found = _operator(directory, operator, batch_id)
-    info = state_of(described(found.record, 0), state, directory.place.where)
+    info = state_of(describe_states(found.record, 0), state, directory.place.where)
     rows = directory.rows_of(found, state)
     frame = frame_of_files(spark, directory, found.states[state], rows.schema)
     if keys is not None and info.key_type is not None:

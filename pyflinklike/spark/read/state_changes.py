@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.segments import Declaration, Segment
@@ -94,7 +94,7 @@ def read_state_changes(
     if not 0 <= start_batch_id <= last.batch_id:
         msg = f"{last.where}: changes are of the batches 0 to {last.batch_id}, got {start_batch_id}"
         raise UnknownBatchError(f"{msg}; give one of these")
-    info = state_of(described(last.record, last.operator_id), state, last.where)
+    info = state_of(describe_states(last.record, last.operator_id), state, last.where)
     return changes_up_to(last, start_batch_id, StateChanges(StateRows.of(last.record, info)))
 
 

@@ -24,7 +24,7 @@ from pyflinklike.engine.inspection.log_rows import SegmentsReader
 from pyflinklike.engine.inspection.state_infos import (
     StateInfo,
     StateInfos,
-    described,
+    describe_states,
     owner_of,
     state_of,
 )
@@ -104,13 +104,13 @@ def list_states(
     if saved is not None:
         return saved_states(saved, batch_id, operator, sizes=sizes)
     for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
-        found += sized(state) if sizes else described(state.record, state.operator_id)
+        found += sized(state) if sizes else describe_states(state.record, state.operator_id)
     return found
 
 
 def sized(state: CheckpointState) -> StateInfos:
     """List the states of an operator with their sizes, for which its log is read."""
-    infos = described(state.record, state.operator_id)
+    infos = describe_states(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
     with refusing(state.where):
@@ -180,7 +180,7 @@ def read_state(
             now=None if now is None else _clock_at(now),
         )
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
-    info = state_of(described(found.record, found.operator_id), state, found.where)
+    info = state_of(describe_states(found.record, found.operator_id), state, found.where)
     clock = _clock(found, info, now)
     return entries_of(found, info, clock, keys=keys, expired=expired)
 
@@ -353,7 +353,7 @@ def read_keyed_state(
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
-    infos = described(found.record, found.operator_id)
+    infos = describe_states(found.record, found.operator_id)
     names = [info.name for info in infos if info.key_type] if states is None else list(states)
     chosen = [state_of(infos, name, found.where) for name in names]
     shared = [info.name for info in chosen if info.key_type is None]

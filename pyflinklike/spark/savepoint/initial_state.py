@@ -29,11 +29,11 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.snapshot_division import regrouped, timer_domains
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot, timer_domains
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import (
-    checked_logs,
+    check_logs,
     merge,
     record_and_roll,
     refuse_pickles,
@@ -223,7 +223,7 @@ def savepoint_of(
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
         groups[index] = (head, blobs[group_id])
-    logs = checked_logs(record, roll, groups, where)
+    logs = check_logs(record, roll, groups, where)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs)
@@ -270,7 +270,9 @@ def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[S
     def group_of(keys: list[Any]) -> list[int]:
         return key_groups.of(df.sparkSession, keys)
 
-    return regrouped(snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint")
+    return regroup_snapshot(
+        snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint"
+    )
 
 
 def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
@@ -396,7 +398,7 @@ def _lower(names: Iterable[str]) -> list[str]:
 
 def _sections(keys: _Keys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
-    rows = StateRows.of(record, state_of(described(record, 0), name, "savepoint"), saved=True)
+    rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
     # A savepoint holds one copy of broadcast state; every key group begins with its own.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))

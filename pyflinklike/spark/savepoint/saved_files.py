@@ -15,7 +15,7 @@ from pyflinklike import __version__
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import HostError
@@ -100,7 +100,7 @@ def frames_of(state: CheckpointState) -> Frames:
     """Read all of an operator in the columns of a savepoint."""
     record = state.record
     states = {}
-    for info in described(record, state.operator_id):
+    for info in describe_states(record, state.operator_id):
         # All key groups have the same broadcast state, so a savepoint takes that of one.
         only = min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
         reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
 from pyflinklike.engine.inspection.group_reader import TimersReader
-from pyflinklike.engine.inspection.state_infos import StateInfos, described
+from pyflinklike.engine.inspection.state_infos import StateInfos, describe_states
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike.engine.runtime.keyed_operator import declared_ttl
+from pyflinklike.engine.runtime.keyed_operator import describe_ttl
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import TypeInformation
@@ -155,7 +155,7 @@ class Savepoint(Mapping[str, DataFrame]):
         return StateInfos(
             info
             for number, frames in enumerate(self.operators.values())
-            for info in described(frames.record, number)
+            for info in describe_states(frames.record, number)
         )
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Savepoint(Mapping[str, DataFrame]):
         infos = [
             info
             for number, frames in enumerate(self.operators.values())
-            for info in described(frames.record, number)
+            for info in describe_states(frames.record, number)
             if info.name in frames.states
         ]
         return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
@@ -290,7 +290,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         frame, frames = self[state], self.only()
         former = frames.record.states[state].get("ttl")
-        said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
+        said = {**frames.record.states[state], "ttl": describe_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
         record = with_declarations(frames.record, {**frames.record.states, state: said})

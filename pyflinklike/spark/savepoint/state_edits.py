@@ -19,14 +19,14 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike.engine.functions import AggregateFunction, as_reduce_function
-from pyflinklike.engine.inspection.column_values import shown as shown_column
-from pyflinklike.engine.inspection.column_values import shown_type, stored
+from pyflinklike.engine.inspection.column_values import show_column as shown_column
+from pyflinklike.engine.inspection.column_values import store_column, type_to_show
 from pyflinklike.engine.inspection.group_reader import TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import STREAM_TIME, StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.runtime.keyed_operator import declared_state
+from pyflinklike.engine.runtime.keyed_operator import describe_state
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.state.descriptors import (
@@ -83,7 +83,7 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     Raises:
         UnknownStateError: There is no such state.
     """
-    info = state_of(described(record, 0), name, f"operator {record.identity.name!r}")
+    info = state_of(describe_states(record, 0), name, f"operator {record.identity.name!r}")
     return StateRows.of(record, info, saved=True)
 
 
@@ -103,7 +103,7 @@ def of_descriptor(descriptor: Any) -> dict[str, Any]:
     if isinstance(descriptor, StoreDescriptor):
         return declared_store(descriptor)
     if isinstance(descriptor, StateDescriptor):
-        return declared_state(descriptor.spec(), descriptor.ttl_config)
+        return describe_state(descriptor.spec(), descriptor.ttl_config)
     msg = f"with_state takes a descriptor of a state or store, got {shown(descriptor)}"
     raise DeclarationTypeError(f"{msg}; for example ValueStateDescriptor(name, Types.LONG())")
 
@@ -465,7 +465,7 @@ def folded(
         {_NUMBER: F.row_number().over(same.orderBy(*order)), _COUNT: F.count(F.lit(1)).over(same)}
     )
     fields = [field for field in frame.schema.fields if field.name != "value"]
-    value = pa.field("value", shown_type(folding.kind, saved=True))
+    value = pa.field("value", type_to_show(folding.kind, saved=True))
     (kind,) = spark_schema(pa.schema([value])).fields
     columns = [*(quoted(field.name) for field in fields), "value", _NUMBER, _COUNT]
     job = _FoldJob(folding, tuple(by))
@@ -497,7 +497,7 @@ class _FoldJob:
         if self.folding.time_zone is not None:
             return to_python(column, self.folding.time_zone)
         kind = self.folding.kind
-        found = kind.from_arrow(stored(column, kind, self.folding.what))
+        found = kind.from_arrow(store_column(column, kind, self.folding.what))
         return [None if each is None else kind.thaw(each) for each in found]
 
     def _folded(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:

@@ -12,7 +12,7 @@ from pyflinklike.engine.api.process_functions import KeyedProcessFunction, Names
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import AggregateFunction
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import Waking, commit
@@ -172,7 +172,7 @@ class Replica:
 
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
         states = self._states(self._ttl, self._fired)
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             states,
             self._backend,
             Types.STRING(),

@@ -13,7 +13,7 @@ from group_state_double import GroupStates
 from program_double import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
 from pyflinklike.spark.host.group_state_host import _begun
@@ -183,7 +183,7 @@ class _Record(dict):
 def initial_rows(program, savepoint):
     """What a savepoint adds to the rows of the first micro-batch."""
     ids = group_ids(program.max_parallelism)
-    groups = regrouped(
+    groups = regroup_snapshot(
         read_segment(savepoint, "test"),
         Types.STRING(),
         lambda keys: [program.group_of(key) for key in keys],
