@@ -199,7 +199,7 @@ class IntervalJoin(KeyedCoProcessFunction):
     def _joined(
         self, side: _Side, other: _Side, value: Any, ctx: KeyedProcessFunction.Context
     ) -> Iterator[Any]:
-        timestamp, timers = _timed(ctx.timestamp()), ctx.timer_service()
+        timestamp, timers = _time_of(ctx.timestamp()), ctx.timer_service()
         if timestamp < timers.current_watermark():
             if side.late is None:
                 self._dropped.inc()
@@ -242,7 +242,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         yield from outputs_in(results, self._function, "process_element")
 
 
-def _timed(timestamp: int | None) -> int:
+def _time_of(timestamp: int | None) -> int:
     """Return the time of an element.
 
     Raises:
