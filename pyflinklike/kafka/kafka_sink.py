@@ -25,7 +25,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
-from pyflinklike.kafka.options import as_options, checked_property, writer_options
+from pyflinklike.kafka.options import as_options, check_property, writer_options
 
 __all__ = [
     "KafkaRecordSerializationSchema",
@@ -171,7 +171,7 @@ class KafkaSinkBuilder:
         Raises:
             DeclarationTypeError: The name or the value is no text.
         """
-        name, text = checked_property(key, value)
+        name, text = check_property(key, value)
         self._properties[name] = text
         return self
 

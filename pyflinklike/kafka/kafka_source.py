@@ -36,7 +36,7 @@ from pyflinklike.kafka.cluster import Cluster
 from pyflinklike.kafka.data_source import FORMAT, register
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
-from pyflinklike.kafka.options import ReaderOptions, as_options, checked_property, reader_options
+from pyflinklike.kafka.options import ReaderOptions, as_options, check_property, reader_options
 from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
 
 __all__ = [
@@ -256,7 +256,7 @@ class KafkaSourceBuilder:
         Args:
             starting_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._starting = checked_initializer(starting_offsets_initializer)
+        self._starting = check_initializer(starting_offsets_initializer)
         return self
 
     def set_bounded(
@@ -267,7 +267,7 @@ class KafkaSourceBuilder:
         Args:
             stopping_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._stopping = checked_initializer(stopping_offsets_initializer)
+        self._stopping = check_initializer(stopping_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
@@ -313,7 +313,7 @@ class KafkaSourceBuilder:
         Raises:
             DeclarationTypeError: The name or the value is no text.
         """
-        name, text = checked_property(key, value)
+        name, text = check_property(key, value)
         self._properties[name] = text
         return self
 
@@ -580,7 +580,7 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
     return offsets.items()
 
 
-def checked_initializer(given: Any) -> KafkaOffsetsInitializer:
+def check_initializer(given: Any) -> KafkaOffsetsInitializer:
     """Return the argument, which must say where to start or stop.
 
     Raises:
