@@ -210,10 +210,10 @@ def image_of(
     logs = {
         index: _group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
     }
-    return _checked(position, clock, logs, called, where, operator_id, share)
+    return _make_image(position, clock, logs, called, where, operator_id, share)
 
 
-def _checked(
+def _make_image(
     position: Position,
     clock: BatchClock,
     logs: Mapping[int, GroupLog],
@@ -306,7 +306,7 @@ def next_image(
         assert index is not None
         place = f"{where}, key group {index}"
         logs[index] = _next(image.groups.get(index), blobs, place)
-    return _checked(position, clock, logs, called, where, image.operator_id, image.share)
+    return _make_image(position, clock, logs, called, where, image.operator_id, image.share)
 
 
 def _copy(image: Image, index: int | None) -> dict[int, bytes]:
