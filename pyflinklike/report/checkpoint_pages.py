@@ -25,10 +25,10 @@ from pyflinklike.report.page import (
     Picture,
     Report,
     bars,
+    check_path,
     flat_bars,
-    opened_for_writing,
     size_in_words,
-    stacked,
+    stack_bars,
 )
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.read.checkpoint import (
@@ -96,7 +96,7 @@ def checkpoint_report(
         OSError: The page cannot be written.
     """
     # First, since reading the state may take long and would be in vain.
-    written = opened_for_writing(path)
+    written = check_path(path)
     location = location_of(checkpoint)
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
@@ -230,7 +230,7 @@ def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
 def _expiry(contents: CheckpointContents) -> Picture:
     rows = contents.expiry()
     note = "Entries by when their TTL ends, by the clock of the batch."
-    charts = [stacked(rows, "entries", "ends", "state", [])] if rows else []
+    charts = [stack_bars(rows, "entries", "ends", "state", [])] if rows else []
     columns = ["operator", "state", "ends", "entries"]
     return Picture(
         "expiry", "Expiry", note if rows else "No state has a TTL.", columns, rows, charts
@@ -240,7 +240,7 @@ def _expiry(contents: CheckpointContents) -> Picture:
 def _timers(contents: CheckpointContents) -> Picture:
     rows = contents.timers()
     note = "Timers by how far they are ahead of the clock of the batch."
-    charts = [stacked(rows, "timers", "comes", "domain", [])] if rows else []
+    charts = [stack_bars(rows, "timers", "comes", "domain", [])] if rows else []
     columns = ["operator", "domain", "comes", "timers"]
     return Picture(
         "timers", "Timers", note if rows else "No timer is registered.", columns, rows, charts
