@@ -18,7 +18,7 @@ from pyflinklike.cli.answers import Answers
 from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def is_savepoint(path: str) -> bool:
         DeclarationValueError: Nothing is at the path; this is found before Spark starts.
     """
     try:
-        place = place_of(path)
+        place = savepoint_location_of(path)
         if place.exists(MANIFEST):
             return True
         if place.exists():

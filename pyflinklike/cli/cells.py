@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 __all__ = [
     "as_json",
@@ -144,7 +144,7 @@ def write_dataset(dataset: Any, folder: str, kind: str) -> None:
         folder: Path or address of the folder to make for the file.
         kind: One of `FORMATS`.
     """
-    place = place_of(folder)
+    place = savepoint_location_of(folder)
     place.filesystem.create_dir(place.root)
     _WRITE[kind](place, dataset)
 

@@ -27,7 +27,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 _limit = click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
@@ -361,7 +361,7 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
 )
 def _export(look: Look, out: str, kind: str) -> int:
     """Write all states and timers to the directory OUT, where nothing may be yet."""
-    if place_of(out).exists():
+    if savepoint_location_of(out).exists():
         msg = f"OUT must be a path where nothing is, got {out!r}; give another"
         raise DeclarationValueError(msg)
     with look.answers() as answers:

@@ -48,11 +48,11 @@ from pyflinklike.savepoints.manifest import (
 from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of_timers
 
 __all__ = [
-    "Place",
     "SavepointDirectory",
+    "SavepointLocation",
     "check_savepoint",
     "open_savepoint",
-    "place_of",
+    "savepoint_location_of",
     "write_log",
 ]
 
@@ -66,7 +66,7 @@ class SavepointDirectory:
         manifest: Its description of itself.
     """
 
-    place: Place
+    place: SavepointLocation
     manifest: Manifest
 
     def operators(self) -> list[str]:
@@ -207,7 +207,7 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
         DeclarationTypeError, DeclarationValueError: The path is none.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
-    place = place_of(path)
+    place = savepoint_location_of(path)
     return SavepointDirectory(place, place.manifest())
 
 
@@ -215,7 +215,11 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
 
 
 def write_log(
-    place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
+    place: SavepointLocation,
+    record: OperatorRecord,
+    log: list[Segment],
+    library: str,
+    taken_at: int,
 ) -> None:
     """Write all state of one key group, such as a harness has, as a savepoint.
 
@@ -226,7 +230,9 @@ def write_log(
         library: Version of pyflinklike.
         taken_at: Time of now, in ms.
     """
-    states = {info.name: _written(place, record, log, info) for info in describe_states(record, 0)}
+    states = {
+        info.name: _write_state(place, record, log, info) for info in describe_states(record, 0)
+    }
     reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
     timers = [each for each in reader.read(0, log, place.where) if each.num_rows]
     domains = {
@@ -238,15 +244,15 @@ def write_log(
     place.finish(Manifest(library, taken_at, (operator,)))
 
 
-def _written(
-    place: Place, record: OperatorRecord, log: list[Segment], info: StateInfo
+def _write_state(
+    place: SavepointLocation, record: OperatorRecord, log: list[Segment], info: StateInfo
 ) -> SavedRows:
     reader = StateReader(StateRows.of(record, info, saved=True), None)
     tables = [each for each in reader.read(0, log, place.where) if each.num_rows]
     return _write(place, folder_of(record.identity.name, info.name), tables)
 
 
-def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
+def _write(place: SavepointLocation, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
     every = list(tables)
     if not every:
         return SavedRows(0)
@@ -272,7 +278,7 @@ _READERS = 4
 
 
 @attrs.frozen
-class Place:
+class SavepointLocation:
     """A directory that is a savepoint, or becomes one.
 
     Args:
@@ -350,7 +356,7 @@ class Place:
         with ThreadPoolExecutor(_READERS) as readers:
             for misfit in readers.map(self.misfit, files):
                 if misfit is not None:
-                    raise damaged(self, misfit)
+                    raise damage_error(self, misfit)
 
     def misfit(self, saved: SavedFile) -> str | None:
         """Say how a file differs from the one that was written; None if it does not."""
@@ -386,7 +392,7 @@ class Place:
         names = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(f"{folder}/{name}" for name in names if name.endswith(".parquet"))
 
-    def begin(self, mode: str) -> Place:
+    def begin(self, mode: str) -> SavepointLocation:
         """Return where to write a savepoint meant for here: here, or beside the one that is here.
 
         Raises:
@@ -410,7 +416,7 @@ class Place:
         beside.delete()
         return beside
 
-    def _beside(self, what: str) -> Place:
+    def _beside(self, what: str) -> SavepointLocation:
         """Return the directory beside this one that has its name and an extension."""
         names = {each: f"{getattr(self, each)}.{what}" for each in ("address", "root", "location")}
         return attrs.evolve(self, **names)
@@ -432,7 +438,7 @@ class Place:
                 msg = f"{self.where}: a savepoint is not written into a checkpoint, got a path in "
                 raise DeclarationValueError(f"{msg}{each!r}; give one outside of it")
 
-    def replace(self, written: Place) -> None:
+    def replace(self, written: SavepointLocation) -> None:
         """Move a savepoint that was written beside this place to this place."""
         if written.root == self.root:
             return
@@ -445,7 +451,7 @@ class Place:
         replaced.delete()
 
 
-def place_of(path: str | os.PathLike[str]) -> Place:
+def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
     """Return the directory that a path or an address leads to.
 
     Raises:
@@ -462,16 +468,16 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         if ":" not in address:
             # Made absolute here, since Java may have another working directory than Python.
             path = os.path.abspath(address)
-            return Place(address, fs.LocalFileSystem(), path, path)
+            return SavepointLocation(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address, filesystem, root.rstrip("/"), address.rstrip("/"))
+        return SavepointLocation(address, filesystem, root.rstrip("/"), address.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error
 
 
-def damaged(place: Place, what: str) -> CorruptStateError:
+def damage_error(place: SavepointLocation, what: str) -> CorruptStateError:
     """Build the error for a file that differs from the manifest."""
     return CorruptStateError(f"{place.where}: {what}; take the savepoint again")
 
@@ -485,7 +491,7 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
     Args:
         saved: The opened savepoint, whose manifest could be read.
     """
-    found = list(_unnamed(saved))
+    found = list(_find_unnamed(saved))
     checked = Checked()
     for operator in saved.manifest.operators:
         for what, rows, schema in _parts(saved, operator, found):
@@ -494,7 +500,7 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
     return found, checked
 
 
-def _unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
+def _find_unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
     """Find files that other tools would read with those of the savepoint."""
     place = saved.place
     for operator in saved.manifest.operators:
@@ -520,7 +526,9 @@ def _parts(
     yield "timers", operator.timers, TimersReader(operator.record, None).schema
 
 
-def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> Iterator[Finding]:
+def _of_rows(
+    place: SavepointLocation, what: str, saved: SavedRows, schema: pa.Schema
+) -> Iterator[Finding]:
     there = 0
     for each in saved.files:
         found = _of_file(place, each, schema)
@@ -534,7 +542,7 @@ def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> It
         yield Finding("counts", msg)
 
 
-def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int:
+def _of_file(place: SavepointLocation, saved: SavedFile, schema: pa.Schema) -> Finding | int:
     """Return what is wrong with a file, or how many rows it has."""
     where = f"{place.where}, file {saved.path}"
     try:

@@ -69,11 +69,11 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
     if len(pc.unique(entry_codes(entries))) != entries.num_rows:
         msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"
         raise StateValueError(f"{msg} {rows.entry_names}; aggregate them first")
-    yield from _stamped(rows, entries)
+    yield from _stamp_sections(rows, entries)
     yield from _helpers(rows, entries, saved)
 
 
-def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
+def _stamp_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
     """Write entries with a stamp and entries without one as sections of their own."""
     stamps = entries.column("stamp")
     if "stamp" in rows.schema.names or rows.info.kind in ("timestamped", "lru"):

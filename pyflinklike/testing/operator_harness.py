@@ -51,7 +51,11 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.savepoints.savepoint_directory import open_savepoint, place_of, write_log
+from pyflinklike.savepoints.savepoint_directory import (
+    open_savepoint,
+    savepoint_location_of,
+    write_log,
+)
 
 __all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "checked_time"]
 
@@ -483,7 +487,7 @@ def _write_savepoint(
     # 1: all keys of a harness are in one key group.
     identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
-    there = place_of(path)
+    there = savepoint_location_of(path)
     written = there.begin(mode)
     write_log(written, record, [snapshot], __version__, wall_clock())
     there.replace(written)

@@ -45,7 +45,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_call_of
@@ -212,7 +212,7 @@ def savepoint_at(location: str) -> SavepointDirectory | None:
         CorruptStateError: The manifest is damaged.
     """
     try:
-        place = place_of(location)
+        place = savepoint_location_of(location)
         if not place.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):

@@ -20,7 +20,11 @@ from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
-from pyflinklike.savepoints.savepoint_directory import Place, SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import (
+    SavepointDirectory,
+    SavepointLocation,
+    savepoint_location_of,
+)
 from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -93,7 +97,9 @@ def take_savepoint(
     if any(each.batch_id != first.batch_id for each in others):
         # A batch was committed meanwhile; all operators must be of the same batch.
         states = checkpoint_states(spark, location, operator, first.batch_id)
-    save(place_of(path), [frames_of(each) for each in states], manifest_of(first), mode)
+    save(
+        savepoint_location_of(path), [frames_of(each) for each in states], manifest_of(first), mode
+    )
 
 
 def frames_of(state: CheckpointState) -> Frames:
@@ -124,7 +130,7 @@ def manifest_of(state: CheckpointState) -> Manifest:
     )
 
 
-def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -> None:
+def save(place: SavepointLocation, operators: list[Frames], manifest: Manifest, mode: str) -> None:
     """Write a savepoint.
 
     Args:
@@ -144,7 +150,7 @@ def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -
     place.replace(written)
 
 
-def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
+def _saved_operator(place: SavepointLocation, frames: Frames) -> SavedOperator:
     uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
     states = {
         name: _saved_rows(place, folder_of(uid, name), frame, keys)
@@ -155,7 +161,9 @@ def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
     return SavedOperator(frames.record, states, timers, domains)
 
 
-def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ...]) -> SavedRows:
+def _saved_rows(
+    place: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
+) -> SavedRows:
     present = [F.col(quoted(name)) for name in keys if name in frame.columns]
     # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
