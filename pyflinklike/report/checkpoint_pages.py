@@ -35,16 +35,16 @@ from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     change_feed,
     checkpoint_states,
+    load_blobs,
     location_of,
     operators_of,
     partitions_of_batches,
-    refusing,
-    stored,
+    refuse_errors,
 )
 from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 from pyflinklike.spark.read.group_job import frame_of_groups
 from pyflinklike.spark.read.state_changes import changes_up_to
-from pyflinklike.spark.read.state_frames import Location, sized
+from pyflinklike.spark.read.state_frames import Location, list_sized_states
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
@@ -100,7 +100,7 @@ def checkpoint_report(
     location = location_of(checkpoint)
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
-    with refusing(f"checkpoint {location!r}"):
+    with refuse_errors(f"checkpoint {location!r}"):
         first = _first_batches(found, _BATCHES)
         contents = CheckpointContents(found, first)
         pictures = [
@@ -146,7 +146,7 @@ def _states(found: list[CheckpointState]) -> Picture:
             "bytes": info.bytes,
         }
         for each in found
-        for info in sized(each)
+        for info in list_sized_states(each)
     ]
     columns = ["operator", "state", "kind", "value", "ttl_ms", "entries", "bytes"]
     note = (
@@ -394,7 +394,7 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
         first: The first batch; if it is greater than the last one, only the last one is measured.
     """
     first = min(first, state.batch_id)
-    before = stored(state.spark, state.location, state.operator_id, first, state.where)
+    before = load_blobs(state.spark, state.location, state.operator_id, first, state.where)
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]
     if first == state.batch_id:

@@ -35,7 +35,7 @@ from pyflinklike.spark.wire.own_columns import (
     INPUTS,
     KEY_GROUP,
 )
-from pyflinklike.spark.wire.payloads import calling_homes, pack
+from pyflinklike.spark.wire.payloads import call_homes, pack
 from pyflinklike.spark.wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.spark.wire.schema import arrow_schema
 
@@ -80,7 +80,7 @@ class Stage:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
         packing = self._packing(group_ids(self.max_parallelism))
         if self.plan().keeps_former_watermark():
-            packing = calling_homes(packing, 1)
+            packing = call_homes(packing, 1)
         shipped = cloudpickle.loads(cloudpickle.dumps(packing))  # type: ignore[no-untyped-call]
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in shipped(map(self._grouped, batches)):

@@ -26,7 +26,7 @@ from pyflinklike.spark.jobs.watermark_feed import WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import watermark_of
-from pyflinklike.spark.wire.payloads import calling_homes, is_home
+from pyflinklike.spark.wire.payloads import call_homes, is_home
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 __all__ = ["results_of_stream"]
@@ -161,7 +161,7 @@ class _Line:
         if not stage.following:
             return list(self.steps.task(stage).run([batch]))
         packing = self.operators[number].plans[0].reader.packing([])
-        return list(calling_homes(packing, 1)([batch]))
+        return list(call_homes(packing, 1)([batch]))
 
 
 def _mark(batch: pa.RecordBatch) -> int:

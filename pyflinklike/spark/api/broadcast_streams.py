@@ -23,9 +23,9 @@ from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, united
+from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
 from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.plan.event_time import has_watermark
 from pyflinklike.spark.plan.process_options import (
     KeyedProcessOptions,
@@ -91,7 +91,7 @@ class BroadcastStream:
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
         """The descriptors of the broadcast states."""
-        self.input = unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
+        self.input = make_unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
 
@@ -153,10 +153,10 @@ class BroadcastConnectedStream:
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
-        return applied(function, source, output_type, given, self._broadcast.descriptors)
+        return apply_function(function, source, output_type, given, self._broadcast.descriptors)
 
 
-def unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
+def make_unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
     """Return the records of a DataFrame as an input without keys.
 
     Raises:
@@ -261,7 +261,7 @@ class WithBroadcast:
         return (SORT_TIME, ARRIVAL)
 
     def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
-        return united((self.main.df, self.rules.df), [main, rules])
+        return unite((self.main.df, self.rules.df), [main, rules])
 
 
 def _one_each(partitions: int) -> int:

@@ -32,7 +32,7 @@ from pyflinklike.joins.join_functions import (
 )
 from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, LateByInput, TaggedTypeInfo
 from pyflinklike.spark.api.inputs import InputOf
-from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connected
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connect
 from pyflinklike.spark.api.windowed_stream import WindowResult
 from pyflinklike.spark.plan.process_options import (
     CommonOptions,
@@ -76,7 +76,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[0] = _checked_tag(output_tag)
+        self._late[0] = _check_tag(output_tag)
         return self
 
     def side_output_right_late_data(self: J, output_tag: OutputTag) -> J:
@@ -88,7 +88,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[1] = _checked_tag(output_tag)
+        self._late[1] = _check_tag(output_tag)
         return self
 
 
@@ -119,7 +119,7 @@ class _Windowed(WindowOptions, JoinedLate):
         options: CommonOptions,
     ) -> DataFrame:
         given = attrs.evolve(ProcessOptions.of(options, CommonOptions), event_time=event_time)
-        source = connected(self._first, self._second, given)
+        source = connect(self._first, self._second, given)
         late = LateByInput((self._late[0], self._late[1]))
         operator = self._windowed.process(CoGrouping(function)).giving_late(late)
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
@@ -418,7 +418,7 @@ def _with_late_outputs(
     return tags
 
 
-def _checked_tag(output_tag: Any) -> OutputTag:
+def _check_tag(output_tag: Any) -> OutputTag:
     """Return a tag that is one.
 
     Raises:

@@ -22,7 +22,7 @@ from pyflinklike.engine.api.process_functions import (
 from pyflinklike.engine.functions import Function
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.inputs import InputOf, TwoInputs
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.plan.process_options import (
     ProcessOptions,
     TwoInputOptions,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KeyedConnectedStreams",
     "check_both_stream",
-    "connected",
+    "connect",
 ]
 
 
@@ -101,7 +101,9 @@ class KeyedConnectedStreams:
         """
         check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
         given = ProcessOptions.of(options, TwoInputProcessOptions)
-        return applied(function, connected(self._first, self._second, given), output_type, given)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
 
     def map(
         self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
@@ -140,10 +142,12 @@ class KeyedConnectedStreams:
     def _mapped(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
         given = ProcessOptions.of(options, TwoInputOptions)
         given = attrs.evolve(given, processing_time_timers=False)
-        return applied(function, connected(self._first, self._second, given), output_type, given)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
 
 
-def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
+def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
     """Make one input of two keyed DataFrames.
 
     Raises:

@@ -29,13 +29,13 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.broadcast_streams import (
     BroadcastConnectedStream,
     BroadcastStream,
-    unkeyed,
+    make_unkeyed,
 )
 from pyflinklike.spark.api.folds import Folds
 from pyflinklike.spark.api.inputs import InputOf, OneInput
 from pyflinklike.spark.api.joined_streams import CoGroupedStreams, IntervalJoined, JoinedStreams
 from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.api.windowed_stream import WindowedStream
 from pyflinklike.spark.plan.process_options import (
     ElementOptions,
@@ -164,7 +164,7 @@ class KeyedStream(Folds):
         """
         check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
         given = ProcessOptions.of(options, KeyedProcessOptions)
-        return applied(function, self._input(given), output_type, given)
+        return apply_function(function, self._input(given), output_type, given)
 
     def map(
         self,
@@ -338,7 +338,7 @@ class KeyedStream(Folds):
             side_outputs=side_outputs,
             processing_time_timers=False,
         )
-        return applied(function, self._input(given), output_type, given)
+        return apply_function(function, self._input(given), output_type, given)
 
     def _input(self, options: ProcessOptions) -> OneInput:
         return OneInput.of(self._df, self._columns, self._key_type, self._time_zone, options)
@@ -377,7 +377,7 @@ def connect(
         return ConnectedStreams(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(lambda options: unkeyed(first, options), second)
+    return BroadcastConnectedStream(lambda options: make_unkeyed(first, options), second)
 
 
 class ConnectedStreams:

@@ -23,7 +23,7 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.folds import WindowFolds
 from pyflinklike.spark.api.inputs import InputOf, OneInput, TwoInputs
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.process_options import (
     KeyedOptions,
@@ -320,7 +320,7 @@ class WindowResult:
             processing_time_timers=uses_clock,
             output_event_time=WINDOW_TIME if has_time else None,
         )
-        return applied(self.operator, source, self.schema, options)
+        return apply_function(self.operator, source, self.schema, options)
 
     def _with_late(self, declared: SideOutputs, late_schema: st.StructType) -> dict[OutputTag, Any]:
         tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)

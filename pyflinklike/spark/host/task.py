@@ -51,12 +51,12 @@ from pyflinklike.engine.runtime.micro_batch import (
 )
 from pyflinklike.engine.types.pickled_type import pickle_allowed
 from pyflinklike.errors import HostError, PyflinklikeError
-from pyflinklike.spark.host.observed_metrics import COUNTED_FIELDS, counted
-from pyflinklike.spark.host.python_stage import freeze_imports, telling, without_collection
-from pyflinklike.spark.host.wake_up import waking_of
+from pyflinklike.spark.host.observed_metrics import COUNTED_FIELDS, make_count_cells
+from pyflinklike.spark.host.python_stage import freeze_imports, tell_errors, without_collection
+from pyflinklike.spark.host.wake_up import find_waking
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import groups_in, index_of
-from pyflinklike.spark.wire.parcels import passed_on, passing_and_others
+from pyflinklike.spark.wire.parcels import divide_payloads, pass_on
 from pyflinklike.spark.wire.payloads import (
     partitions_of_state,
     payload_to_batch,
@@ -74,7 +74,7 @@ __all__ = [
     "QueryRun",
     "Result",
     "of_checkpoint",
-    "opened_operator",
+    "open_operator",
     "task_of",
 ]
 
@@ -107,7 +107,7 @@ class KeyGroupTask:
         self._run: QueryRun | None = None
         self._former_watermark: int | None = None
 
-    @telling
+    @tell_errors
     def close(self) -> None:
         """End the task: the function waits for the next one, or is closed if it cannot."""
         operator, self._operator = self._operator, None
@@ -176,9 +176,9 @@ class KeyGroupTask:
             if waiting is not None:
                 waiting.resume(task, owner)
             refused = plan.time_mode.refused_timers()
-            self._operator = waiting or opened_operator(plan, task, owner, refused)
+            self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
-            self._waking = waking_of(plan.time_mode)
+            self._waking = find_waking(plan.time_mode)
         return self._operator
 
     @contextmanager
@@ -206,7 +206,7 @@ class KeyGroupTask:
         fired: int | None = None,
     ) -> list[Result]:
         with self._guarded() as operator:
-            passing, payloads = passing_and_others(payloads)
+            passing, payloads = divide_payloads(payloads)
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -218,7 +218,7 @@ class KeyGroupTask:
                 served_at=served_at,
             )
             self._wake(served, fired)
-            results = [*self._encoded(operator), *passed_on(passing)]
+            results = [*self._encoded(operator), *pass_on(passing)]
             operator.keep_warm()
         return results
 
@@ -267,7 +267,7 @@ class KeyGroupTask:
             (number, to_payload(batch), None, None) for number, batch in numbered
         ]
         head, *tail = results or [(first, None, None, None)]
-        return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+        return [(*head[:2], *make_count_cells(*operator.take_metrics())), *tail]
 
 
 def of_checkpoint(plan: Plan) -> Plan:
@@ -294,7 +294,7 @@ def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
     return attrs.evolve(plan.task, index=context.partitionId(), attempt=context.attemptNumber())
 
 
-def opened_operator(
+def open_operator(
     plan: Plan,
     task: TaskInfo,
     owner: str,

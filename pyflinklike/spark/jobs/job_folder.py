@@ -196,7 +196,7 @@ class JobFolder:
         parent = local_path(str(self._settings.checkpoint_dir)).absolute()
         parent.mkdir(parents=True, exist_ok=True)
         path = parent / folder_name(self._settings.name)
-        self._lock = _locked(path, self._settings.name)
+        self._lock = _lock(path, self._settings.name)
         return path
 
     def _read(self) -> dict[str, Any] | None:
@@ -261,7 +261,7 @@ def new_folder(parent: str | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
 
 
-def _locked(path: Path, name: str) -> IO[bytes]:
+def _lock(path: Path, name: str) -> IO[bytes]:
     """Take the lock of a folder; the lock of a killed process is free."""
     # Here, since Windows has no such module.
     import fcntl

@@ -30,7 +30,7 @@ from pyflinklike.spark.jobs.stage_stations import StageStations
 from pyflinklike.spark.jobs.stages import COUNTS, Stage
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
-from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
+from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dump, unwrap
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
@@ -134,7 +134,7 @@ class StageTask:
         """Tell the driver the watermarks of the splits that had elements."""
         if splits:
             reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(reported)))
+            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dump(reported)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -159,7 +159,7 @@ class StageTask:
             raise
         stations.close()
         if counts:
-            sender.parcel(Parcel(Address(COUNTS, 0), dumped(list(map(tuple, counts)))))
+            sender.parcel(Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
         following = [target.following(number) for target in self.targets]
@@ -190,7 +190,7 @@ class StageTask:
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
         stations.source(number).take_all(source.elements(batch))
-        yield from _sent(stations, sender, is_early=False)
+        yield from _send(stations, sender, is_early=False)
 
     def _end_frames(self, stations: StageStations) -> None:
         """End the source in a batch: the task has got all rows of its partition."""
@@ -207,7 +207,7 @@ class StageTask:
             station, elements = stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
-                yield from _sent(stations, sender, is_early=False)
+                yield from _send(stations, sender, is_early=False)
             if row["is_last"]:
                 for maker in stations.makers:
                     maker.emit()
@@ -221,10 +221,10 @@ class StageTask:
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, stations, sender)
+                    self._arrived(Parcel.from_bytes(unwrap(payload)), is_early, stations, sender)
                 elif (number < 0) is is_early:
-                    self._given_out(max(number, ~number), unwrapped(payload), stations)
-            yield from _sent(stations, sender, is_early=is_early)
+                    self._given_out(max(number, ~number), unwrap(payload), stations)
+            yield from _send(stations, sender, is_early=is_early)
 
     def _arrived(
         self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
@@ -277,7 +277,7 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
     return node.source.read(row["split"], row["splits"])
 
 
-def _sent(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
     stations.settle()
     for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)

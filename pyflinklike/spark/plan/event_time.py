@@ -135,7 +135,7 @@ def _way_of(df: DataFrame) -> _Way:
     Raises:
         DeclarationValueError: A watermark is declared behind another, or Spark stops it.
     """
-    plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    plan = _explain(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
     found = _Way()
     for indent, name, rest in _NODE.findall(plan):
@@ -161,7 +161,7 @@ def _way_of(df: DataFrame) -> _Way:
     return found
 
 
-def _explained(df: DataFrame) -> str:
+def _explain(df: DataFrame) -> str:
     # Spark prints the plan, and offers no other way to get it.  Standard output belongs to the whole
     # process: one thread at a time takes it over, and only its own prints.
     with _explaining:

@@ -24,13 +24,13 @@ from pyflinklike.spark.read.checkpoint import (
     change_feed,
     checkpoint_states,
     location_of,
-    refusing,
+    refuse_errors,
 )
 from pyflinklike.spark.read.group_job import (
     Batches,
     frame_of_groups,
     in_parts,
-    mapped,
+    map_frame,
     spark_schema,
 )
 from pyflinklike.spark.read.state_frames import Location, one_operator
@@ -129,11 +129,11 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
         (state,) = checkpoint_states(
             last.spark, last.location, last.operator_id, start_batch_id - 1
         )
-        declared, before = _declared(state), state.heads
+        declared, before = _read_declarations(state), state.heads
     job = _ChangesJob(changes, declared, before, last.heads, last.max_parallelism, last.where)
     place = last.spark, last.location, last.operator_id
     feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
-    return mapped(feed, job, spark_schema(changes.schema))
+    return map_frame(feed, job, spark_schema(changes.schema))
 
 
 class _DeclaredReader:
@@ -153,9 +153,9 @@ class _DeclaredReader:
         yield pa.Table.from_pylist(rows, _DECLARED)
 
 
-def _declared(state: CheckpointState) -> Declared:
+def _read_declarations(state: CheckpointState) -> Declared:
     found: dict[int, dict[int, Declaration]] = {}
-    with refusing(state.where):
+    with refuse_errors(state.where):
         rows = frame_of_groups(state, _DeclaredReader()).toArrow().to_pylist()
     for row in rows:
         mine = found.setdefault(row["key_group"], {})

@@ -61,12 +61,12 @@ from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.operator_plan import Initial, Plan
 from pyflinklike.spark.plan.process_options import SavepointLike
 from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
-from pyflinklike.spark.read.group_job import Batches, mapped
-from pyflinklike.spark.savepoint.saved_files import Frames, saved_frames
+from pyflinklike.spark.read.group_job import Batches, map_frame
+from pyflinklike.spark.savepoint.saved_files import Frames, read_saved_frames
 from pyflinklike.spark.savepoint.savepoint import Savepoint
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
-from pyflinklike.spark.wire.own_columns import KEY_GROUP, quoted
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, quote
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark.wire.schema import WireSchema
 
@@ -117,7 +117,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         # PySpark 3.5 has the state travel among the records, out of the driver.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
-    frames = saved_frames(df.sparkSession, directory, uid)
+    frames = read_saved_frames(df.sparkSession, directory, uid)
     return _initial_frame(df, plan, frames), operator.record.states
 
 
@@ -246,7 +246,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
             do not have the key columns' types.
         HostError: The savepoint holds timers that the query could not fire.
     """
-    groups = _regrouped(df, plan, read_segment(savepoint, "savepoint"))
+    groups = _regroup(df, plan, read_segment(savepoint, "savepoint"))
     refused = plan.time_mode.refused_timers()
     for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
@@ -258,7 +258,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
     return [(ROLL_CALL, roll_payload(groups)), *rows]
 
 
-def _regrouped(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
+def _regroup(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
     """Divide a savepoint by the key groups in which the query looks for its keys."""
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
@@ -314,7 +314,7 @@ def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     every = reduce(DataFrame.unionAll, parts)
     ids = group_ids(plan.task.max_parallelism)
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
+    return map_frame(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -369,7 +369,7 @@ class _Keys:
         return found.drop(*names)
 
     def _cast(self, at: int) -> Column:
-        return F.col(quoted(self.columns.names[at])).cast(self.types[at])
+        return F.col(quote(self.columns.names[at])).cast(self.types[at])
 
     def _check_same(self, frame: DataFrame) -> None:
         """Check that records of the stream bring the same keys."""
@@ -377,7 +377,7 @@ class _Keys:
             former = frame.schema[name].dataType
             if former == self.types[at]:
                 continue
-            column = F.col(quoted(name))
+            column = F.col(quote(name))
             back = column.try_cast(self.types[at]).try_cast(former)
             try:
                 row = frame.where(~column.eqNullSafe(back)).select(column).first()
@@ -422,10 +422,10 @@ Job = Callable[[Batches], Iterator[pa.RecordBatch]]
 def _by_group(frame: DataFrame, job: Job) -> DataFrame:
     columns = [
         F.col(KEY_GROUP),
-        *(F.col(quoted(each)) for each in frame.columns if each != KEY_GROUP),
+        *(F.col(quote(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(sorted_, job, _SECTION_SCHEMA.ddl)
+    return map_frame(sorted_, job, _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen

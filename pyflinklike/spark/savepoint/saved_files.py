@@ -34,9 +34,9 @@ from pyflinklike.spark.read.checkpoint import (
 )
 from pyflinklike.spark.read.group_job import frame_of_groups
 from pyflinklike.spark.read.savepoint_frames import frame_of_files
-from pyflinklike.spark.wire.own_columns import quoted, watermark_of
+from pyflinklike.spark.wire.own_columns import quote, watermark_of
 
-__all__ = ["Frames", "frames_of", "manifest_of", "save", "saved_frames", "take_savepoint"]
+__all__ = ["Frames", "frames_of", "manifest_of", "read_saved_frames", "save", "take_savepoint"]
 
 
 _ROWS_PER_FILE = 1_000_000
@@ -144,27 +144,27 @@ def save(place: SavepointLocation, operators: list[Frames], manifest: Manifest, 
         HostError: The driver does not find the rows that the executors wrote.
     """
     written = place.begin(mode)
-    saved = tuple(_saved_operator(written, each) for each in operators)
+    saved = tuple(_save_operator(written, each) for each in operators)
     made = attrs.evolve(manifest, operators=saved, library=__version__, taken_at=wall_clock())
     written.finish(made)
     place.replace(written)
 
 
-def _saved_operator(place: SavepointLocation, frames: Frames) -> SavedOperator:
+def _save_operator(place: SavepointLocation, frames: Frames) -> SavedOperator:
     uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
     states = {
-        name: _saved_rows(place, folder_of(uid, name), frame, keys)
+        name: _save_rows(place, folder_of(uid, name), frame, keys)
         for name, frame in frames.states.items()
     }
-    timers = _saved_rows(place, folder_of(uid, None), frames.timers, keys)
+    timers = _save_rows(place, folder_of(uid, None), frames.timers, keys)
     domains = place.count_by(timers.files, "domain", ("event_time", "processing_time"))
     return SavedOperator(frames.record, states, timers, domains)
 
 
-def _saved_rows(
+def _save_rows(
     place: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
 ) -> SavedRows:
-    present = [F.col(quoted(name)) for name in keys if name in frame.columns]
+    present = [F.col(quote(name)) for name in keys if name in frame.columns]
     # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
     address = f"{place.location}/{folder}"
@@ -200,7 +200,9 @@ def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_TIMESTAMPS, former)
 
 
-def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
+def read_saved_frames(
+    spark: SparkSession, directory: SavepointDirectory, uid: str | None
+) -> Frames:
     """Read an operator of a savepoint as DataFrames.
 
     Args:

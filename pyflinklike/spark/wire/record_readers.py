@@ -28,7 +28,7 @@ from pyflinklike.engine.runtime.micro_batch import (
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import milliseconds, to_python, to_rows
-from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP, taken_apart
+from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP, take_apart
 from pyflinklike.spark.wire.payloads import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.schema import InstantKeyTypeInfo
 
@@ -122,7 +122,7 @@ class RecordReader:
         records = pa.concat_batches(payloads)
         if self.before_watermark is None:
             return NO_RECORDS, self.read(records)
-        early, others = taken_apart(records, self.before_watermark)
+        early, others = take_apart(records, self.before_watermark)
         return self.read(early), self.read(others)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:

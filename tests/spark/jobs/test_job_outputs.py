@@ -18,7 +18,7 @@ from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
-from pyflinklike.spark.wire.parcels import Address, Parcel, dumped
+from pyflinklike.spark.wire.parcels import Address, Parcel, dump
 
 
 class Killed(Exception):
@@ -58,7 +58,7 @@ def batch_of(job, number, outlets=None):
     sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).opened(0))
     for at, sink in enumerate(job.graph.sinks):
         lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
-        sender.parcel(Parcel(Address(sink.id, 0), dumped(lines)))
+        sender.parcel(Parcel(Address(sink.id, 0), dump(lines)))
     (rows,) = sender.end(0)
     return ResultBatch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
 
