@@ -23,7 +23,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.stores.key_value_store import KeyValueStore
 from pyflinklike.stores.state_store import StoreContext
 from pyflinklike.stores.store_codec import encode_int, read_int
-from pyflinklike.stores.store_descriptors import StoreDescriptor, checked_max_entries
+from pyflinklike.stores.store_descriptors import StoreDescriptor, check_max_entries
 
 __all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 
@@ -41,7 +41,7 @@ class LruStoreDescriptor(StoreDescriptor[K, V]):
     noun = "lru"
     _is_paired = True
 
-    max_entries: int = attrs.field(kw_only=True, validator=checked_max_entries)
+    max_entries: int = attrs.field(kw_only=True, validator=check_max_entries)
 
     def new_store(self) -> LruKeyValueStore[K, V]:
         """Make the store, not yet opened."""

@@ -15,8 +15,8 @@ from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import (
     DAY,
     StoreDescriptor,
-    checked_history,
-    checked_stream_time,
+    check_history,
+    check_stream_time,
     default_stream_time,
     to_history,
 )
@@ -42,9 +42,9 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
     _is_nullable = True
 
     history_retention: int = attrs.field(
-        kw_only=True, converter=to_history, validator=checked_history
+        kw_only=True, converter=to_history, validator=check_history
     )
-    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=check_stream_time)
 
     def __attrs_post_init__(self) -> None:
         """Default the stream time."""

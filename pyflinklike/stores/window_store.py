@@ -17,11 +17,11 @@ from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import (
     ExpiringStoreDescriptor,
-    checked_bool,
-    checked_window_size,
+    check_bool,
+    check_window_size,
     to_window_size,
 )
-from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturated, to_instant
+from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturate, to_instant
 
 __all__ = ["WindowStore", "WindowStoreDescriptor"]
 
@@ -44,9 +44,9 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
 
     noun = "window"
 
-    retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=checked_bool)
+    retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=check_bool)
     window_size: int = attrs.field(
-        kw_only=True, converter=to_window_size, validator=checked_window_size
+        kw_only=True, converter=to_window_size, validator=check_window_size
     )
 
     def _kind(self) -> str:
@@ -235,5 +235,5 @@ class WindowStore(SegmentedStore, Generic[K, V]):
 
     def _windowed(self, found: Found) -> WindowedKeyValue:
         key, start, *_ = self._parts(found[0])
-        end = saturated(start + self.window_size)
+        end = saturate(start + self.window_size)
         return WindowedKeyValue(key, self._thaw(found[1]), start, end)

@@ -51,7 +51,7 @@ from pyflinklike.spark.read.state_diff import as_type
 from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.own_columns import quote
-from pyflinklike.stores.registry import declared_store
+from pyflinklike.stores.registry import describe_store
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 
 __all__ = [
@@ -101,7 +101,7 @@ def of_descriptor(descriptor: Any) -> dict[str, Any]:
         DeclarationTypeError: `descriptor` is no descriptor.
     """
     if isinstance(descriptor, StoreDescriptor):
-        return declared_store(descriptor)
+        return describe_store(descriptor)
     if isinstance(descriptor, StateDescriptor):
         return describe_state(descriptor.spec(), descriptor.ttl_config)
     msg = f"with_state takes a descriptor of a state or store, got {shown(descriptor)}"
