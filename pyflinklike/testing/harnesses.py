@@ -48,7 +48,7 @@ from pyflinklike.testing.operator_harness import (
     HarnessOptions,
     OperatorHarness,
     check_key_selector,
-    checked_time,
+    check_time,
 )
 
 __all__ = [
@@ -125,7 +125,7 @@ class KeyedProcessHarness(OperatorHarness):
         if self._closed:
             self._running()
         if timestamp is not None:
-            timestamp = checked_time(timestamp, "the timestamp of an element")
+            timestamp = check_time(timestamp, "the timestamp of an element")
         return self._processed(self._key_of(value, self._key_selector), value, timestamp)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
@@ -134,14 +134,14 @@ class KeyedProcessHarness(OperatorHarness):
         values, timestamps = [], []
         for value, timestamp in elements:
             values.append(value)
-            timestamps.append(checked_time(timestamp, "the timestamp of an element"))
+            timestamps.append(check_time(timestamp, "the timestamp of an element"))
         keys = [self._key_of(value, self._key_selector) for value in values]
         return self._collected(operator.process, keys, values, timestamps)
 
     def process_watermark(self, watermark: int) -> list[Any]:
         """Set the watermark in ms and fire its due event timers; return their main outputs."""
         operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
+        watermark = check_time(watermark, "a watermark", required=True)
         return self._moved(operator.advance_watermark, watermark)
 
     def end_of_input(self) -> list[Any]:
@@ -164,7 +164,7 @@ class _TwoInputs(OperatorHarness):
 
     def _advance(self, number: int, watermark: int) -> list[Any]:
         operator, watermarks = self._running(), self._watermarks
-        watermark = checked_time(watermark, "a watermark", required=True)
+        watermark = check_time(watermark, "a watermark", required=True)
         # A watermark below the input's last has no effect, as in Flink.
         watermarks[number] = max(watermark, watermarks[number])
         least = min(watermarks.values())
@@ -271,7 +271,7 @@ class KeyedTwoInputHarness(_TwoInputs):
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
         self._running()
         if timestamp is not None:
-            timestamp = checked_time(timestamp, "the timestamp of an element")
+            timestamp = check_time(timestamp, "the timestamp of an element")
         key = self._key_of(value, self._key_selectors[number - 1])
         return self._processed(key, (number, value), timestamp)
 
@@ -314,7 +314,7 @@ class BroadcastHarness(_TwoInputs):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
-        self._key_selector = _checked(key_selector, function)
+        self._key_selector = _check_selector(key_selector, function)
         super().__init__(
             function,
             (KeyedBroadcastProcessFunction, BroadcastProcessFunction),
@@ -344,7 +344,7 @@ class BroadcastHarness(_TwoInputs):
             StateValueError: The key is None or of a type that cannot be a key.
         """
         self._running()
-        timestamp = checked_time(timestamp, "the timestamp of an element")
+        timestamp = check_time(timestamp, "the timestamp of an element")
         selector = self._key_selector
         key = GROUP_KEY if selector is None else self._key_of(value, selector)
         return self._processed(key, value, timestamp)
@@ -360,7 +360,7 @@ class BroadcastHarness(_TwoInputs):
             UserFunctionError: The function raised.
         """
         operator = self._running()
-        timestamp = checked_time(timestamp, "the timestamp of an element")
+        timestamp = check_time(timestamp, "the timestamp of an element")
         try:
             return self._collected(operator.process_broadcast, [(value, timestamp)])
         finally:
@@ -398,7 +398,7 @@ class BroadcastHarness(_TwoInputs):
         return self._running().broadcast_states.to_read(state_descriptor)
 
 
-def _checked(
+def _check_selector(
     key_selector: Callable[[Any], Any] | None, function: Any
 ) -> Callable[[Any], Any] | None:
     """Return the key selector, if the function needs one.
@@ -497,7 +497,7 @@ class KeyedBatchHarness(OperatorHarness):
     def process_watermark(self, watermark: int) -> pa.Table:
         """Set the watermark in ms and fire its due timers; return their main outputs."""
         operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
+        watermark = check_time(watermark, "a watermark", required=True)
         return _table(self._moved(operator.advance_watermark, watermark))
 
     def set_processing_time(self, processing_time: int) -> pa.Table:

@@ -57,7 +57,7 @@ from pyflinklike.savepoints.savepoint_directory import (
     write_log,
 )
 
-__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "checked_time"]
+__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "check_time"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
@@ -150,7 +150,7 @@ class OperatorHarness:
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
         )
-        restored = _restored(options.restore, key_type)
+        restored = _restore(options.restore, key_type)
         self._former, self._key_columns = restored.record, tuple(key_columns)
         self._operator.enter(restored.state)
         self._operator.open()
@@ -202,7 +202,7 @@ class OperatorHarness:
     def set_processing_time(self, processing_time: int) -> list[Any]:
         """Set the processing time in ms and fire its due timers; return their main outputs."""
         operator = self._running()
-        processing_time = checked_time(processing_time, "a processing time", required=True)
+        processing_time = check_time(processing_time, "a processing time", required=True)
         return self._moved(operator.advance_processing_time, processing_time)
 
     def compact(self) -> None:
@@ -395,7 +395,7 @@ def _check_kind(given: Any, kind: Any, rule: str) -> None:
         raise DeclarationTypeError(msg)
 
 
-def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
+def check_time(time: Any, what: str, *, required: bool = False) -> Any:
     """Return a time in ms as it was given.
 
     Args:
@@ -417,7 +417,7 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     return time
 
 
-def _restored(
+def _restore(
     snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
 ) -> _Restored:
     """Return what a harness begins with.
@@ -436,12 +436,12 @@ def _restored(
     state = WorkingState(0)
     if snapshot is None:
         return _Restored(state)
-    segment, record = _saved(snapshot)
+    segment, record = _read_saved(snapshot)
     state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
     return _Restored(state, record)
 
 
-def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
+def _read_saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
     if isinstance(snapshot, bytes):
         return read_segment(snapshot, "snapshot"), None
     savepoint = open_savepoint(snapshot)
@@ -483,7 +483,11 @@ def _write_savepoint(
     # As `OperatorRecord.after`: states left out of the program are still stored.
     states = {**({} if former is None else former.states), **operator.declared()}
     _check_described(snapshot, states)
-    columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    columns = (
+        _name_columns(key_columns, key_type)
+        if former is None
+        else _former_columns(former, key_type)
+    )
     # 1: all keys of a harness are in one key group.
     identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
@@ -504,7 +508,7 @@ def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Colum
     return tuple(zip(columns.names, map(name_of, columns.types)))
 
 
-def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
+def _name_columns(names: Sequence[str], key_type: TypeInformation) -> _Columns:
     """Return key columns that a harness was told, with types as its type of keys says."""
     kinds = [key_type]
     if len(names) > 1 and isinstance(key_type, TupleTypeInfo):

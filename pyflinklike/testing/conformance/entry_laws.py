@@ -333,7 +333,7 @@ def _table(instance: Instance, spec: TableSpec) -> OrderedTable:
     return cast(OrderedTable, instance.backend.table(spec))
 
 
-def _expected(
+def _expect(
     model: dict[bytes, str],
     begin: bytes | None,
     end: bytes | None,
@@ -376,7 +376,7 @@ class _Twin:
         begin, end = self._choice.choices([None, *_USER_KEYS], k=2)
         backwards, limit = self._choice.random() < 0.5, self._choice.choice([None, 0, 1, 3])
         found = self.table.range(begin, end, backwards=backwards, limit=limit)
-        expected = _expected(self.model, begin, end, limit, backwards=backwards)
+        expected = _expect(self.model, begin, end, limit, backwards=backwards)
         assert expected == list(found), (begin, end, backwards, limit)
 
     def compare(self) -> None:
