@@ -218,7 +218,7 @@ class UpsertFunction(KeyedProcessFunction):
         """
         value = upsert.value
         if upsert.unavailable:
-            value = _completed(value, upsert.unavailable, None if record is None else record.value)
+            value = _complete(value, upsert.unavailable, None if record is None else record.value)
         try:
             return self._value_type.thaw(self._value_type.freeze(value))
         except StateValueError as error:
@@ -260,7 +260,7 @@ class UpsertFunction(KeyedProcessFunction):
         return self._make((key, op, value, diff, error)[: len(self._fields)])
 
 
-def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
+def _complete(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
     """Fill the fields that a record does not have from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):

@@ -38,11 +38,11 @@ from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.upsert_backend import (
     Write,
-    checked_open,
+    check_open,
     decode_state,
     distinct_keys,
     encode_state,
-    found,
+    make_result,
     prepare_puts,
     size_of,
     total_of,
@@ -116,7 +116,7 @@ class RocksDBUpsertBackend:
         """Return the state of each key."""
         encoded = distinct_keys(keys)
         self._fold()
-        return [found(data) for data in self._get_many(encoded)]
+        return [make_result(data) for data in self._get_many(encoded)]
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
         """Put or remove states, and return what that changed."""
@@ -244,7 +244,7 @@ class RocksDBUpsertBackend:
             raise self._unusable(error) from error
 
     def _open(self) -> Any:
-        return checked_open(self._db, "RocksDBUpsertBackend")
+        return check_open(self._db, "RocksDBUpsertBackend")
 
     def _unusable(self, error: Exception) -> HostError | CorruptStateError:
         rule = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
