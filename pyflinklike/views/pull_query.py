@@ -19,13 +19,13 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UserFunctionError,
 )
-from pyflinklike.views.arguments import checked_limit
+from pyflinklike.views.arguments import check_limit
 from pyflinklike.views.condition import Condition, Where
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
-from pyflinklike.views.subscription import failed
+from pyflinklike.views.subscription import make_decode_error
 from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "stored_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "read_batch"]
 
 
 _NONE = object()
@@ -70,7 +70,7 @@ class PullQuery:
     def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
         """Return the rows that meet a condition."""
         condition = Condition(where, self._key_columns)
-        checked_limit(limit)
+        check_limit(limit)
         keys = condition.keys()
         if keys is None and not allow_scan:
             raise self._scan_needed(where)
@@ -155,7 +155,7 @@ class PullQuery:
 
     def _checked(self, key: Any, value: Any) -> Any:
         if isinstance(value, Failure):
-            raise failed(key, value)
+            raise make_decode_error(key, value)
         return value
 
 
@@ -229,7 +229,7 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def stored_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
+def read_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """Return the last batch of an id.
 
     Args:

@@ -40,7 +40,7 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
+__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "make_decode_error", "seconds"]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]
@@ -280,10 +280,10 @@ class Filter:
         value = decode_row(row)
         if not self.condition.is_met(key, value):
             return None
-        return (failed(key, value) if isinstance(value, Failure) else value,)
+        return (make_decode_error(key, value) if isinstance(value, Failure) else value,)
 
 
-def failed(key: Any, failure: Failure) -> ValueDecodeError:
+def make_decode_error(key: Any, failure: Failure) -> ValueDecodeError:
     """Return the error that stands in the place of a row."""
     msg = f"the row of key {shown(key)} must be decodable, got: {shown(failure.error)}; send a good one"
     return ValueDecodeError(msg)

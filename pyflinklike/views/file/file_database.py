@@ -44,7 +44,7 @@ from pyflinklike.views.file.file_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["FileDatabase", "translated"]
+__all__ = ["FileDatabase", "translate_error"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
@@ -255,7 +255,7 @@ class FileDatabase:
 
     def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
         """Make an error of ours from one of SQLite's."""
-        return translated(error, self._what, writing=writing)
+        return translate_error(error, self._what, writing=writing)
 
     # Connections
 
@@ -334,7 +334,7 @@ class CommitMark:
             return 0
         if not any(data):
             return 0  # the power was lost after the file was created
-        if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
+        if len(data) != _FORMAT.size or _add_checksum(data[:-4]) != data:
             raise CommitMarkError
         _, marked, seq, _ = _FORMAT.unpack(data)
         return int(seq) if identity in (marked, None) else 0
@@ -347,7 +347,7 @@ class CommitMark:
         """
         if self._descriptor is None:
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
-        data = _summed(struct.pack("<8sqq", _MAGIC, identity, seq))
+        data = _add_checksum(struct.pack("<8sqq", _MAGIC, identity, seq))
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, data)
 
@@ -358,7 +358,7 @@ class CommitMark:
             self._descriptor = None
 
 
-def _summed(data: bytes) -> bytes:
+def _add_checksum(data: bytes) -> bytes:
     return data + struct.pack("<L", crc32(data))
 
 
@@ -381,7 +381,7 @@ _TOO_BIG = (18, "string or blob too big", "")
 _CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
 
 
-def translated(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
+def translate_error(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
     """Make an error of ours from one of SQLite's.
 
     Args:

@@ -23,7 +23,7 @@ from pyflinklike.errors import (
     StateValueError,
 )
 
-__all__ = ["Conninfo", "translated"]
+__all__ = ["Conninfo", "translate_error"]
 
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
@@ -104,7 +104,7 @@ class Conninfo:
             error: The error that psycopg raised.
             writing: True where the caller's rows were being written.
         """
-        return translated(
+        return translate_error(
             error, f"view {self._view!r} in {self.masked!r}", self._hidden, writing=writing
         )
 
@@ -141,7 +141,7 @@ _REMEDIES: list[tuple[type[Exception], str]] = [
 ]
 
 
-def translated(
+def translate_error(
     error: Exception, what: str, hidden: Callable[[str], str], *, writing: bool
 ) -> PyflinklikeError:
     """Make an error of ours from one of psycopg's.

@@ -284,7 +284,7 @@ class WriterSession:
             with suppress(psycopg.errors.UndefinedObject):  # before PostgreSQL 14
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
         try:
-            connection.execute("SELECT pg_advisory_lock(%s, %s)", (_LOCKS, _signed(self._lock)))
+            connection.execute("SELECT pg_advisory_lock(%s, %s)", (_LOCKS, _add_sign(self._lock)))
         except errors.LockNotAvailable:
             msg = (
                 f"{self._what} must have one writer, got a second one while {self._holder(connection)} "
@@ -309,6 +309,6 @@ _HOLDER = """SELECT application_name, coalesce(host(client_addr), 'this machine'
     WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted"""
 
 
-def _signed(number: int) -> int:
+def _add_sign(number: int) -> int:
     """Return the number of a table as an int of 32 bits, since locks have signed numbers."""
     return number - (1 << 32) if number >= 1 << 31 else number

@@ -36,11 +36,11 @@ from pyflinklike.views.postgres.postgres_tables import (
     PostgresSnapshot,
     columns_of,
 )
-from pyflinklike.views.postgres.sql_columns import checked_types, types_of
+from pyflinklike.views.postgres.sql_columns import check_types, types_of
 from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
 from pyflinklike.views.row_codec import decode_row
 
-__all__ = ["opened"]
+__all__ = ["open_view"]
 
 
 @attrs.frozen
@@ -190,7 +190,7 @@ _DURABLE = (
 )
 
 
-def opened(
+def open_view(
     conninfo: Conninfo,
     schema: str,
     incoming: BatchReader,
@@ -213,7 +213,7 @@ def opened(
         allow_gaps: True permits a stream to skip batch ids.
         patience: How long to wait for another writer, in ms.
     """
-    types = None if columns is None else checked_types(incoming.view, columns)
+    types = None if columns is None else check_types(incoming.view, columns)
     names = Names(schema, incoming.view)
     database = PostgresDatabase(
         conninfo, names, incoming.key_columns, incoming.order_columns, types or {}, patience

@@ -32,7 +32,7 @@ from pyflinklike.views.batch_frame import rows_of, zone_named
 from pyflinklike.views.incoming_rows import Arrival, BatchReader
 from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.postgres_tables import Names, checksum_of
-from pyflinklike.views.postgres.sql_columns import projected
+from pyflinklike.views.postgres.sql_columns import project
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
 __all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain", "order_bytes"]
@@ -159,7 +159,7 @@ class Stager:
         if not is_row:
             return [None] * len(self.columns)
         columns = self.incoming.key_columns
-        return projected(content, from_key_bytes(key), self.columns, columns, zone)
+        return project(content, from_key_bytes(key), self.columns, columns, zone)
 
     def _kind(self, arrival: Arrival) -> int:
         if arrival.op is None:
@@ -208,9 +208,9 @@ class StagingTask:
                 failed = self.conninfo.failed(error, writing=True)
                 if isinstance(failed, StateStoreError):
                     raise failed from None
-                return _refused(failed)
+                return _make_refused_receipt(failed)
             except PyflinklikeError as error:
-                return _refused(error)
+                return _make_refused_receipt(error)
         return receipt
 
 
@@ -221,7 +221,7 @@ def drain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
 
 
-def _refused(error: Exception) -> Receipt:
+def _make_refused_receipt(error: Exception) -> Receipt:
     return Receipt(0, 0, None, "{}", type(error).__name__, str(error))
 
 
