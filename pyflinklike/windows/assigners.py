@@ -63,9 +63,9 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
-    "fixed_windows",
+    "check_timed",
     "kind_of",
-    "timed",
+    "make_windows_setting",
 ]
 
 
@@ -142,7 +142,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """
 
 
-def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
+def check_timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
     """Return a timestamp, and refuse an element without one.
 
     Raises:
@@ -159,7 +159,7 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
     return timestamp
 
 
-def fixed_windows(words: str) -> Setting:
+def make_windows_setting(words: str) -> Setting:
     """Make a setting of what a restart may not change of windows.
 
     Args:
@@ -280,7 +280,7 @@ class _OfEventTime(_AlignedWindows[T]):
         Raises:
             DeclarationValueError: The element has no timestamp.
         """
-        return self._at(timed(timestamp, self) if timestamp is None else timestamp)
+        return self._at(check_timed(timestamp, self) if timestamp is None else timestamp)
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
         """Return an `EventTimeTrigger`."""
@@ -422,7 +422,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
     def __init__(self, gap: int | SessionWindowTimeGapExtractor[T]) -> None:
         self._gap = gap
-        self._extract = None if isinstance(gap, int) else _extracting(gap, type(self).__name__)
+        self._extract = None if isinstance(gap, int) else _make_extractor(gap, type(self).__name__)
         if isinstance(gap, int) and gap <= 0:
             msg = (
                 f"{type(self).__name__} parameters must satisfy 0 < size, got a gap of {gap} ms; "
@@ -466,7 +466,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         return f"{type(self).__name__}({self._gap!r})"
 
 
-def _extracting(extractor: Any, name: str) -> Callable[[Any], int]:
+def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
     if not isinstance(extractor, SessionWindowTimeGapExtractor):
         remedy = instance_of(SessionWindowTimeGapExtractor, extractor, "subclass it")
         msg = f"{name} takes a SessionWindowTimeGapExtractor, got {shown(extractor)}; {remedy}"
@@ -485,7 +485,7 @@ class _SessionsOfEventTime(SessionWindows[T]):
         Raises:
             DeclarationValueError: The element has no timestamp, or a gap is not positive.
         """
-        return self._windows(element, timed(timestamp, self))
+        return self._windows(element, check_timed(timestamp, self))
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
         """Return an `EventTimeTrigger`."""
@@ -627,7 +627,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
     def __init__(self, name: str, size: int, slide: int) -> None:
         self._size, self._slide = size, slide
-        self._count = _CountDescriptor(name, fixed_windows(self.fixed()))
+        self._count = _CountDescriptor(name, make_windows_setting(self.fixed()))
 
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext

@@ -364,17 +364,17 @@ class PurgingTrigger(Trigger[T, W]):
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+        return _add_purge(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+        return _add_purge(self.nested_trigger.on_event_time(time, window, ctx))
 
     def on_processing_time(
         self, time: int, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+        return _add_purge(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def can_merge(self) -> bool:
         """Return whether the nested trigger can merge."""
@@ -402,7 +402,7 @@ class PurgingTrigger(Trigger[T, W]):
         return f"PurgingTrigger({self.nested_trigger!r})"
 
 
-def _purging(result: TriggerResult) -> TriggerResult:
+def _add_purge(result: TriggerResult) -> TriggerResult:
     return FIRE_AND_PURGE if result.is_fire() else result
 
 

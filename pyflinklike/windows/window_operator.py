@@ -37,7 +37,7 @@ from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import DeclarationError, StateAccessError
-from pyflinklike.windows.assigners import WindowAssigner, fixed_windows, kind_of
+from pyflinklike.windows.assigners import WindowAssigner, kind_of, make_windows_setting
 from pyflinklike.windows.evictors import Evictor
 from pyflinklike.windows.merging_window_set import MergingWindowSet
 from pyflinklike.windows.triggers import (
@@ -521,14 +521,14 @@ _UNFIRED = "windows that are open would end without firing: keep the former trig
 
 def _settings_of(declared: WindowDeclaration) -> list[Setting]:
     """Return what a restart may not change of windows, beside the kind of their contents."""
-    settings = [_fired_by(declared)]
+    settings = [_describe_firing(declared)]
     fixed = declared.assigner.fixed()
     if fixed is not None:
-        settings.append(fixed_windows(fixed))
+        settings.append(make_windows_setting(fixed))
     return settings
 
 
-def _fired_by(declared: WindowDeclaration) -> Setting:
+def _describe_firing(declared: WindowDeclaration) -> Setting:
     """Return what fires windows, as a setting.
 
     A trigger that waits for a timer needs a trigger before it that has registered the timer.
