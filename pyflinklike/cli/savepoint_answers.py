@@ -134,7 +134,7 @@ class SavepointAnswers:
         for batch in dataset.to_batches(filter=condition):
             kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), choice)])
             kept = _first(kept, order, choice.limit)
-        return self._shown(info, kept)
+        return self._add_expiry(info, kept)
 
     def _of(self, info: StateInfo, rows: pa.Table, choice: EntryChoice) -> pa.Table:
         if choice.alive is None:
@@ -166,7 +166,7 @@ class SavepointAnswers:
             return None
         return BatchClock(manifest.processing_time, manifest.watermark)
 
-    def _shown(self, info: StateInfo, rows: pa.Table) -> pa.Table:
+    def _add_expiry(self, info: StateInfo, rows: pa.Table) -> pa.Table:
         if info.ttl is None:
             return rows
         stamps = rows.column("stamp").combine_chunks()
@@ -192,14 +192,14 @@ class SavepointAnswers:
         names = dataset.schema.names
         order = ["timestamp", *order_of([(f.name, f.type) for f in dataset.schema], names)]
         counts: dict[str, dict[str, Any]] = {}
-        kept = self._dated(dataset.schema.empty_table())
+        kept = self._add_times(dataset.schema.empty_table())
         for batch in dataset.to_batches(filter=_is_wanted(domain, before)):
-            some = self._dated(pa.Table.from_batches([batch]))
+            some = self._add_times(pa.Table.from_batches([batch]))
             _count(some, counts)
             kept = _first(pa.concat_tables([kept, some]), order, limit)
         return TimerCounts(uid, [counts[each] for each in sorted(counts)], kept)
 
-    def _dated(self, timers: pa.Table) -> pa.Table:
+    def _add_times(self, timers: pa.Table) -> pa.Table:
         at = timers.schema.get_field_index("timestamp") + 1
         times = timestamps(timers.column("timestamp").combine_chunks())
         timers = timers.add_column(at, "time", times)

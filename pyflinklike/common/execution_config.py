@@ -118,7 +118,7 @@ class ExecutionConfig:
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo defaults", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo defaults", type_class_name, serializer_class_name)
 
     def register_type_with_kryo_serializer(
         self, type_class_name: str, serializer_class_name: str
@@ -129,7 +129,7 @@ class ExecutionConfig:
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo types", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo types", type_class_name, serializer_class_name)
 
     def register_pojo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -137,7 +137,7 @@ class ExecutionConfig:
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("pojos", type_class_name, "")
+        return self._add_to_register("pojos", type_class_name, "")
 
     def register_kryo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -145,7 +145,7 @@ class ExecutionConfig:
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("kryo", type_class_name, "")
+        return self._add_to_register("kryo", type_class_name, "")
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """Return the classes given to `add_default_kryo_serializer`, with their serializers."""
@@ -163,7 +163,7 @@ class ExecutionConfig:
         """Return the classes given to `register_kryo_type`."""
         return list(self._register("kryo"))
 
-    def _registered(self, kind: str, name: str, value: str) -> ExecutionConfig:
+    def _add_to_register(self, kind: str, name: str, value: str) -> ExecutionConfig:
         self._register(kind)[name] = value
         return self
 

@@ -64,7 +64,7 @@ class Option(Generic[T]):
         Raises:
             DeclarationValueError: The setting does not take the text.
         """
-        key, text = self._found(configuration)
+        key, text = self._find(configuration)
         if text is None:
             return self.default
         try:
@@ -75,14 +75,14 @@ class Option(Generic[T]):
 
     def text_of(self, configuration: Configuration) -> str | None:
         """Return the text in a configuration; None if it is not set."""
-        return self._found(configuration)[1]
+        return self._find(configuration)[1]
 
     def set(self, configuration: Configuration, value: Any) -> None:
         """Write a value, in a form that `of` reads."""
         text = value.name if isinstance(value, Enum) else str(value)
         configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
 
-    def _found(self, configuration: Configuration) -> tuple[str, str | None]:
+    def _find(self, configuration: Configuration) -> tuple[str, str | None]:
         for key in (self.key, *self.older):
             if configuration.contains_key(key):
                 text = configuration.get_string(key, "")

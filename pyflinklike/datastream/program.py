@@ -194,7 +194,7 @@ class Program:
             max_parallelism=max_parallelism if max_parallelism > 0 else None,
             job_parameters=self.execution_config.get_global_job_parameters(),
             records_per_batch=records if records > 0 else None,
-            state_backend=self.state_backend or self._named_backend(),
+            state_backend=self.state_backend or self._find_backend(),
             checkpoint_dir=DIRECTORY.of(config),
             recovery_path=_RECOVERY.of(config),
             is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
@@ -220,7 +220,7 @@ class Program:
         is_automatic = mode is RuntimeExecutionMode.AUTOMATIC
         return mode is RuntimeExecutionMode.BATCH or (is_automatic and graph.is_bounded)
 
-    def _named_backend(self) -> StateBackend | None:
+    def _find_backend(self) -> StateBackend | None:
         given = _BACKEND.of(self.configuration)
         if given is None:
             return None

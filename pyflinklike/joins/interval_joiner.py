@@ -176,11 +176,11 @@ class IntervalJoin(KeyedCoProcessFunction):
 
     def process_element1(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Join a left element with the right ones."""
-        return self._joined(self._left, self._right, value, ctx)
+        return self._join(self._left, self._right, value, ctx)
 
     def process_element2(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Join a right element with the left ones."""
-        return self._joined(self._right, self._left, value, ctx)
+        return self._join(self._right, self._left, value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         """Remove the elements that can no longer find a partner."""
@@ -196,7 +196,7 @@ class IntervalJoin(KeyedCoProcessFunction):
             if earliest is not None:
                 ctx.timer_service().register_event_time_timer(earliest + kept_for)
 
-    def _joined(
+    def _join(
         self, side: _Side, other: _Side, value: Any, ctx: KeyedProcessFunction.Context
     ) -> Iterator[Any]:
         timestamp, timers = _time_of(ctx.timestamp()), ctx.timer_service()

@@ -498,9 +498,9 @@ class KafkaOffsetsInitializer:
             return _until_the_end(cluster.at_time(partitions, self._time), partitions, cluster)
         named = {(each.topic, each.partition): offset for each, offset in self._offsets.items()}
         given = {each: named[each] for each in partitions if each in named}
-        return self._completed(given, partitions, cluster, group)
+        return self._complete(given, partitions, cluster, group)
 
-    def _completed(
+    def _complete(
         self,
         given: Mapping[Partition, int],
         partitions: list[Partition],

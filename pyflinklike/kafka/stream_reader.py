@@ -182,7 +182,7 @@ class KafkaStreamReader(DataSourceStreamReader):
             DeclarationValueError: The offsets do not fit the topics.
             BrokerError: A broker does not answer, or a topic does not exist.
         """
-        return self._planned(self._progress.first())
+        return self._note_plan(self._progress.first())
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
         """Return the end of the next micro-batch: all partitions' ends, without a limit.
@@ -193,14 +193,14 @@ class KafkaStreamReader(DataSourceStreamReader):
         """
         # After a restart nothing says where the query is; then `partitions` compares.
         start, end = self._known, self._progress.latest(self._known)
-        return self._planned(end) if start is None else self._take(start, end, None)
+        return self._note_plan(end) if start is None else self._take(start, end, None)
 
     def _take(self, start: Offsets, end: Offsets, most: int | None) -> dict[str, Any]:
         taken = self._progress.take(start, end, most)
         self._checked = start, taken
-        return self._planned(taken)
+        return self._note_plan(taken)
 
-    def _planned(self, end: Offsets) -> dict[str, Any]:
+    def _note_plan(self, end: Offsets) -> dict[str, Any]:
         self._known = end
         return end.to_json()
 

@@ -234,14 +234,14 @@ class OpenStates:
         """
         found = self._states.get(name)
         if found is None:
-            found = self._states[name] = self._opened(self._info(name))
+            found = self._states[name] = self._open(self._info(name))
         return found
 
     def _info(self, name: str) -> StateInfo:
         where = f"operator {self.groups.record.identity.name!r}"
         return state_of(self.infos.values(), name, where)
 
-    def _opened(self, info: StateInfo) -> OpenState:
+    def _open(self, info: StateInfo) -> OpenState:
         groups = self.groups
         rows = StateRows.of(groups.record, info)
         spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)

@@ -84,7 +84,7 @@ class SegmentedStore(StateStore):
         context = self._ready()
         for key in self._each_key():
             with context.under(key):
-                expired = self._expired()
+                expired = self._expiry_bound()
                 if expired is not None:
                     self._sweep(expired)
 
@@ -167,15 +167,15 @@ class SegmentedStore(StateStore):
 
     # Reading
 
-    def _expired(self) -> int | None:
+    def _expiry_bound(self) -> int | None:
         """Return the last time that is expired, in ms."""
         self._check_layout()
         now = self._stream_time.observed()
         return None if now is None else now - self.retention
 
-    def _clipped(self, time_from: int | None) -> int | None:
+    def _clip(self, time_from: int | None) -> int | None:
         """Return the first time that a read from `time_from` on may show."""
-        expired = self._expired()
+        expired = self._expiry_bound()
         if expired is None:
             return time_from
         return expired + 1 if time_from is None else max(time_from, expired + 1)
@@ -184,7 +184,7 @@ class SegmentedStore(StateStore):
         self, key: bytes, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> list[Found]:
         """Return the entries of one key, by time."""
-        time_from = self._clipped(time_from)
+        time_from = self._clip(time_from)
         found: list[Found] = []
         for segment in self._segments(time_from, time_to, reverse=reverse):
             prefix = encode_int(segment) + key
@@ -202,7 +202,7 @@ class SegmentedStore(StateStore):
         reverse: bool,
     ) -> list[Found]:
         """Return the entries of a range of keys, by segment, key and time."""
-        time_from = self._clipped(time_from)
+        time_from = self._clip(time_from)
         key_from, key_to = keys
         found: list[Found] = []
         for segment in self._segments(time_from, time_to, reverse=reverse):

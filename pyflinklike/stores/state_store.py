@@ -92,7 +92,7 @@ class StateStore:
                 tag,
                 context,
                 self._table,
-                self._logged_key,
+                self._key_for_log,
                 self._thaw,
                 is_caching=self._descriptor.caching and self._can_cache,
             )
@@ -232,7 +232,7 @@ class StateStore:
         assert self._context is not None
         return self._context.timestamp() if timestamp is None else timestamp
 
-    def _logged_key(self, key: Any, user_key: bytes) -> Any:
+    def _key_for_log(self, key: Any, user_key: bytes) -> Any:
         assert self._context is not None
         parts = self._parts(user_key)
         if self._descriptor.scope == "key":
@@ -604,15 +604,15 @@ class StreamTime:
         now = None if stored is MISSING else stored
         watermark = self._clock.watermark
         if self._is_watermark and MIN_WATERMARK < watermark < MAX_WATERMARK:
-            return self._moved(now, watermark)
+            return self._advance(now, watermark)
         return now
 
     def advance(self, time: int) -> int | None:
         """Return the stream time after an event of this time."""
         now = self.observed()
-        return now if self._is_watermark else self._moved(now, time)
+        return now if self._is_watermark else self._advance(now, time)
 
-    def _moved(self, now: int | None, time: int) -> int:
+    def _advance(self, now: int | None, time: int) -> int:
         if now is None or time > now:
             self._table.put(None, time)
             return time

@@ -167,10 +167,10 @@ class _Log:
             operator.clock.processing_time = number * self.ms_between
             operator.clock.watermark = watermark
             columns: Any = self.reader.read(self.records.slice(start, end - start))
-            rows += self._served(operator, storage, columns)
+            rows += self._serve(operator, storage, columns)
             if columns.timestamps is not None:
                 watermark = max(watermark, int(columns.timestamps.max()))
-        rows += self._ended(operators[len(batches) % len(operators)], storage)
+        rows += self._end(operators[len(batches) % len(operators)], storage)
         state = self._state(operators[0], storage)
         for operator in operators:
             operator.close()
@@ -184,20 +184,20 @@ class _Log:
         made.open()
         return made
 
-    def _ended(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
+    def _end(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
         """Return the rows of timers that are left when the input ends."""
         head = storage.read_head("law")
         if head is None or not self._has_timers(operator, storage):
             return []
         operator.clock.watermark = MAX_WATERMARK
         operator.clock.processing_time = _LONG * self.ms_between
-        return self._served(operator, storage, NO_RECORDS)
+        return self._serve(operator, storage, NO_RECORDS)
 
     def _has_timers(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> bool:
         operator.load(storage, storage.read_head("law"), 0)
         return bool(operator.event_timers.count() + operator.processing_timers.count())
 
-    def _served(
+    def _serve(
         self, operator: KeyedProcessOperator, storage: InMemoryLogStorage, columns: Any
     ) -> list[str]:
         is_columnar = isinstance(operator.function, KeyedBatchFunction)

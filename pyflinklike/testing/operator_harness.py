@@ -197,17 +197,17 @@ class OperatorHarness:
         Raises:
             HostError: The backend cannot keep its state on the local disk.
         """
-        self._collected(self._running().stores.flush)
+        self._collect(self._open_operator().stores.flush)
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
         """Set the processing time in ms and fire its due timers; return their main outputs."""
-        operator = self._running()
+        operator = self._open_operator()
         processing_time = check_time(processing_time, "a processing time", required=True)
-        return self._moved(operator.advance_processing_time, processing_time)
+        return self._move(operator.advance_processing_time, processing_time)
 
     def compact(self) -> None:
         """Drop expired entries in background cleanup, as a compaction of the changelog does."""
-        self._collected(self._running().cleanup.drop_expired)
+        self._collect(self._open_operator().cleanup.drop_expired)
 
     # Observing
 
@@ -246,7 +246,7 @@ class OperatorHarness:
         return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
-        operator = self._running()
+        operator = self._open_operator()
         assembled = operator.runtime_context.assembled
         if name not in assembled and name not in operator.stores:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
@@ -268,7 +268,7 @@ class OperatorHarness:
             UnknownStoreError: The function has not declared such a store.
             StateValueError: The key is of a type that cannot be a key.
         """
-        operator = self._running()
+        operator = self._open_operator()
         store = operator.stores.get(name)
         shared = key is None and store.scope == "partition"
         operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
@@ -276,11 +276,11 @@ class OperatorHarness:
 
     def num_event_time_timers(self) -> int:
         """Count the event timers that are registered, over all keys."""
-        return self._running().event_timers.count()
+        return self._open_operator().event_timers.count()
 
     def num_processing_time_timers(self) -> int:
         """Count the processing timers that are registered, over all keys."""
-        return self._running().processing_timers.count()
+        return self._open_operator().processing_timers.count()
 
     def metrics(self) -> dict[str, Any]:
         """Return the function's metrics by name."""
@@ -309,7 +309,7 @@ class OperatorHarness:
         _write_savepoint(
             path,
             mode,
-            self._running(),
+            self._open_operator(),
             read_segment(self.snapshot(), "snapshot"),
             function=self._function,
             key_type=self._key_type,
@@ -317,7 +317,7 @@ class OperatorHarness:
             key_columns=self._key_columns,
         )
 
-    def _running(self) -> KeyedProcessOperator:
+    def _open_operator(self) -> KeyedProcessOperator:
         if self._closed:
             msg = "a harness can be used until it is closed, got a call after close()"
             raise StateAccessError(msg)
@@ -332,7 +332,7 @@ class OperatorHarness:
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
-    def _processed(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
+    def _process_and_collect(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
             # Looked at first, for this runs for every element: without stores there is nothing to
@@ -343,7 +343,7 @@ class OperatorHarness:
             main = self._outputs.move_to(self.output, self._side_output)
         return main
 
-    def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
+    def _collect(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
             drive(*arguments)
             self._batches.end()
@@ -352,7 +352,7 @@ class OperatorHarness:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
 
-    def _moved(self, advance: Callable[[int], None], time: int) -> list[Any]:
+    def _move(self, advance: Callable[[int], None], time: int) -> list[Any]:
         metrics = self._operator.metrics
         before = metrics.timers_fired
         try:

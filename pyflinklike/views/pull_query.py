@@ -54,7 +54,7 @@ class PullQuery:
         data = to_key_bytes(key)
         with self._storage.reading() as snapshot:
             row = self._rows_of(snapshot, [data]).get(data)
-        return default if row is None else self._checked(key, decode_row(row))
+        return default if row is None else self._check(key, decode_row(row))
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """Return the rows of those keys that have one."""
@@ -62,7 +62,7 @@ class PullQuery:
         with self._storage.reading() as snapshot:
             found = self._rows_of(snapshot, {data for _, data in wanted})
         return KeyedRows(
-            (key, self._checked(key, decode_row(found[data])))
+            (key, self._check(key, decode_row(found[data])))
             for key, data in wanted
             if data in found
         )
@@ -83,7 +83,7 @@ class PullQuery:
                 read += 1
                 value = decode_row(row)
                 if self._is_met(condition, key, value):
-                    found.append(self._checked(key, value))
+                    found.append(self._check(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
             msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
@@ -107,7 +107,7 @@ class PullQuery:
         """Return all keys and their rows."""
         with self._storage.reading() as snapshot:
             found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
-        return KeyedRows((key, self._checked(key, value)) for key, value in found)
+        return KeyedRows((key, self._check(key, value)) for key, value in found)
 
     def size(self) -> int:
         """Return how many rows there are."""
@@ -153,7 +153,7 @@ class PullQuery:
             msg = f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
             raise UserFunctionError(msg) from error
 
-    def _checked(self, key: Any, value: Any) -> Any:
+    def _check(self, key: Any, value: Any) -> Any:
         if isinstance(value, Failure):
             raise make_decode_error(key, value)
         return value

@@ -88,7 +88,7 @@ class ServingView:
         while True:
             layers = self._layers
             try:
-                return self._merged(wanted, layers)
+                return self._merge_layers(wanted, layers)
             except StoreClosedError:
                 # After a swap the old views may be closed while we still read them.
                 if layers is self._layers:
@@ -127,7 +127,7 @@ class ServingView:
             former, self._former = self._former, []
             return former
 
-    def _merged(self, keys: list[Any], layers: Layers) -> KeyedRows:
+    def _merge_layers(self, keys: list[Any], layers: Layers) -> KeyedRows:
         batch, speed = _rows(layers.batch, keys), _rows(layers.speed, keys)
         merged: list[tuple[Any, Any]] = []
         for key in keys:

@@ -266,14 +266,14 @@ class Filter:
         if self.key is not None and raw.key != self.key:
             return None
         key = from_key_bytes(raw.key)
-        before, after = self._seen(key, raw.before), self._seen(key, raw.after)
+        before, after = self._see(key, raw.before), self._see(key, raw.after)
         if before is None:
             return None if after is None else Change(INSERT, key, None, after[0], ts)
         if after is None:
             return Change(DELETE, key, before[0], None, ts)
         return Change(UPDATE_AFTER, key, before[0], after[0], ts)
 
-    def _seen(self, key: Any, row: bytes | None) -> tuple[Any] | None:
+    def _see(self, key: Any, row: bytes | None) -> tuple[Any] | None:
         """Return the row in a tuple, since None may be a row."""
         if row is None:
             return None

@@ -82,7 +82,7 @@ class Operator(KeyGroupTask):
     key: int
 
     def _set_time(self, watermark: int, time: int) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         clock.processing_time, clock.watermark = time, watermark_of(watermark)
 
     def _wake(self, served: Served, fired: int | None) -> None:

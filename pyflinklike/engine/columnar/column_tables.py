@@ -113,7 +113,7 @@ class ColumnTable:
         """Return the number of rows."""
         return self._group.index.count
 
-    def _restored_rows(self, changes: ColumnChanges) -> Any:
+    def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self._group.rows_of(changes.keys)
 
     def _keys(self, rows: Any) -> Any:
@@ -146,7 +146,7 @@ class ColumnTable:
         if not len(changes):
             return
         columns = self._columns
-        rows = self._restored_rows(changes)
+        rows = self._rows_to_restore(changes)
         columns.values.put(rows, changes.values)
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
         if self.spec.paired:
@@ -239,7 +239,7 @@ class MapTable(ColumnTable):
     def _size(self) -> int:
         return self._columns.entries.count
 
-    def _restored_rows(self, changes: ColumnChanges) -> Any:
+    def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self.places(self._group.rows_of(changes.keys), changes.user_keys)
 
     def _keys(self, rows: Any) -> Any:
@@ -262,9 +262,9 @@ class MapTable(ColumnTable):
             return super().drain()
         rows = np.unique(np.concatenate(cleared))
         cleared.clear()
-        return [self._clearing(rows), *super().drain()]
+        return [self._make_clearing(rows), *super().drain()]
 
-    def _clearing(self, rows: Any) -> ColumnChanges:
+    def _make_clearing(self, rows: Any) -> ColumnChanges:
         spec, count = self.spec, len(rows)
         assert spec.user_key_type is not None
         values = pa.nulls(count) if spec.value_type is None else _nulls(spec.value_type, count)

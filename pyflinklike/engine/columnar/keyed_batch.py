@@ -229,11 +229,11 @@ class Groups:
 
     def min(self, values: Any) -> Any:
         """Return per key the least value of its records; NaN where one is NaN, as in NumPy."""
-        return self._reduced(np.minimum, values, "min")
+        return self._reduce(np.minimum, values, "min")
 
     def max(self, values: Any) -> Any:
         """Return per key the greatest value of its records; NaN where one is NaN, as in NumPy."""
-        return self._reduced(np.maximum, values, "max")
+        return self._reduce(np.maximum, values, "max")
 
     def running(self, ufunc: np.ufunc, values: Any, start: Any) -> Any:
         """Return per record the value of its key after this record.
@@ -265,7 +265,7 @@ class Groups:
             self._check(begin, len(self), "running", "key")
         return _accumulate(ufunc, found, begin, self._order, self._starts, self.counts)
 
-    def _reduced(self, ufunc: np.ufunc, values: Any, what: str) -> Any:
+    def _reduce(self, ufunc: np.ufunc, values: Any, what: str) -> Any:
         found = self._numbers(values, what)
         if not len(found):
             return found
@@ -484,13 +484,13 @@ class KeyReader:
         codes, first = number_values(parts)
         chosen = [part.take(pa.array(first)) for part in parts]
         if pa.types.is_binary(kind):
-            return self._encoded(chosen, codes, first)
+            return self._encode(chosen, codes, first)
         if isinstance(self.key_type, TupleTypeInfo):
             fields = [each.cast(field.type) for each, field in zip(chosen, kind)]
             return pa.StructArray.from_arrays(fields, fields=list(kind)), codes, first
         return chosen[0].cast(kind), codes, first
 
-    def _encoded(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
+    def _encode(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
         """Encode distinct keys; the type may encode several alike, such as -0.0 and 0.0."""
         keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
         same = _whole(keys.indices)

@@ -117,7 +117,7 @@ class ValueColumn:
         values = plain_array(given, f"state {self.name!r}")
         self._check_count(values, count)
         if len(values) if values.ndim else True:
-            values = self._converted(values)
+            values = self._convert(values)
         return np.broadcast_to(values.astype(self.dtype, copy=False), (count,))
 
     def shown(self, values: Any, is_there: Any, default: Any) -> Any:
@@ -141,7 +141,7 @@ class ValueColumn:
             f"default and {missing} such keys; write get(0) for example, or arrow() for nulls"
         )
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype != self.dtype:
             raise self._misfit(values)
         return values
@@ -166,7 +166,7 @@ class ValueColumn:
 class IntColumn(ValueColumn):
     """Ints in the range of their type."""
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind not in "iu":
             raise self._misfit(values)
         info = np.iinfo(self.dtype)
@@ -180,7 +180,7 @@ class IntColumn(ValueColumn):
 class FloatColumn(ValueColumn):
     """Floats, with one NaN; ints become floats."""
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind not in "iuf":
             raise self._misfit(values)
         with np.errstate(over="ignore"):
@@ -203,7 +203,7 @@ class TimeColumn(ValueColumn):
 
     ends: Sequence[Any]
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind != "M" or np.isnat(values).any():
             raise self._misfit(values)
         times = values.astype(self.dtype)

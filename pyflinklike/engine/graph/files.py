@@ -571,7 +571,7 @@ class _FileWriter:
 
     def write(self, value: Any, _: int | None) -> None:
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
-        part = self._open.get(bucket) or self._begun(bucket)
+        part = self._open.get(bucket) or self._begin(bucket)
         line = f"{self._text(value)}\n".encode(self._sink.encoder.charset_name)
         part.file.write(line)
         part.size += len(line)
@@ -597,7 +597,7 @@ class _FileWriter:
             _close(part.file)
         self._open.clear()
 
-    def _begun(self, bucket: str) -> _Part:
+    def _begin(self, bucket: str) -> _Part:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"

@@ -76,7 +76,7 @@ class LocalRun(DrivenRun):
         self._opened: list[Any] = []
         super().__init__(self._wiring.collected)
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work, and yield after every element."""
         self._make_importable()
         self._tick()

@@ -156,22 +156,22 @@ class KeyGroupLog:
         Returns:
             The head after the commit; None if the group has neither state nor a time to note.
         """
-        noted = self._noted(head, times)
+        noted = self._note(head, times)
         added, state.added = state.added, []
         drained = [each for each in self._backend.drain() if len(each)]
         changes = [*added, *drained]
         # Without a nonce there is no log to rewrite: the changes are the whole state.
         if (state.rewrite and state.nonce) or self._is_compaction_due(head):
-            return self._compact(storage, noted, state, self._written(changes, state))
+            return self._compact(storage, noted, state, self._write_segments(changes, state))
         if not changes:
             if head is None and times.served_at is None:
                 return None
             if noted != head:
                 storage.write_head(noted)
             return noted
-        written = self._written(changes, state)
+        written = self._write_segments(changes, state)
         size = sum(len(blob) for _, blob in written)
-        extended = self._extended(noted, state.next_sequence, written, size, entries_in(changes))
+        extended = self._extend(noted, state.next_sequence, written, size, entries_in(changes))
         alive = self._backend.count() + state.pending_entries
         if head is not None and is_outgrown(extended, state.index, alive, size):
             return self._compact(storage, noted, state, written)
@@ -181,10 +181,12 @@ class KeyGroupLog:
         storage.write_head(extended)
         return extended
 
-    def _written(self, changes: Sequence[Changes | Section], state: WorkingState) -> list[_Written]:
+    def _write_segments(
+        self, changes: Sequence[Changes | Section], state: WorkingState
+    ) -> list[_Written]:
         return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
 
-    def _noted(self, head: Head | None, times: HeadTimes) -> Head:
+    def _note(self, head: Head | None, times: HeadTimes) -> Head:
         """Return the head of the same log with the operator's identity and the times to note."""
         former = head or self._blank_head()
         return attrs.evolve(
@@ -203,7 +205,7 @@ class KeyGroupLog:
             return False
         return self._cleanup.is_compaction_due(head.compacted_at)
 
-    def _extended(
+    def _extend(
         self, head: Head, sequence: int, written: Sequence[_Written], size: int, entries: int
     ) -> Head:
         """Return the head after these segments, of which the first has the number `sequence`."""

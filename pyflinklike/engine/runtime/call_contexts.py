@@ -265,9 +265,9 @@ class OperatorRuntimeContext(RuntimeContext):
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
-        return self._made(descriptor, descriptor.spec())
+        return self._make(descriptor, descriptor.spec())
 
-    def _made(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
+    def _make(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
         """Make a new state over a table of this spec."""
         made = assemble(descriptor, self._backend, self._clock, spec)
         self.assembled[spec.name] = made
@@ -386,7 +386,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
             namespace_type=self._namespace_type,
             settings=(*own.settings, *settings),
         )
-        return self._made(state_descriptor, spec)
+        return self._make(state_descriptor, spec)
 
     def reserve(self, state_descriptor: StateDescriptor[Any]) -> None:
         """Reserve a state's name for the program, so that the user's function cannot declare it."""

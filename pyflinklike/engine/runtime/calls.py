@@ -5,7 +5,7 @@
 method, the key and the element or timer; our own errors keep their class and get a note.
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
-which method takes a record (`_element_call`) and how messages name it (`_named`).
+which method takes a record (`_element_call`) and how messages name it (`_name_call`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class FunctionCalls:
                         emit_main(result.copy() if kind in CHANGEABLE else result)
                         emit_key(current.key)
         except Exception as error:
-            self._explain(error, *self._named(value))
+            self._explain(error, *self._name_call(value))
             raise
         finally:
             current.key, clock.timestamp = NO_KEY, None
@@ -157,7 +157,7 @@ class FunctionCalls:
                 if results is not None:
                     emit(results, key)
             except Exception as error:
-                self._explain(error, *self._named(value))
+                self._explain(error, *self._name_call(value))
                 raise
             finally:
                 current.key, clock.timestamp = NO_KEY, None
@@ -219,7 +219,7 @@ class FunctionCalls:
         call: Callable[[int, Any], Iterable[Any] | None] = self.function.on_timer
         return call
 
-    def _named(self, value: Any) -> tuple[str, Any]:
+    def _name_call(self, value: Any) -> tuple[str, Any]:
         """Return the name of the method that takes a record, and the element that it gets."""
         return "process_element", value
 
@@ -284,7 +284,7 @@ class MapCalls(FunctionCalls):
         # These functions register no timers, so ignore restored ones.
         return _fire_nothing
 
-    def _named(self, value: Any) -> tuple[str, Any]:
+    def _name_call(self, value: Any) -> tuple[str, Any]:
         if isinstance(self.function, MapFunction):
             return "map", value
         return ("filter" if isinstance(self.function, FilterFunction) else "flat_map"), value
@@ -342,7 +342,7 @@ class TwoInputCalls(FunctionCalls):
         call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _fire_nothing)
         return call
 
-    def _named(self, value: tuple[int, Any]) -> tuple[str, Any]:
+    def _name_call(self, value: tuple[int, Any]) -> tuple[str, Any]:
         # There is no value if the first record could not even be read.
         number, element = value or (1, None)
         return self._method(number), element

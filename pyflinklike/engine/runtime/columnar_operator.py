@@ -209,10 +209,10 @@ class ColumnarCalls(FunctionCalls):
                 each()
             outputs.emit_columns(method(values, self._parts.context), method.__name__)
         except PyflinklikeError as error:
-            error.add_note(f"{self._failed_call(method, values)}{where_raised(error)}")
+            error.add_note(f"{self._describe_failed_call(method, values)}{where_raised(error)}")
             raise
         except Exception as error:
-            call = self._failed_call(method, values)
+            call = self._describe_failed_call(method, values)
             msg = f"{call}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
@@ -266,7 +266,7 @@ class ColumnarCalls(FunctionCalls):
         # Timers give no time to TTL: a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
-    def _failed_call(self, method: Callable[..., Any], batch: Any) -> str:
+    def _describe_failed_call(self, method: Callable[..., Any], batch: Any) -> str:
         what = "timers" if self._parts.context.domain is not None else "records"
         return (
             f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
@@ -347,7 +347,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         )
         raise DeclarationTypeError(msg)
 
-    def _made(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
+    def _make(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
         assert spec.value_type is not None
         column = value_column(descriptor.name, spec.value_type)
         backend: Any = self._backend

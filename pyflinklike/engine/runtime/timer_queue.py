@@ -190,8 +190,8 @@ class TimerQueue:
         late: set[Hashable] = set()
         due = self._in_order(now, late)
         if self.domain is TimeDomain.PROCESSING_TIME:
-            due = self._noting_late(due, now, late)
-        return self._ending(due) if now == _MAX_TIMESTAMP else due
+            due = self._collect_late_keys(due, now, late)
+        return self._refuse_endless(due) if now == _MAX_TIMESTAMP else due
 
     def _in_order(self, now: int, late: set[Hashable]) -> Generator[int, None, None]:
         """Yield the timers up to now, except those for now of late keys."""
@@ -223,7 +223,7 @@ class TimerQueue:
             # A call raised, or the generator was closed: timers not yet given stay due.
             self._put_back(timestamp, keys)
 
-    def _noting_late(
+    def _collect_late_keys(
         self, due: Generator[int, None, None], now: int, late: set[Hashable]
     ) -> Generator[int, None, None]:
         """Collect the keys whose `on_timer` registers a timer for now, which has to wait."""
@@ -252,7 +252,7 @@ class TimerQueue:
             self._keys_at[timestamp] = keys
             heappush(self._times, timestamp)
 
-    def _ending(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
+    def _refuse_endless(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
         """Refuse timers without end when time ends, since then each new one is due at once."""
         left = Counter(chain.from_iterable(self._keys_at.values()))
         with closing(due):

@@ -115,7 +115,7 @@ class StateDescriptor(Generic[T_co]):
         ttl = "" if self._ttl_config is None else f", ttl={self._ttl_config!r}"
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r}{ttl})"
 
-    def _stored_type(self) -> TypeInformation:
+    def _type_to_store(self) -> TypeInformation:
         return self.type_info
 
     def spec(self) -> TableSpec:
@@ -124,7 +124,7 @@ class StateDescriptor(Generic[T_co]):
             self.name,
             self.shape,
             self.kind,
-            value_type=self._stored_type(),
+            value_type=self._type_to_store(),
             paired=self._ttl_config is not None,
             settings=() if self._ttl_config is None else (self._ttl_config.clock,),
         )
@@ -158,7 +158,7 @@ class ListStateDescriptor(StateDescriptor[ListState[T]]):
         self._elem_type_info = _check_type(name, elem_type_info)
         super().__init__(name, Types.LIST(elem_type_info))
 
-    def _stored_type(self) -> TypeInformation:
+    def _type_to_store(self) -> TypeInformation:
         return self._elem_type_info
 
     def state(self, table: Table) -> ListState[T]:

@@ -86,9 +86,9 @@ class TtlTable(TtlRules):
         """Return the entries, each judged as it is reached, as by Flink's TtlMapState."""
         if self._sweep_left:
             self.sweep_some()
-        return self._judged_items(self._table.items())
+        return self._judge_items(self._table.items())
 
-    def _judged_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
+    def _judge_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
         for user_key, entry in items:
             if entry[0] <= self._horizon:
                 self._delete_if_unchanged(user_key, entry)
@@ -109,9 +109,9 @@ class TtlTable(TtlRules):
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
             )
-        return _JudgedElements(self._judged_elements, items)
+        return _JudgedElements(self._judge_elements, items)
 
-    def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
+    def _judge_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
         any_alive = False
         for position, entry in items:
             if entry[0] > self._horizon:

@@ -229,7 +229,7 @@ class WithBroadcast:
         """Unite both inputs; records without a key group get one where they are packed."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
-        return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
+        return self._unite([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
     def arrived(self, max_parallelism: int) -> DataFrame:
         """Unite the batches, with each broadcast record once for each key group."""
@@ -238,7 +238,7 @@ class WithBroadcast:
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
         time = self.main.time() if self.event_time else F.lit(None).cast("long")
         everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
-        return self._united(
+        return self._unite(
             [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
             [
                 everyone.alias(KEY_GROUP),
@@ -260,7 +260,7 @@ class WithBroadcast:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 
-    def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
+    def _unite(self, main: list[Column], rules: list[Column]) -> DataFrame:
         return unite((self.main.df, self.rules.df), [main, rules])
 
 

@@ -70,7 +70,7 @@ class Folds:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        return self._folded(func, "Reduce", running, options)
+        return self._fold(func, "Reduce", running, options)
 
     def sum(
         self,
@@ -173,9 +173,9 @@ class Folds:
         self, fold: FieldFold, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         check_field(self._df.schema, fold)
-        return self._folded(fold, type(fold).__name__, running, options)
+        return self._fold(fold, type(fold).__name__, running, options)
 
-    def _folded(
+    def _fold(
         self, func: Any, name: str, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming

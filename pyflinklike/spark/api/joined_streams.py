@@ -111,7 +111,7 @@ class _Windowed(WindowOptions, JoinedLate):
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
         warn_of_short(assigner)
 
-    def _applied(
+    def _apply(
         self,
         function: CoGroupFunction,
         output_type: Any,
@@ -187,7 +187,7 @@ class WindowedJoin(_Windowed):
                 f"join takes a JoinFunction or a FlatJoinFunction, got {shown(function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
-        return self._applied(JoinedGroups(function, self._how), output_type, event_time, options)
+        return self._apply(JoinedGroups(function, self._how), output_type, event_time, options)
 
 
 class CoGroupedStreams:
@@ -236,7 +236,7 @@ class WindowedCoGroup(_Windowed):
             remedy = instance_of(CoGroupFunction, function, "subclass it")
             msg = f"co_group takes a CoGroupFunction, got {shown(function)}; {remedy}"
             raise DeclarationTypeError(msg)
-        return self._applied(function, output_type, event_time, options)
+        return self._apply(function, output_type, event_time, options)
 
 
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
@@ -314,7 +314,7 @@ class IntervalJoined(JoinedLate):
         )
         join = IntervalJoin(
             process_join_function,
-            self._checked_bounds(),
+            self._check_bounds(),
             self._how,
             left_type=first,
             right_type=second,
@@ -333,7 +333,7 @@ class IntervalJoined(JoinedLate):
             **named,
         )
 
-    def _checked_bounds(self) -> JoinBounds:
+    def _check_bounds(self) -> JoinBounds:
         if self._bounds is None:
             raise DeclarationValueError(_UNBOUNDED)
         lower, upper = self._bounds[0] + self._excluded[0], self._bounds[1] - self._excluded[1]

@@ -120,7 +120,7 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
-        return self._mapped(function, output_type, options)
+        return self._map(function, output_type, options)
 
     def flat_map(
         self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
@@ -137,9 +137,9 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
-        return self._mapped(function, output_type, options)
+        return self._map(function, output_type, options)
 
-    def _mapped(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
+    def _map(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
         given = ProcessOptions.of(options, TwoInputOptions)
         given = attrs.evolve(given, processing_time_timers=False)
         return apply_function(

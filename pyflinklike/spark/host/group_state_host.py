@@ -228,7 +228,7 @@ class GroupStateTask(KeyGroupTask):
             _log.exception("a function could not be closed after its last task")
 
     def _set_time(self, state: GroupState) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         clock.processing_time = state.getCurrentProcessingTimeMs()
         if self._plan.time_mode is not TimeMode.NONE:
             clock.watermark = watermark_of(state.getCurrentWatermarkMs())

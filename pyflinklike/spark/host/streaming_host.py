@@ -129,7 +129,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     @tell_errors
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
-        packed = sorted(self._packed(rows), key=lambda row: row[0])
+        packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
         if is_roll_call(key[0]):
@@ -180,7 +180,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             )
             raise HostError(msg)
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
@@ -190,7 +190,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         return iter([_RESULT(*result) for result in results])
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         if self._plan.time_mode is TimeMode.NONE:
             clock.processing_time = batch_time or 0
             return
@@ -204,7 +204,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 class PandasKeyGroupProcessor(KeyGroupProcessor):
     """Serves key groups through `transformWithStateInPandas`: Spark 4.0 has no row interface."""
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [
             (origin, int(time), payload)
             for frame in rows

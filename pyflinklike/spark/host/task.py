@@ -136,7 +136,7 @@ class KeyGroupTask:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
-        with self._guarded() as operator:
+        with self._guard() as operator:
             record = _record_of(self._plan, operator)
             call_roll(
                 self._store,
@@ -156,7 +156,7 @@ class KeyGroupTask:
     def _call_home(self, payloads: list[bytes]) -> None:
         """Read the watermark of the micro-batch before from the home, and store the one of now."""
         refuse_foreign_home(payloads)
-        with self._guarded() as operator:
+        with self._guard() as operator:
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
             )
@@ -165,7 +165,7 @@ class KeyGroupTask:
         """Take over the watermark that another operator of the task read at their common home."""
         self._former_watermark = other._former_watermark
 
-    def _opened(self) -> KeyedProcessOperator:
+    def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
             freeze_imports()
             plan, context = self._plan, TaskContext.get()
@@ -182,9 +182,9 @@ class KeyGroupTask:
         return self._operator
 
     @contextmanager
-    def _guarded(self) -> Iterator[KeyedProcessOperator]:
+    def _guard(self) -> Iterator[KeyedProcessOperator]:
         """Yield the operator for one call, and give it up if the call fails."""
-        operator = self._opened()
+        operator = self._ensure_operator()
         try:
             yield operator
         except BaseException:
@@ -205,7 +205,7 @@ class KeyGroupTask:
         served_at: int | None = None,
         fired: int | None = None,
     ) -> list[Result]:
-        with self._guarded() as operator:
+        with self._guard() as operator:
             passing, payloads = divide_payloads(payloads)
             early, records = self._read(payloads)
             served = serve(
@@ -218,13 +218,13 @@ class KeyGroupTask:
                 served_at=served_at,
             )
             self._wake(served, fired)
-            results = [*self._encoded(operator), *pass_on(passing)]
+            results = [*self._encode_outputs(operator), *pass_on(passing)]
             operator.keep_warm()
         return results
 
     @without_collection
     def _begin(self, index: int, payload: bytes, served_at: int) -> None:
-        with self._guarded() as operator:
+        with self._guard() as operator:
             snapshot = read_segment(payload, f"savepoint, key group {index}")
             served = begin(
                 operator,
@@ -257,7 +257,7 @@ class KeyGroupTask:
             raise HostError(msg)
         return EarlyRecords(early, self._former_watermark), records
 
-    def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
+    def _encode_outputs(self, operator: KeyedProcessOperator) -> list[Result]:
         early, outputs = operator.outputs.take_apart()
         operator.metrics.outputs += len(early) + len(outputs)
         first = self._plan.first_output

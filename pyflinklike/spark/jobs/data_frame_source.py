@@ -245,12 +245,12 @@ class DataFrameSource(FrameSource):
             )
             raise HostError(msg)
         parts = self.df.mapInArrow(
-            with_imports_frozen(tell_errors_of_each(self._pickled)), "elements binary"
+            with_imports_frozen(tell_errors_of_each(self._pickle)), "elements binary"
         )
         for row in parts.toLocalIterator(prefetchPartitions=True):
-            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickled`
+            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickle`
 
-    def _pickled(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _pickle(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             cell = pa.array([dump(list(self.elements(batch)))], pa.binary())
             yield pa.RecordBatch.from_arrays([cell], names=["elements"])

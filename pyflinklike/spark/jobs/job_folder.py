@@ -73,7 +73,7 @@ class JobFolder:
         self._settings = settings
         self._lock: IO[bytes] | None = None
         self.is_durable = settings.checkpoint_dir is not None
-        self.path = self._found() if self.is_durable else new_folder(None)
+        self.path = self._find() if self.is_durable else new_folder(None)
         try:
             self._begun = self._read()
             if settings.recovery_path is not None:
@@ -137,11 +137,11 @@ class JobFolder:
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
-            self._begun = self._written(identity, facts, uuid.uuid4().hex[:12])
+            self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
             # The token stays: unfinished files of the former run are found by it.
             shutil.rmtree(self.path)
-            self._begun = self._written(identity, facts, self.name)
+            self._begun = self._write(identity, facts, self.name)
         else:
             refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
             self._refuse_gaps(identity)
@@ -192,7 +192,7 @@ class JobFolder:
             self._lock.close()
             self._lock = None
 
-    def _found(self) -> Path:
+    def _find(self) -> Path:
         parent = local_path(str(self._settings.checkpoint_dir)).absolute()
         parent.mkdir(parents=True, exist_ok=True)
         path = parent / folder_name(self._settings.name)
@@ -228,7 +228,7 @@ class JobFolder:
         """Return whether no micro-batch was completed, so that another program may begin here."""
         return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
 
-    def _written(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
+    def _write(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
         begun = {
             "format": _FORMAT,

@@ -121,7 +121,7 @@ class BatchRun(DrivenRun):
         self._results = Results(job)
         super().__init__(self._results.collected)
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each row of results."""
         with errors_as_ours():
             frame = frame_of_batch(self._steps, self._spark)
@@ -211,7 +211,7 @@ class StreamRun(DrivenRun):
         is_again = self._folder.is_begun
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
-        self._feed = self._begun_feed() if self._steps.is_fed else None
+        self._feed = self._begin_feed() if self._steps.is_fed else None
         each_batch = self._folder.is_durable or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
@@ -221,10 +221,10 @@ class StreamRun(DrivenRun):
             for position, node in enumerate(self._job.graph.of_kind(FromSource))
         }
 
-    def _begun_feed(self) -> WatermarkFeed:
+    def _begin_feed(self) -> WatermarkFeed:
         return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each micro-batch, and often while there is none."""
         with errors_as_ours():
             yield from self._batches()
@@ -234,7 +234,7 @@ class StreamRun(DrivenRun):
 
     def _batches(self) -> Generator[None, None, None]:
         self._look()
-        query = self._started()
+        query = self._start()
         try:
             # In this order: a query that is seen to have ended has handed over its last micro-batch.
             while query.isActive or self._handover.is_waited_for:
@@ -271,7 +271,7 @@ class StreamRun(DrivenRun):
             self._feed.note(reported, wall_clock())
             self._feed.tell(wall_clock())
 
-    def _started(self) -> StreamingQuery:
+    def _start(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:
             self._handover.give(ResultBatch(number, [(row[0], row[1]) for row in batch.collect()]))
 

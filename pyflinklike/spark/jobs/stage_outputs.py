@@ -344,11 +344,11 @@ class TaskOutlets:
 
     def write(self, number: int, records: list[Any]) -> None:
         """Write records to the sink of this node's number; their keys are left out."""
-        writer = self._writers.get(number) or self._begun(number)
+        writer = self._writers.get(number) or self._begin(number)
         for _, value, timestamp in records:
             writer.write(value, timestamp)
 
-    def _begun(self, number: int) -> SinkWriter:
+    def _begin(self, number: int) -> SinkWriter:
         at, node = self._nodes[number]
         count = node.parallelism or self._outlets.parallelism or 1
         name = f"{self._name}-{at}"

@@ -109,7 +109,7 @@ class StageTask:
         sender = self._sender(number)
         try:
             splits: set[tuple[int, str]] = set()
-            yield from self._processed(self._noted(batches, splits), stations, sender)
+            yield from self._process(self._note_splits(batches, splits), stations, sender)
             watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
@@ -121,7 +121,7 @@ class StageTask:
             sender.abandon()
             raise
 
-    def _noted(
+    def _note_splits(
         self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
     ) -> Iterator[pa.RecordBatch]:
         """Pass the record batches on, and add their splits: nodes of sources, and names."""
@@ -142,7 +142,7 @@ class StageTask:
             return [(number, source.split_of(batch)) for number, source in frames]
         return [(number, "") for number in set(batch.column("source").to_pylist())]
 
-    def _processed(
+    def _process(
         self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
@@ -221,12 +221,12 @@ class StageTask:
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._arrived(Parcel.from_bytes(unwrap(payload)), is_early, stations, sender)
+                    self._take_in(Parcel.from_bytes(unwrap(payload)), is_early, stations, sender)
                 elif (number < 0) is is_early:
-                    self._given_out(max(number, ~number), unwrap(payload), stations)
+                    self._take_outputs(max(number, ~number), unwrap(payload), stations)
             yield from _send(stations, sender, is_early=is_early)
 
-    def _arrived(
+    def _take_in(
         self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
     ) -> None:
         if parcel.address.is_early is not is_early:
@@ -236,7 +236,7 @@ class StageTask:
         else:
             sender.parcel(parcel)
 
-    def _given_out(self, number: int, contents: bytes, stations: StageStations) -> None:
+    def _take_outputs(self, number: int, contents: bytes, stations: StageStations) -> None:
         """Take in the outputs of a keyed operator."""
         operator, tag_id = outputs_of(self.stage)[number]
         out = stations.operator_exit(operator)

@@ -84,7 +84,7 @@ class StreamSource:
         self._streamed = frame_source(node.source, is_streaming=True)
         folder.mkdir(parents=True, exist_ok=True)
         if self._streamed is not None:
-            self._beginning = self._noted(self._streamed)
+            self._beginning = self._find_beginning(self._streamed)
         elif (folder / _COMPLETE).exists():
             self._go_on()
         else:
@@ -124,7 +124,7 @@ class StreamSource:
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
 
-    def _noted(self, source: FrameSource) -> str | None:
+    def _find_beginning(self, source: FrameSource) -> str | None:
         """Read what the source found out when the job began, or find it out and store it."""
         noted = read_json(self._folder / _BEGINNING)
         if noted is None:

@@ -215,9 +215,9 @@ class EventTimeMark:
         """Mark a schema, and remove other marks: Spark accepts one event time per stream."""
         if self._column is None:
             return schema
-        return st.StructType([self._marked(field) for field in schema.fields])
+        return st.StructType([self._mark(field) for field in schema.fields])
 
-    def _marked(self, field: st.StructField) -> st.StructField:
+    def _mark(self, field: st.StructField) -> st.StructField:
         metadata = {
             name: each for name, each in (field.metadata or {}).items() if name != WATERMARK_MARK
         }

@@ -149,7 +149,7 @@ class OperatorCheck:
         """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
         try:
             blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
-            record, roll = record_and_roll(self._called(blobs), self.where)
+            record, roll = record_and_roll(self._read_roll_calls(blobs), self.where)
             if isinstance(self.wanted, str) and record.identity.name != self.wanted:
                 return [], Checked()
             return self._run(blobs, record, roll)
@@ -171,10 +171,10 @@ class OperatorCheck:
         found += self._groups([row["key_group"] for row in marks], roll)
         unread = self._unread_keys(record)
         if unread is None:
-            found += self._misplaced(blobs, record)
+            found += self._find_misplaced(blobs, record)
         if mode is not TimeMode.NONE:
             asked = {row["key_group"]: row["wake_at"] for row in marks if row["has_head"]}
-            found += self._unregistered(asked, parallelism)
+            found += self._find_unregistered(asked, parallelism)
         checked = Checked(
             len(marks),
             sum(row["segments"] for row in marks),
@@ -184,7 +184,7 @@ class OperatorCheck:
         )
         return found, checked
 
-    def _called(self, blobs: DataFrame) -> dict[int, bytes]:
+    def _read_roll_calls(self, blobs: DataFrame) -> dict[int, bytes]:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
 
@@ -215,7 +215,7 @@ class OperatorCheck:
             return f"{self.where}: whether keys are in their key groups ({error})"
         return None
 
-    def _misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
+    def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
         """Find keys that are in another key group than the one in which the stream looks for them."""
         job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
         schema = spark_schema(job.keys.schema)
@@ -231,7 +231,9 @@ class OperatorCheck:
             )
             yield Finding("keys", msg)
 
-    def _unregistered(self, wanted: dict[int, int | None], parallelism: int) -> Iterator[Finding]:
+    def _find_unregistered(
+        self, wanted: dict[int, int | None], parallelism: int
+    ) -> Iterator[Finding]:
         """Compare the calls for which the heads of key groups ask with Spark's own timers."""
         timers = read_registered_timers(
             self.spark, self.location, self.number, self.batch_id, self.where

@@ -299,13 +299,13 @@ class KeyRoute:
         if key is None:
             msg = "a key must not be None, got None; give a value of the key columns"
             raise StateValueError(msg)
-        found = self._hashed(key)
+        found = self._hash(key)
         if found is None:
             (group,) = find_wanted_keys(self._spark, self._record, [key]).groups
             return self._freeze(key), group
         return self._freeze(key), add_sign(found) % self._max_parallelism
 
-    def _hashed(self, key: Any) -> int | None:
+    def _hash(self, key: Any) -> int | None:
         parts = (key,) if len(self._hashes) == 1 else key
         if not isinstance(parts, tuple) or len(parts) != len(self._hashes):
             return None

@@ -180,7 +180,7 @@ class _ChangesJob:
         current = None
         for batch_id, kind, group_id, sequence, blob in _operations(batches):
             if batch_id != current:
-                yield from self._flushed(groups)
+                yield from self._flush(groups)
                 if current is not None and batch_id < current:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
                     raise HostError(f"{msg}, got {batch_id} after {current}")
@@ -191,7 +191,7 @@ class _ChangesJob:
             index = index_of(group_id, self.max_parallelism)
             group = groups.get(index)
             if group is None:
-                group = groups[index] = self._begun(index)
+                group = groups[index] = self._begin(index)
             commit = commits.setdefault(index, Commit())
             if kind == _DELETE:
                 commit.removed = True
@@ -200,18 +200,18 @@ class _ChangesJob:
             else:
                 group.batch_id = batch_id
                 group.take(commits.pop(index), blob, self._where(batch_id, index))
-        yield from self._flushed(groups)
+        yield from self._flush(groups)
         for index, group in groups.items():
             group.check(self.after.get(index), f"{self.where}, key group {index}")
 
-    def _begun(self, index: int) -> GroupChanges:
+    def _begin(self, index: int) -> GroupChanges:
         nonce = self.before[index].nonce if index in self.before else b""
         return GroupChanges(dict(self.declared.get(index, {})), 0, nonce)
 
     def _where(self, batch_id: int, index: int) -> str:
         return f"{self.where}, batch {batch_id}, key group {index}"
 
-    def _flushed(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
+    def _flush(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
         for index, group in groups.items():
             segments, group.changes = group.changes, []
             where = self._where(group.batch_id, index)

@@ -489,7 +489,7 @@ class _FoldJob:
             numbers, counts = (batch.column(batch.num_columns - at).to_pylist() for at in (2, 1))
             ends, values = [], []
             for at, (element, number, count) in enumerate(zip(elements, numbers, counts)):
-                value = self._folded(value, element, batch, at, is_first=number == 1)
+                value = self._fold(value, element, batch, at, is_first=number == 1)
                 if number == count:
                     ends.append(at)
                     values.append(self._frozen(value, batch, at))
@@ -502,7 +502,7 @@ class _FoldJob:
         found = kind.from_arrow(store_column(column, kind, self.folding.what))
         return [None if each is None else kind.thaw(each) for each in found]
 
-    def _folded(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
+    def _fold(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
         try:
             return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
         except Exception as error:

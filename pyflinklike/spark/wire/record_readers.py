@@ -237,7 +237,7 @@ class ConnectedReader(_TwoInputReader):
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group in the order in which to process them."""
         first, second = _payloads_by_input(payloads)
-        return self._merged(
+        return self._merge(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
         )
@@ -249,9 +249,9 @@ class ConnectedReader(_TwoInputReader):
             reader.read_apart(mine) if mine else nothing
             for reader, mine in zip(self.inputs, _payloads_by_input(payloads))
         )
-        return self._merged(first[0], second[0]), self._merged(first[1], second[1])
+        return self._merge(first[0], second[0]), self._merge(first[1], second[1])
 
-    def _merged(self, first: Records, second: Records) -> Records:
+    def _merge(self, first: Records, second: Records) -> Records:
         keys = [*first.keys, *second.keys]
         values: list[Any] = [*zip(repeat(1), first.values), *zip(repeat(2), second.values)]
         times = [*first.timestamps, *second.timestamps]
@@ -371,17 +371,17 @@ class BroadcastReader(_TwoInputReader):
         nothing = NO_RECORDS, NO_RECORDS
         sides = self.main.read_apart(main) if main else nothing
         broadcast = self.rules.read_apart(rules) if rules else nothing
-        early, others = map(_behind, broadcast, map(self._keyed, sides))
+        early, others = map(_behind, broadcast, map(self._add_keys, sides))
         return early, others
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """Read the records of one key group, the broadcast ones first."""
         inputs = dict(_by_input(records))
         main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
-        read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
+        read = NO_RECORDS if main is None else self._add_keys(self.main.read_sorted(main))
         return read if rules is None else _behind(self.rules.read_sorted(rules), read)
 
-    def _keyed(self, records: Records) -> Records:
+    def _add_keys(self, records: Records) -> Records:
         if self.main.key_columns:
             return records
         return Records([GROUP_KEY] * len(records.values), records.values, records.timestamps)

@@ -209,9 +209,9 @@ class Replica:
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
-        self.store = self._written()
+        self.store = self._write()
 
-    def _written(self) -> InMemoryLogStorage:
+    def _write(self) -> InMemoryLogStorage:
         trial = self.store.copy()
         commit(self.operator, trial, trial.head, waking=_AT_THE_FIRST_TIMER)
         return trial
@@ -236,7 +236,7 @@ class Replica:
     def fail(self, *, written: bool) -> None:
         """Lose a batch; if `written`, as late as after the worker kept what it had committed."""
         if written:
-            self._written()
+            self._write()
             self.operator.keep_warm()
         self.store = self.committed.copy()
         self.lose()

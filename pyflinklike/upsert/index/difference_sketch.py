@@ -155,7 +155,7 @@ class Consolidating(StateValue):
                 missing, or are not those of a collection.
         """
         if self.diff_sum == 1:
-            return FinalizedValue(decode_value(self._checked_bytes()), None)
+            return FinalizedValue(decode_value(self._check_bytes()), None)
         if self.diff_sum != 0:
             raise self._invalid(f"non 0/1 diff_sum: {self.diff_sum}")
         if self.len_sum != 0:
@@ -166,7 +166,7 @@ class Consolidating(StateValue):
             raise self._invalid("value_xor not all 0s")
         return Tombstone(None)
 
-    def _checked_bytes(self) -> bytes:
+    def _check_bytes(self) -> bytes:
         if not 0 <= self.len_sum <= len(self.value_xor):
             raise self._invalid(
                 f"value_xor is not the same length ({len(self.value_xor)}) as len ({self.len_sum})"
@@ -185,7 +185,7 @@ class Consolidating(StateValue):
             "and see that they are those of one record per key"
         )
 
-    def _settled(self) -> tuple[Any, Any] | None:
+    def _settle(self) -> tuple[Any, Any] | None:
         decoded = self.ensure_decoded()
         return None if isinstance(decoded, Tombstone) else (decoded.value, decoded.order)
 

@@ -83,14 +83,14 @@ class RocksDBUpsertBackend:
         self._rocksdict = require_rocksdict("RocksDBUpsertBackend")
         self._is_logged = write_ahead_log
         self._mark = WrittenMark(self.path)
-        self._db: Any = self._opened()
+        self._db: Any = self._open_database()
         self._write_options = self._rocksdict.WriteOptions()
         self._write_options.disable_wal = not write_ahead_log
         # Greater than the number of any operand that is still pending, so that none is replaced.
         self._sequence = self._db.latest_sequence_number()
         self._has_operands = any(True for _ in self._scan(_OPERAND, _OPERAND_END))
 
-    def _opened(self) -> Any:
+    def _open_database(self) -> Any:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._mark.check_files()
@@ -301,7 +301,7 @@ class WrittenMark:
         directory = self._directory
         if (directory / "CURRENT").exists():
             return
-        if self._noted() or any(directory.glob("*.sst")):
+        if self._read_number() or any(directory.glob("*.sst")):
             raise self._short("no file CURRENT")
 
     def check(self, last: int) -> None:
@@ -313,7 +313,7 @@ class WrittenMark:
         Raises:
             CorruptStateError: It lacks changes, or this file is damaged.
         """
-        noted = self._noted()
+        noted = self._read_number()
         if last < noted:
             raise self._short(f"{last} changes of {noted}")
 
@@ -332,7 +332,7 @@ class WrittenMark:
         if file is not None:
             os.close(file)
 
-    def _noted(self) -> int:
+    def _read_number(self) -> int:
         """Read the number; 0 if there is none, in a new directory or one of an older version."""
         try:
             data = (self._directory / _NAME).read_bytes()

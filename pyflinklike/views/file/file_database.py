@@ -74,10 +74,10 @@ class FileDatabase:
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
-        self._readers = ReaderPool(self._connect_reader, self._closed_error)
+        self._readers = ReaderPool(self._connect_reader, self._make_closed_error)
         self._mark = CommitMark(file)
         self._identity: int | None = None
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             _make(file)
             self._look_through(verified=verified)
             self._writer = self._connect(read_only=False)
@@ -112,7 +112,7 @@ class FileDatabase:
         return connection
 
     def _connect_reader(self) -> Connection:
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             return self._connect()
 
     def _look_through(self, *, verified: bool) -> None:
@@ -127,7 +127,7 @@ class FileDatabase:
                     self._check(connection, verified=verified)
             except UnicodeDecodeError as error:  # in the text of an error of SQLite's
                 raise Damage(str(error)) from error
-            if is_new and self._acknowledged():
+            if is_new and self._read_mark():
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
                     f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin again"
@@ -139,7 +139,7 @@ class FileDatabase:
         connection.sums = Sums(identity)
         self._identity = identity
         latest = connection.latest_batch() or file_tables.NO_BATCH
-        acknowledged = self._acknowledged()
+        acknowledged = self._read_mark()
         if latest.seq < acknowledged:
             msg = (
                 f"{self._what} must have all batches that were applied, got {latest.seq} of "
@@ -151,7 +151,7 @@ class FileDatabase:
             verify(connection)
 
     def _prepare(self) -> None:
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             with self.writing() as connection:
@@ -178,8 +178,8 @@ class FileDatabase:
             CorruptStateError: The file is damaged.
         """
         if self._readers.closed:
-            raise self._closed_error()
-        with self._translating(writing=True):
+            raise self._make_closed_error()
+        with self._translate_errors(writing=True):
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 yield self._writer
@@ -197,7 +197,7 @@ class FileDatabase:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        with self._readers.lent() as connection, self._translating(writing=False):
+        with self._readers.lent() as connection, self._translate_errors(writing=False):
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -206,7 +206,7 @@ class FileDatabase:
 
     def detached_reader(self) -> Connection:
         """Open a reader's connection in a transaction that begins now; the caller closes it."""
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             connection = self._connect()
             connection.execute("BEGIN")
             connection.execute(
@@ -230,10 +230,10 @@ class FileDatabase:
             StateStoreError: The record cannot be written.
         """
         assert self._identity is not None
-        with self._translating(writing=True):
+        with self._translate_errors(writing=True):
             self._mark.write(self._identity, seq)
 
-    def _acknowledged(self) -> int:
+    def _read_mark(self) -> int:
         try:
             return self._mark.read(self._identity)
         except CommitMarkError:
@@ -243,7 +243,7 @@ class FileDatabase:
             ) from None
 
     @contextmanager
-    def _translating(self, *, writing: bool) -> Iterator[None]:
+    def _translate_errors(self, *, writing: bool) -> Iterator[None]:
         """Raise errors of SQLite and of the file system as ours."""
         try:
             yield
@@ -265,7 +265,7 @@ class FileDatabase:
         self._writer.close()
         self._mark.close()
 
-    def _closed_error(self) -> StoreClosedError:
+    def _make_closed_error(self) -> StoreClosedError:
         return StoreClosedError(
             f"a view must be open to be used, got {self._name!r}; open it again"
         )

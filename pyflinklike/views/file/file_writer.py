@@ -376,7 +376,7 @@ class Queue:
                 return
             if len(self._changes) >= self._size:
                 if self._overflow == "error":
-                    self.fail(self._overflowed())
+                    self.fail(self._make_overflow_error())
                     return
                 self._changes.popleft()
                 self.dropped += 1
@@ -423,6 +423,6 @@ class Queue:
                 self._error = error
                 self.end()
 
-    def _overflowed(self) -> QueueOverflowError:
+    def _make_overflow_error(self) -> QueueOverflowError:
         msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
         return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

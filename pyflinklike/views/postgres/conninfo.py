@@ -105,10 +105,10 @@ class Conninfo:
             writing: True where the caller's rows were being written.
         """
         return translate_error(
-            error, f"view {self._view!r} in {self.masked!r}", self._hidden, writing=writing
+            error, f"view {self._view!r} in {self.masked!r}", self._hide, writing=writing
         )
 
-    def _hidden(self, text: str) -> str:
+    def _hide(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text

@@ -68,15 +68,15 @@ class PostgresDatabase:
         self.names = names
         self.fault: type[Exception] = psycopg.Error
         self._key_columns = key_columns
-        self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._closed_error)
-        self.about = self._opened(order_columns, columns)
+        self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._make_closed_error)
+        self.about = self._open(order_columns, columns)
         what = f"view {names.view!r} in {conninfo.masked!r}"
         self._writer = WriterSession(conninfo, what, self.about.lock, patience)
         self._writing = threading.RLock()
 
-    def _opened(self, order_columns: tuple[str, ...], types: dict[str, str]) -> About:
+    def _open(self, order_columns: tuple[str, ...], types: dict[str, str]) -> About:
         columns = (self._key_columns, order_columns)
-        with self._translating(), self.conninfo.connect("opening") as connection:
+        with self._translate_errors(), self.conninfo.connect("opening") as connection:
             about = read_about(connection, self.names, *columns)
             if about is None:
                 # Another process may be making the tables: all wait here for the first.
@@ -102,7 +102,7 @@ class PostgresDatabase:
         """
         with (
             self._readers.lent() as session,
-            self._translating(),
+            self._translate_errors(),
             session.transaction(self._check_identity) as connection,
         ):
             yield PostgresSnapshot(connection, self.names, self.about.identity)
@@ -124,13 +124,13 @@ class PostgresDatabase:
             StateStoreError: There is another writer, or the server cannot write.
             StateValueError: The columns cannot hold a row.
         """
-        with self._writing, self._translating(writing=True):
+        with self._writing, self._translate_errors(writing=True):
             if self._readers.closed:
-                raise self._closed_error()
-            with self._writer.connected(self._begun) as connection:
+                raise self._make_closed_error()
+            with self._writer.connected(self._begin) as connection:
                 yield connection
 
-    def _begun(self, connection: psycopg.Connection[Any]) -> None:
+    def _begin(self, connection: psycopg.Connection[Any]) -> None:
         self._check_identity(connection)
         self.drop_staging(connection)
 
@@ -165,12 +165,12 @@ class PostgresDatabase:
         with self._writing:
             self._writer.close()
 
-    def _closed_error(self) -> StoreClosedError:
+    def _make_closed_error(self) -> StoreClosedError:
         msg = f"a view must be open to be used, got {self.names.view!r}; open it again"
         return StoreClosedError(msg)
 
     @contextmanager
-    def _translating(self, *, writing: bool = False) -> Iterator[None]:
+    def _translate_errors(self, *, writing: bool = False) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:

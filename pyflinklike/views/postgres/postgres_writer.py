@@ -96,7 +96,7 @@ class PostgresWriter:
                     self.incoming.view, df.schema.jsonValue(), self.incoming.key_columns
                 )
             stager = self._stager(connection, columns)
-            receipts = self._staged(df, StagingTask(stager, self.database.conninfo, feed.time_zone))
+            receipts = self._stage(df, StagingTask(stager, self.database.conninfo, feed.time_zone))
             reached = None if feed.watermark is None else to_ms(feed.watermark, feed.zone)
             batch = self._batch(feed.source, batch_id, reached, receipts)
             with connection.transaction():
@@ -104,7 +104,7 @@ class PostgresWriter:
             self.database.drop_staging(connection)
         return True
 
-    def _staged(self, df: Any, task: StagingTask) -> list[Receipt]:
+    def _stage(self, df: Any, task: StagingTask) -> list[Receipt]:
         """Return the receipts of the partitions, in their order.
 
         Raises:

@@ -152,10 +152,10 @@ class Stager:
             None if order is None else order_bytes(order),
             0 if row is None else checksum_of(self.identity, arrival.key, row),
             shown(content.error).replace("\0", "\ufffd") if isinstance(content, Failure) else None,
-            *self._projected(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
+            *self._project(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
         ]
 
-    def _projected(self, content: Any, key: bytes, zone: dt.tzinfo, *, is_row: bool) -> list[Any]:
+    def _project(self, content: Any, key: bytes, zone: dt.tzinfo, *, is_row: bool) -> list[Any]:
         if not is_row:
             return [None] * len(self.columns)
         columns = self.incoming.key_columns
@@ -196,9 +196,9 @@ class StagingTask:
         """Copy the rows, and yield the receipt."""
         zone = zone_named(self.time_zone)
         rows = (rows_of(batch, self.time_zone) for batch in batches)
-        yield _batch_of(self._attempted(lambda one: self.stager.copy(one, rows, zone)))
+        yield _batch_of(self._attempt(lambda one: self.stager.copy(one, rows, zone)))
 
-    def _attempted(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
+    def _attempt(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
         """Return the receipt, also for refused rows: a second attempt would be refused, too."""
         with self.conninfo.connect("task") as connection:
             try:

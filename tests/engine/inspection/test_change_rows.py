@@ -65,7 +65,7 @@ class Noted(Replica):
         super().__init__(HashMapStateBackend(), ttl, Mode.LAZY)
         self.noted = []
 
-    def _written(self):
+    def _write(self):
         trial = Noting(self.store.head, dict(self.store.segments))
         commit(self.operator, trial, trial.head)
         self.noted = trial.noted
