@@ -67,7 +67,7 @@ class CheckpointAnswers:
     _clocks: list[BatchClock] = attrs.field(factory=list, init=False, repr=False)
 
     @classmethod
-    def opened(
+    def open(
         cls, spark: SparkSession, path: str, operator: int | str | None, batch_id: int | None
     ) -> CheckpointAnswers:
         """Open a checkpoint.

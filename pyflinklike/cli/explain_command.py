@@ -158,7 +158,7 @@ def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Ma
     with redirect_stdout(sys.stderr):
         operator.open()
         try:
-            return operator.declared()
+            return operator.describe_states()
         finally:
             operator.close()
 

@@ -48,7 +48,7 @@ class SavepointAnswers:
     operator: str | None
 
     @classmethod
-    def opened(cls, path: str, operator: str | None) -> SavepointAnswers:
+    def open(cls, path: str, operator: str | None) -> SavepointAnswers:
         """Open a savepoint.
 
         Raises:
@@ -57,13 +57,13 @@ class SavepointAnswers:
         """
         saved = open_savepoint(path)
         if operator is not None:
-            saved.manifest.operator(operator, saved.place.where)
+            saved.manifest.operator(operator, saved.location.where)
         return cls(saved, operator)
 
     @property
     def where(self) -> str:
         """The name of the savepoint in messages."""
-        return self.saved.place.where
+        return self.saved.location.where
 
     @property
     def batch_id(self) -> int | None:
@@ -76,7 +76,7 @@ class SavepointAnswers:
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
         batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
         taken = f"taken at {iso(manifest.taken_at)} by pyflinklike {manifest.library}"
-        return f"savepoint {self.saved.place.address}{batch}, {taken}"
+        return f"savepoint {self.saved.location.address}{batch}, {taken}"
 
     def states(self, *, sizes: bool = False) -> StateInfos:  # noqa: ARG002 - the manifest has them
         """Return the states of the chosen operators."""
@@ -106,9 +106,9 @@ class SavepointAnswers:
 
     def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Read some columns of a state, without a dataset, which would import pandas."""
-        place = self.saved.place
+        location = self.saved.location
         for file in self.saved.manifest.operator(uid, self.where).states[state].files:
-            with place.filesystem.open_input_file(place.path(file.path)) as opened:
+            with location.filesystem.open_input_file(location.path(file.path)) as opened:
                 yield from pq.ParquetFile(opened).iter_batches(columns=columns)
 
     def count_timers(self) -> dict[str, dict[str, int]]:

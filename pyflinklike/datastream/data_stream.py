@@ -429,7 +429,7 @@ class DataStream(StreamNode):
             raise DeclarationValueError(msg)
         sink = self._sink(CollectSink(), "Collect Sink", to_run=False)
         run = self._program.collect(sink, job_execution_name)
-        results = CloseableIterator(run, run.collected(sink))
+        results = CloseableIterator(run, run.collect(sink))
         if limit is None:
             return results
         with results:

@@ -128,7 +128,7 @@ class Cluster:
         found = self._offsets(partitions, where)
         return {each: offset if offset >= 0 else None for each, offset in found.items()}
 
-    def committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
+    def read_committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
         """Return the offsets that a consumer group has committed, where it has.
 
         Args:

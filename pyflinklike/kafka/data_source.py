@@ -228,7 +228,7 @@ def stream_writer(options: WriterOptions, schema: StructType) -> DataSourceStrea
 
 def _write(options: WriterOptions, messages: Iterator[Message]) -> Written:
     """Write the records of a task."""
-    named = map(RecordIds.of_task().named, messages) if options.record_ids else messages
+    named = map(RecordIds.of_task().add_to, messages) if options.record_ids else messages
     return Written(deliver(named, options.settings))
 
 

@@ -77,7 +77,7 @@ class _Writer:
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
-        self._named = RecordIds.of_task().named if options.record_ids else None
+        self._named = RecordIds.of_task().add_to if options.record_ids else None
         self._delivery = Delivery(options.settings)
 
     def write(self, value: Any, timestamp: int | None) -> None:

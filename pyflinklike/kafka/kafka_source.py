@@ -132,11 +132,11 @@ class KafkaSource(FrameSource):
     # In splits
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True: the splits are ranges of partitions."""
         return True
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the ranges of offsets to be read, as they are now.
 
         Raises:
@@ -153,9 +153,9 @@ class KafkaSource(FrameSource):
         ranges = [(*each, first[each], last[each]) for each in partitions]
         return [json.dumps(each) for each in ranges if each[2] < each[3]]
 
-    def read_part(self, part: str) -> Elements:
+    def read_split(self, split: str) -> Elements:
         """Yield the elements of a range, in order."""
-        wanted = OffsetRange(*json.loads(part))
+        wanted = OffsetRange(*json.loads(split))
         return chain.from_iterable(map(self.elements, fetch(wanted, self._reader_options())))
 
     def read(self, index: int, parallelism: int) -> Elements:
@@ -167,14 +167,14 @@ class KafkaSource(FrameSource):
         if not self.is_bounded:
             msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
             raise HostError(msg)
-        return self._read_parts(index, parallelism)
+        return self._read_splits(index, parallelism)
 
-    def _read_parts(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        for part in self.parts():
-            topic, number, *_ = json.loads(part)
+    def _read_splits(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        for split in self.splits():
+            topic, number, *_ = json.loads(split)
             # By name, not by number: another instance may see a topic that this one does not.
             if zlib.crc32(f"{topic}/{number}".encode()) % parallelism == index:
-                yield from self.read_part(part)
+                yield from self.read_split(split)
 
     def _reader_options(self) -> ReaderOptions:
         return reader_options(self.options, streaming=not self.is_bounded)
@@ -509,7 +509,7 @@ class KafkaOffsetsInitializer:
     ) -> dict[Partition, int]:
         """Add committed offsets, or those of the strategy, for all other partitions."""
         missing = [each for each in partitions if each not in given]
-        committed = cluster.committed(missing, group) if group is not None and missing else {}
+        committed = cluster.read_committed(missing, group) if group is not None and missing else {}
         left = [each for each in missing if each not in committed]
         if self._otherwise is KafkaOffsetResetStrategy.NONE:
             _refuse_none(left, group)

@@ -401,7 +401,7 @@ class Share:
                 raise DeclarationValueError(f"{msg}; leave it out for all")
         return cls(wanted, groups)
 
-    def stored(self, route: Route, max_parallelism: int) -> StoredShare:
+    def store(self, route: Route, max_parallelism: int) -> StoredShare:
         """Return the stored form of this share, for one operator.
 
         Args:

@@ -763,5 +763,5 @@ def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:
 
 def _timer(version: Version, raw: RawTimer) -> Timer:
     timestamp, domain, _, stored = raw
-    key, namespace = version.thawed(stored)
+    key, namespace = version.thaw(stored)
     return Timer(key, TimeDomain(domain), timestamp, namespace)

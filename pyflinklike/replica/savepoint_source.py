@@ -52,8 +52,8 @@ class SavepointSource:
             UnknownStateError: The savepoint has no such operator.
             StateValueError, IncompatibleStateError: A value or key does not fit its type.
         """
-        place, manifest = self.directory.place, self.directory.manifest
-        operator = manifest.operator(self.operator, place.where)
+        location, manifest = self.directory.location, self.directory.manifest
+        operator = manifest.operator(self.operator, location.where)
         record = operator.record
         sections: dict[int, list[Section]] = {0: []}
         for name in operator.states:
@@ -74,7 +74,7 @@ class SavepointSource:
         )
         # Without a noted clock nothing is known to have expired.
         clock = BatchClock(manifest.processing_time or 0, watermark)
-        return Image(position, record, clock, groups, {}, place.where)
+        return Image(position, record, clock, groups, {}, location.where)
 
     def after(self, image: Image) -> None:
         """Return None: a savepoint has no later image."""

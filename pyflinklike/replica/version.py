@@ -185,7 +185,7 @@ class Version:
         at = GROUP_KEY if wanted is None else wanted
         return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
 
-    def thawed(self, stored: Any) -> tuple[Any, Any]:
+    def thaw(self, stored: Any) -> tuple[Any, Any]:
         """Return key and namespace of a timer, in the user's form."""
         key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
         if namespace_type is None:

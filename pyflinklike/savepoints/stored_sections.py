@@ -136,7 +136,7 @@ def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
     what, schema = f"state {rows.info.name!r}", rows.table.schema
     columns: dict[str, Any] = {"stamp": found.get("stamp", pa.nulls(saved.num_rows, pa.int64()))}
     if not rows.declaration.per_group:
-        columns["key"] = rows.keys.stored([found[name] for name in rows.keys.names])
+        columns["key"] = rows.keys.store([found[name] for name in rows.keys.names])
     if rows.declaration.namespace:
         namespace = type_of(rows.declaration.namespace)
         columns["namespace"] = store_column(found["namespace"], namespace, what, as_key=True)
@@ -306,7 +306,7 @@ def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Sect
         declaration = timers_of(record, domain)
         mine = saved.filter(pc.equal(domains, domain.name.lower()))
         found = {name: mine.column(name).combine_chunks() for name in mine.column_names}
-        columns = {"key": keys.stored([found[name] for name in keys.names])}
+        columns = {"key": keys.store([found[name] for name in keys.names])}
         if declaration.namespace:
             namespace = type_of(declaration.namespace)
             columns["namespace"] = store_column(

@@ -71,7 +71,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         by_use = self._spec_of(
             "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )
-        self._uses = context.ordered_table(by_use)
+        self._uses = context.make_ordered_table(by_use)
         counts = self._spec_of(
             "count",
             shape=Shape.SINGLE,

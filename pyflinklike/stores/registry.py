@@ -72,7 +72,7 @@ class StoreRegistry:
             raise UnknownStoreError(msg)
         return self._stores[name][1]
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Return the stores by name, as plain data: kind, signatures of their types, options."""
         return {name: describe_store(descriptor) for name, (descriptor, _) in self._stores.items()}
 

@@ -226,7 +226,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
 
     def _is_late(self, end: int, wait: int) -> bool:
         """Return whether a session with this end is closed or expired already."""
-        now = self._stream_time.observed()
+        now = self._stream_time.read()
         return now is not None and (end < now - wait or end <= now - self.retention)
 
     def _absorb(

@@ -83,7 +83,7 @@ class StateStore:
             IncompatibleStateError: What was restored under its name is something else.
         """
         self._context = context
-        self._table = context.ordered_table(self._descriptor.spec())
+        self._table = context.make_ordered_table(self._descriptor.spec())
         self._open_tables(context)
         tag = self._descriptor.changelog_tag
         if self._descriptor.changelog and context.wants(tag.tag_id):
@@ -538,7 +538,7 @@ class StoreContext:
         self.on_table(spec)
         return table
 
-    def ordered_table(self, spec: TableSpec) -> OrderedTable:
+    def make_ordered_table(self, spec: TableSpec) -> OrderedTable:
         """Return the ordered table of a spec, with what was restored of it."""
         return cast(OrderedTable, self.table(spec))
 
@@ -598,7 +598,7 @@ class StreamTime:
             )
         )
 
-    def observed(self) -> int | None:
+    def read(self) -> int | None:
         """Return the stream time in ms; None if nothing was seen yet."""
         stored: Any = self._table.get(None)
         now = None if stored is MISSING else stored
@@ -609,7 +609,7 @@ class StreamTime:
 
     def advance(self, time: int) -> int | None:
         """Return the stream time after an event of this time."""
-        now = self.observed()
+        now = self.read()
         return now if self._is_watermark else self._advance(now, time)
 
     def _advance(self, now: int | None, time: int) -> int:

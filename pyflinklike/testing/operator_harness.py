@@ -357,7 +357,7 @@ class OperatorHarness:
         before = metrics.timers_fired
         try:
             advance(time)
-            self._batches.moved(metrics.timers_fired - before)
+            self._batches.flush_after_move(metrics.timers_fired - before)
         finally:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
@@ -445,7 +445,7 @@ def _read_saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, Oper
     if isinstance(snapshot, bytes):
         return read_segment(snapshot, "snapshot"), None
     savepoint = open_savepoint(snapshot)
-    record = savepoint.manifest.operator(None, savepoint.place.where).record
+    record = savepoint.manifest.operator(None, savepoint.location.where).record
     return savepoint.segment(), record
 
 
@@ -481,7 +481,7 @@ def _write_savepoint(
             key columns of the restored savepoint cannot hold.
     """
     # As `OperatorRecord.after`: states left out of the program are still stored.
-    states = {**({} if former is None else former.states), **operator.declared()}
+    states = {**({} if former is None else former.states), **operator.describe_states()}
     _check_described(snapshot, states)
     columns = (
         _name_columns(key_columns, key_type)

@@ -52,14 +52,14 @@ class PullQuery:
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the row of a key, or the default."""
         data = to_key_bytes(key)
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             row = self._rows_of(snapshot, [data]).get(data)
         return default if row is None else self._check(key, decode_row(row))
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """Return the rows of those keys that have one."""
         wanted = [(key, to_key_bytes(key)) for key in keys]
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             found = self._rows_of(snapshot, {data for _, data in wanted})
         return KeyedRows(
             (key, self._check(key, decode_row(found[data])))
@@ -76,7 +76,7 @@ class PullQuery:
             raise self._scan_needed(where)
         found: list[Any] = []
         read = 0
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             for key, row in self._scan(snapshot) if keys is None else self._some(snapshot, keys):
                 if len(found) == limit:
                     break
@@ -100,18 +100,18 @@ class PullQuery:
     def has(self, key: Any) -> bool:
         """Return whether a key has a row."""
         data = to_key_bytes(key)
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             return data in self._rows_of(snapshot, [data])
 
     def pairs(self) -> KeyedRows:
         """Return all keys and their rows."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
         return KeyedRows((key, self._check(key, value)) for key, value in found)
 
     def size(self) -> int:
         """Return how many rows there are."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             if self._seq is not None:
                 return self._batch(snapshot).size
             latest = snapshot.latest_batch()
@@ -241,7 +241,7 @@ def read_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> 
     Raises:
         UnknownBatchError: No such batch was applied, or the history is too short for it.
     """
-    with storage.reading() as snapshot:
+    with storage.lend_reader() as snapshot:
         batch = snapshot.batch_of(batch_id)
         oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
     if batch is not None:

@@ -145,7 +145,7 @@ class View(Reopened, ABC):
     @property
     def freshness(self) -> Freshness:
         """The position of the view: `(batch_id, watermark, lag)`."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
         return freshness_of(latest, self._clock())
 

@@ -411,7 +411,7 @@ class WindowTask:
 
     def _catch_up(self, window: Window, merging: MergingWindowSet) -> None:
         """Register the end of a window that has grown since the timer that fires was registered."""
-        grown = merging.holding(window)
+        grown = merging.find_holding(window)
         if grown is not None:
             self._current.namespace = self._to_namespace(grown)
             if not self._ends.is_registered(grown):

@@ -167,7 +167,7 @@ class Behind(Stage):
         )
 
     def _packing(self, ids: Any) -> Any:
-        return self.plan().reader.packing(ids)
+        return self.plan().reader.make_packing(ids)
 
     def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch

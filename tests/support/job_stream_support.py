@@ -130,7 +130,7 @@ class _Line:
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
             batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
-            given = list(self.steps.task(first.reached_from(number)).run([batch]))
+            given = list(self.steps.task(first.part_reached_from(number)).run([batch]))
             if first.following:
                 self.marks[number] = max([self.marks[number], *map(_mark, given)])
             batches += given
@@ -160,7 +160,7 @@ class _Line:
         )
         if not stage.following:
             return list(self.steps.task(stage).run([batch]))
-        packing = self.operators[number].plans[0].reader.packing([])
+        packing = self.operators[number].plans[0].reader.make_packing([])
         return list(call_homes(packing, 1)([batch]))
 
 

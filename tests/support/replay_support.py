@@ -28,7 +28,7 @@ def record_of(
         "UTC",
         None,
         "None",
-        operator.declared(),
+        operator.describe_states(),
     )
 
 

@@ -134,7 +134,7 @@ class FollowedQuery:
         # Another one is asked: it keeps nothing of a key group, so that each question is the first.
         self.operator, self.asked = self._opened(), self._opened()
         identity = self.task.identity(STRING)
-        declared = self.operator.declared()
+        declared = self.operator.describe_states()
         self.record = OperatorRecord(identity, "Doing", "0", "UTC", None, "None", declared)
 
     def begin_anew(self, descriptors: Iterable[Any], max_parallelism: int) -> None:
@@ -233,7 +233,7 @@ class FollowedQuery:
     def latest(self) -> Image:
         """All of the last batch."""
         self._check()
-        share = self.share.stored(self.route(self.record), self.max_parallelism)
+        share = self.share.store(self.route(self.record), self.max_parallelism)
         groups = {
             index: {HEAD_AT: store.head.to_bytes(), **store.segments}
             for index, store in enumerate(self.stores)

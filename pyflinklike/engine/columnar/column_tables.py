@@ -341,7 +341,7 @@ class KeyGroupColumns:
             return
         used = np.zeros(count, bool)
         for columns in self.tables.values():
-            used |= columns.used_rows(count)
+            used |= columns.find_used_rows(count)
         rows = np.flatnonzero(used)
         if 2 * len(rows) > count:
             return
@@ -403,7 +403,7 @@ class Columns:
         self.stamps = self.stamps[rows] if self.spec.paired else self.stamps
         self.cursor = 0
 
-    def used_rows(self, count: int) -> Any:
+    def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         return self.present[:count]
 
@@ -436,7 +436,7 @@ class MapColumns(Columns):
     cleared: list[Any] = attrs.field(factory=list)
     least: int | None = None
 
-    def used_rows(self, count: int) -> Any:
+    def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         used = np.zeros(count, bool)
         used[self.entries.rows(np.flatnonzero(self.present[: self.entries.count]))] = True
@@ -542,7 +542,7 @@ class TtlColumns(TtlRules):
         """
         self._table.put(rows, values, self.stamps(latest))
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Do nothing: the key group itself remembers where a sweep stands."""
 
     def sweep_some(self) -> None:

@@ -133,11 +133,11 @@ class FileSource(Source):
         return [each for _, each in found]
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True for a source that ends: its files are listed once, since later lists may differ."""
         return self.is_bounded
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the paths of the files that exist, in order.
 
         Raises:
@@ -145,9 +145,9 @@ class FileSource(Source):
         """
         return [_absolute(each) for each in self._files()]
 
-    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of a file, without event times."""
-        return self._lines([Path(part)])
+        return self._lines([Path(split)])
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of the files of one instance, without event times.
@@ -159,7 +159,7 @@ class FileSource(Source):
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
         # By name, not by number: another instance may see a file that this one does not.
-        own = [each for each in self.parts() if crc32(each.encode()) % parallelism == index]
+        own = [each for each in self.splits() if crc32(each.encode()) % parallelism == index]
         return self._lines(map(Path, own))
 
     def _files(self) -> Iterator[Path]:

@@ -51,7 +51,7 @@ class JobRun(Protocol):
             PyflinklikeError: It failed.
         """
 
-    def collected(self, sink: int) -> Iterator[Any]:
+    def collect(self, sink: int) -> Iterator[Any]:
         """Yield the elements that come to a `CollectSink`; end when the job does.
 
         Args:
@@ -87,7 +87,7 @@ class DrivenRun(ABC):
             if self._is_cancelled:
                 self._work.close()
 
-    def collected(self, sink: int) -> Iterator[Any]:
+    def collect(self, sink: int) -> Iterator[Any]:
         """Yield the elements that come to a `CollectSink`; work while there are none."""
         elements = self._collected[sink]
         while True:

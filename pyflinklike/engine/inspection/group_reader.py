@@ -208,7 +208,7 @@ class TimersReader:
 
     def _of(self, timers: pa.Table, domain: TimeDomain, namespace: str, index: int) -> pa.Table:
         stored = {name: timers.column(name).combine_chunks() for name in timers.column_names}
-        columns = KeyColumns.of(self.record).shown(stored["key"])
+        columns = KeyColumns.of(self.record).show(stored["key"])
         if namespace:
             saved = self.clock is None
             columns.append(show_column(stored["namespace"], type_of(namespace), saved=saved))
@@ -266,7 +266,7 @@ class StoredKeys:
                 continue
             try:
                 entries = replay(StoredTable(declaration), sections, where)
-                keys = columns.shown(_distinct(entries.column("key").combine_chunks()))
+                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
             except (PyflinklikeError, pa.ArrowException):
                 continue
             what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
@@ -328,7 +328,7 @@ class KeyedReader:
         if not count:
             return
         any_row = last_of_each(codes, numbers(len(codes)))
-        columns, start = self.keys.shown(keys.take(any_row)), 0
+        columns, start = self.keys.show(keys.take(any_row)), 0
         for rows, entries in zip(self.states, found):
             mine = codes.slice(start, entries.num_rows)
             start += entries.num_rows

@@ -102,7 +102,7 @@ class KeyColumns:
         """The columns as fields of a schema."""
         return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
 
-    def shown(self, keys: Any) -> list[Any]:
+    def show(self, keys: Any) -> list[Any]:
         """Return stored keys as columns.
 
         Args:
@@ -136,7 +136,7 @@ class KeyColumns:
     def _is_struct(self) -> bool:
         return len(self.types) > 1 and isinstance(type_of(self.signature), TupleTypeInfo)
 
-    def stored(self, columns: Sequence[Any]) -> Any:
+    def store(self, columns: Sequence[Any]) -> Any:
         """Return columns as stored keys.
 
         Args:

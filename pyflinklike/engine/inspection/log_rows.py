@@ -181,7 +181,7 @@ class StateChanges:
         """Return rows that have a key and nothing else."""
         rows, known = clears.num_rows, {}
         if not self.rows.declaration.per_group:
-            keys = self.rows.keys.shown(clears.column("key").combine_chunks())
+            keys = self.rows.keys.show(clears.column("key").combine_chunks())
             known = dict(zip(self.rows.keys.names, keys))
         known["key_group"] = pa.repeat(pa.scalar(index, pa.int32()), rows)
         columns = [known.get(each.name, pa.nulls(rows, each.type)) for each in self.rows.schema]

@@ -88,7 +88,7 @@ def regroup_snapshot(
             shared.append(section)
         else:
             keyed.setdefault(section.declaration.name, []).append(section)
-    tables = [_KeyedEntries.of(some, where).keyed_by(key_type, where) for some in keyed.values()]
+    tables = [_KeyedEntries.of(some, where).rekey(key_type, where) for some in keyed.values()]
     # The keys of all tables at once, for on Spark `group_of` costs a job.
     distinct = list(dict.fromkeys(key for table in tables for key in table.keys))
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
@@ -150,7 +150,7 @@ class _KeyedEntries:
             distinct = column.take(pc.index_in(pc.unique(places), places))
             return cls(table, entries, table.key_type.from_arrow(distinct), places)
 
-    def keyed_by(self, key_type: TypeInformation, where: str) -> _KeyedEntries:
+    def rekey(self, key_type: TypeInformation, where: str) -> _KeyedEntries:
         """Return the entries under keys in the form of another type.
 
         Raises:

@@ -115,7 +115,7 @@ class StateRows:
             clock: The time by which expiry is judged; needed unless the rows are `saved`.
         """
         stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
-        columns = [] if self.declaration.per_group else self.keys.shown(stored["key"])
+        columns = [] if self.declaration.per_group else self.keys.show(stored["key"])
         columns += _ADDED[self.info.kind](self, stored) if self.info.kind in _ADDED else []
         if self.declaration.namespace:
             kind = type_of(self.declaration.namespace)

@@ -156,7 +156,9 @@ class WrittenKeys:
             where: Name of both, for messages.
         """
         tables = sections_by_table(changes, where)
-        written = [self._keys(info, tables[info.name], where) for info in self._keyed_infos(tables)]
+        written = [
+            self._keys(info, tables[info.name], where) for info in self._infos_of_keys(tables)
+        ]
         if not written:
             return
         keys = pa.concat_arrays(written)
@@ -165,7 +167,7 @@ class WrittenKeys:
         batches = pa.repeat(pa.scalar(batch_id, pa.int64()), len(names))
         yield pa.table([pa.array(names, pa.string()), batches], schema=self.schema)
 
-    def _keyed_infos(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
+    def _infos_of_keys(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
         for info in describe_states(self.record, 0):
             if info.name in tables and not StateRows.of(self.record, info).declaration.per_group:
                 yield info
@@ -178,7 +180,7 @@ class WrittenKeys:
 def _texts(columns: KeyColumns, keys: Any) -> list[str]:
     """Return keys as they are named in pictures."""
     return [
-        ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.shown(keys)))
+        ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.show(keys)))
     ]
 
 

@@ -168,13 +168,13 @@ class OperatorStation(Station):
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which takes elements with keys, too."""
-        return Channel(self._element(position), self._gate.channel(), self._keyed_call(position))
+        return Channel(self._element(position), self._gate.channel(), self._call_for(position))
 
     def _element(self, position: int) -> Send:
-        keyed = self._keyed_call(position)
+        keyed = self._call_for(position)
         return lambda value, timestamp: keyed(GROUP_KEY, value, timestamp)
 
-    def _keyed_call(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
         return self._process
 
     def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
@@ -251,7 +251,7 @@ class OperatorStation(Station):
 class TwoInputStation(OperatorStation):
     """A station with a function of two inputs."""
 
-    def _keyed_call(self, position: int) -> Callable[[Any, Any, int | None], None]:
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:
         number, process = position + 1, self._process
 
         def element(key: Any, value: Any, timestamp: int | None) -> None:

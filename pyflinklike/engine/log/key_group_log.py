@@ -184,7 +184,7 @@ class KeyGroupLog:
     def _write_segments(
         self, changes: Sequence[Changes | Section], state: WorkingState
     ) -> list[_Written]:
-        return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
+        return [(each, each.to_bytes()) for each in self._writer.write_changes(changes, state)]
 
     def _note(self, head: Head | None, times: HeadTimes) -> Head:
         """Return the head of the same log with the operator's identity and the times to note."""
@@ -304,7 +304,7 @@ class SegmentWriter:
     key_type: TypeInformation
     segment_bytes: int
 
-    def changed(
+    def write_changes(
         self, changes: Iterable[Changes | Section], state: WorkingState
     ) -> Iterator[Segment]:
         """Write the changes of one commit as segments that follow the state; one segment at least.
@@ -354,7 +354,7 @@ class Restorer:
     key_type: TypeInformation
     where: Callable[[int], str]
 
-    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
+    def restore(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
         """Decode the entries of a table that were read but not yet applied.
 
         Args:
@@ -374,7 +374,7 @@ class Restorer:
                 state.rewrite = True
         return changes
 
-    def added(
+    def add(
         self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
     ) -> Changes | None:
         """Decode a section of a savepoint, and leave its entries to the next commit to log.

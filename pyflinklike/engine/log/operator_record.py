@@ -179,7 +179,7 @@ def call_roll(
             _write_record(storage, written, where, is_new=True)
         else:
             _write_record(storage, record, where, is_new=False, agrees=agrees)
-    roll = former.called(record.digest, groups, time)
+    roll = former.add_batch(record.digest, groups, time)
     if roll != former:
         storage.write_segment(ROLL_AT, roll.to_bytes())
 
@@ -250,7 +250,7 @@ class Roll:
     record: bytes
     served_at: Mapping[int, int]
 
-    def called(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
+    def add_batch(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
         """Return the roll after a micro-batch.
 
         Args:

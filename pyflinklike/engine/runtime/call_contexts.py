@@ -258,7 +258,7 @@ class OperatorRuntimeContext(RuntimeContext):
             raise DeclarationTypeError(msg)
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
-            return assembled.checked(descriptor)
+            return assembled.check(descriptor)
         if descriptor.name in self._stores:
             msg = (
                 f"{descriptor.name!r} is already declared as a store, or part of one, "
@@ -377,7 +377,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         """Return a state of the current key and the current namespace."""
         made = self.assembled.get(name)
         if made is not None:
-            return made.checked(state_descriptor)
+            return made.check(state_descriptor)
         own = state_descriptor.spec()
         spec = attrs.evolve(
             own,
@@ -492,7 +492,7 @@ class Extension(Protocol):
             PyflinklikeError: Nothing was opened under it.
         """
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Describe each opened object by name, as plain data for the operator record."""
 
     def begin_call(self) -> None:

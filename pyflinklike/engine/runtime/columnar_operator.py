@@ -137,7 +137,7 @@ class _NoStores:
         msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
         raise UnknownStoreError(msg)
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Return no declarations."""
         return {}
 

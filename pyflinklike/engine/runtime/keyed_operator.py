@@ -198,10 +198,10 @@ class KeyedProcessOperator:
         """Return the fields of the task that the open function has asked for, with their values."""
         return tuple(sorted(self.runtime_context.task_answers.items()))
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe_states(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""
         states = describe_states(self.group.specs, self.runtime_context.assembled)
-        return {**states, **self.stores.declared()}
+        return {**states, **self.stores.describe()}
 
     # Key groups
 
@@ -417,7 +417,7 @@ class CurrentGroup:
             self._fill(self._state, spec)
 
     def _fill(self, state: WorkingState, spec: TableSpec) -> None:
-        for changes in self._log.restorer.restored(state, spec, self._stamp_of(spec)):
+        for changes in self._log.restorer.restore(state, spec, self._stamp_of(spec)):
             self.backend.apply(changes)
 
     def _stamp_of(self, spec: TableSpec) -> int:
@@ -474,7 +474,7 @@ class CurrentGroup:
             queue.enter(state.timers)
         for assembled in self._assembled.values():
             if assembled.ttl is not None:
-                assembled.ttl.entered()
+                assembled.ttl.enter()
 
     def add(self, snapshot: Segment, where: str) -> None:
         """Add the entries of a savepoint to the current key group.
@@ -491,7 +491,7 @@ class CurrentGroup:
         for section in sections_of([snapshot], where):
             spec = specs.get(section.declaration.name)
             stamp = 0 if spec is None else self._stamp_of(spec)
-            changes = self._log.restorer.added(state, section, spec, stamp)
+            changes = self._log.restorer.add(state, section, spec, stamp)
             if changes is not None:
                 self.backend.apply(changes)
         state.timers.clear()  # agendas are derived from the timers' table, which may have changed
@@ -510,7 +510,7 @@ class CurrentGroup:
         def logged() -> Iterator[TableChanges]:
             former = self._log.rebuilt(storage, head, index)
             for spec in self.specs:
-                yield from self._log.restorer.restored(former, spec, self._stamp_of(spec))
+                yield from self._log.restorer.restore(former, spec, self._stamp_of(spec))
 
         self._local.rebuild_from(logged)
 

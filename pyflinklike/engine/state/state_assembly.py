@@ -55,7 +55,7 @@ class Assembled(Generic[T_co]):
         ttl_config: StateTtlConfig | None = self.declaration[3]
         return ttl_config
 
-    def checked(self, descriptor: StateDescriptor[S]) -> S:
+    def check(self, descriptor: StateDescriptor[S]) -> S:
         """Return the state to a second declaration under its name.
 
         Raises:

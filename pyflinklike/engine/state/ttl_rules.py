@@ -74,7 +74,7 @@ class TtlRules(ABC):
         self._now = now
         self._horizon = horizon_at(now, self._ttl)
         self._dead = _ExpiredAt(self._horizon)
-        self.entered()
+        self.enter()
 
     def stamp(self) -> int:
         """Return the stamp of an entry written now, in ms."""
@@ -114,7 +114,7 @@ class TtlRules(ABC):
         return min(self._now + self._ttl, MAX_WATERMARK)
 
     @abstractmethod
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Begin anew: there are the entries of another key group than before."""
 
     @abstractmethod

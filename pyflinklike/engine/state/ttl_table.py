@@ -197,7 +197,7 @@ class TtlTable(TtlRules):
             self._sweep_left = 2 * (stored - self._sweep_stored)
             self._sweep_stored = stored
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Begin anew: the table holds the entries of another key group than before."""
         self._sweep_left = _UNKNOWN if self._sweep_size else 0
 

@@ -225,13 +225,13 @@ class WithBroadcast:
         """Return the default of one input; without keys, one key group for each partition."""
         return self.main.key_groups() if self.columns else _one_each
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Unite both inputs; records without a key group get one where they are packed."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
         return self._unite([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Unite the batches, with each broadcast record once for each key group."""
         arrival = F.monotonically_increasing_id()
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
@@ -256,7 +256,7 @@ class WithBroadcast:
         time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 

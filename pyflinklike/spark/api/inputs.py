@@ -63,7 +63,7 @@ class Input(Protocol):
     def key_groups(self) -> Callable[[int], int]:
         """Return the function from partitions to key groups, for a user who gives no number."""
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Put the key group of each record of a stream into a first column.
 
         Args:
@@ -71,7 +71,7 @@ class Input(Protocol):
                 column then has the hashes, whose remainders are the key groups.
         """
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same for a batch, with the place of each record in its task in a last column."""
 
     def event_times(self) -> list[tuple[Column, Column]]:
@@ -83,7 +83,7 @@ class Input(Protocol):
     def order(self) -> list[Column]:
         """Return the columns that sort a key group of a batch."""
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
 
 
@@ -164,13 +164,13 @@ class OneInput:
             before_watermark=self.before_watermark,
         )
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Put the key group or the hash of each record into a first column."""
         return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same, with the place of each record in a last column."""
-        return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
+        return self.key_stream(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return nothing: the watermark is this input's."""
@@ -188,7 +188,7 @@ class OneInput:
         assert self.event_time is not None
         return F.unix_millis(quote(self.event_time))
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (ARRIVAL,)
 
@@ -242,11 +242,11 @@ class TwoInputs:
         """The reader of both inputs."""
         return ConnectedReader((self.first.reader, self.second.reader))
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Unite both inputs, with the key group or the hash of each record in a first column."""
         return self._union(max_parallelism, [], [])
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same, with the columns that sort a batch."""
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
         extra = [
@@ -264,7 +264,7 @@ class TwoInputs:
         names = [SORT_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 

@@ -88,7 +88,7 @@ def apply_function(
         source.df,
         source.event_time,
         options.output_event_time,
-        outputs.described(),
+        outputs.describe(),
         passes=passes,
     )
     reader = source.reader
@@ -157,7 +157,7 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
         initial, saved = initial_state(source.df, plan, savepoint)
         plan = attrs.evolve(plan, saved=saved)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
-    keyed, times = source.keyed(groups), source.event_times()
+    keyed, times = source.key_stream(groups), source.event_times()
     if times:
         keyed = observe_inputs(keyed, plan.task.name, times)
     results = serve_key_groups(keyed, plan, initial)
@@ -176,10 +176,10 @@ def _unpack(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
 
 
 def _batch(source: Input, plan: Plan) -> DataFrame:
-    arrived = with_batch_time(source.arrived(plan.task.max_parallelism))
+    arrived = with_batch_time(source.key_batch(plan.task.max_parallelism))
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP, *source.order())
     running = with_imports_frozen(run_batch(plan))
-    records = grouped.drop(*source.sorting_columns())
+    records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
 
 

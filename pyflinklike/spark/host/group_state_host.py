@@ -100,7 +100,7 @@ def _function(
     def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         import pandas as pd
 
-        rows = carried.value.served(key, frames, state)
+        rows = carried.value.serve_group(key, frames, state)
         yield pd.DataFrame.from_records(rows, columns=RESULT_COLUMNS)
 
     return serve
@@ -173,7 +173,7 @@ class GroupStateTask(KeyGroupTask):
         self.__dict__.update(state)
 
     @tell_errors
-    def served(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
+    def serve_group(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
         """Serve a key group that has data, or one whose timeout has come.
 
         Args:
@@ -215,7 +215,7 @@ class GroupStateTask(KeyGroupTask):
         mode = self._plan.time_mode
         if former.time_mode != mode.value:
             who = f"operator {self._plan.task.name!r}"
-            raise mode.refused_after(TimeMode(former.time_mode), who)
+            raise mode.refuse_after(TimeMode(former.time_mode), who)
 
     def _take_over(self) -> None:
         former, GroupStateTask._in_use = GroupStateTask._in_use, self

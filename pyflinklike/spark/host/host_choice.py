@@ -23,9 +23,9 @@ def choose_host() -> StreamingHost:
     """Return the host that serves the key groups of a stream on this PySpark."""
     # Imported late: each module names classes that the other one's PySpark does not have.
     if HAS_TRANSFORM_WITH_STATE:
-        from pyflinklike.spark.host.streaming_host import apply_plan
+        from pyflinklike.spark.host import streaming_host
 
-        return apply_plan
-    from pyflinklike.spark.host.group_state_host import apply_plan
+        return streaming_host.apply_plan
+    from pyflinklike.spark.host import group_state_host
 
-    return apply_plan
+    return group_state_host.apply_plan

@@ -67,7 +67,7 @@ def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
         plan: The plan of the query.
     """
     groups = plan.task.max_parallelism
-    packing = plan.reader.packing(group_ids(groups))
+    packing = plan.reader.make_packing(group_ids(groups))
     if plan.key_groups is not None:
         packing = _make_packing(plan.reader, groups, plan.key_groups)
     if plan.keeps_former_watermark():
@@ -87,7 +87,7 @@ def _make_packing(reader: Reader, count: int, key_groups: Callable[[int], int]) 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partitions = partitions_of_state(TaskContext.get())
         groups = count if partitions is None else key_groups(partitions)
-        yield from reader.packing(group_ids(groups))(batches)
+        yield from reader.make_packing(group_ids(groups))(batches)
 
     return packed
 
@@ -242,8 +242,8 @@ class Frozen:
         modules = len(sys.modules)
         if modules == self._modules and self._spent_s <= self._all_s:
             return
-        if self.collected not in gc.callbacks:
-            gc.callbacks.append(self.collected)
+        if self.measure_collection not in gc.callbacks:
+            gc.callbacks.append(self.measure_collection)
         gc.unfreeze()
         began = self._clock()
         gc.collect()
@@ -251,7 +251,7 @@ class Frozen:
         gc.freeze()
         self._modules, self._spent_s = modules, 0.0
 
-    def collected(self, phase: str, info: Mapping[str, int]) -> None:
+    def measure_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Measure a collection that begins or has ended, for `gc.callbacks`."""
         if info["generation"] != 2:
             return
@@ -344,7 +344,7 @@ def _explain_refused_restart(text: str) -> PyflinklikeError | None:
     found = _OTHER_TIME.search(text)
     if found is not None and set(found.groups()) <= _MODES.keys():
         former, now = (_MODES[each] for each in found.groups())
-        return now.refused_after(former, _of_mode(text, found[2]))
+        return now.refuse_after(former, _of_mode(text, found[2]))
     if _OTHER_OPERATORS in text:
         names = [name for name, _ in reversed(_OPERATOR.findall(text))]
         return IncompatibleStateError(

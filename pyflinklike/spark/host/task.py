@@ -175,7 +175,7 @@ class KeyGroupTask:
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
-            refused = plan.time_mode.refused_timers()
+            refused = plan.time_mode.refuse_timers()
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
             self._waking = find_waking(plan.time_mode)
@@ -428,5 +428,5 @@ def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
         plan.reader.time_zone,
         plan.reader.event_time,
         plan.time_mode.value,
-        operator.declared(),
+        operator.describe_states(),
     )

@@ -90,7 +90,7 @@ def job_frame(
 
 
 def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
-    task = steps.task(stage.reached_from(source))
+    task = steps.task(stage.part_reached_from(source))
     if not stage.following:
         return _last_stage(steps, task, frame)
     if not steps.is_streaming:

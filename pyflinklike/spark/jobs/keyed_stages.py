@@ -84,7 +84,7 @@ class ObjectReader:
         """Set behind another keyed operator, whose parcels say whether they precede the watermark."""
         return "is_early" if self.before.stage.number > 0 else None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
         """Return the function that packs the records of a task: the stage before packs for all."""
         return self.before.run
 

@@ -316,7 +316,7 @@ class Outlets:
     name: str = ""
     parallelism: int | None = None
 
-    def opened(self, task: int) -> TaskOutlets:
+    def open(self, task: int) -> TaskOutlets:
         """Return the sinks as the task of this number writes them."""
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None

@@ -71,7 +71,7 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
 
-    def following(self, task: int) -> NextOperator:
+    def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
         return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
@@ -162,9 +162,9 @@ class StageTask:
             sender.parcel(Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
-        following = [target.following(number) for target in self.targets]
+        following = [target.next_for_task(number) for target in self.targets]
         if not following:
-            return LastSender(self.outlets.opened(number), has_counts=bool(self.counting))
+            return LastSender(self.outlets.open(number), has_counts=bool(self.counting))
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)
@@ -273,7 +273,7 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
     if row["elements"] is not None:
         return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
     if row["part"] is not None:
-        return node.source.read_part(row["part"])
+        return node.source.read_split(row["part"])
     return node.source.read(row["split"], row["splits"])
 
 

@@ -74,7 +74,7 @@ class Stage:
     inner: frozenset[int]
     following: tuple[int, ...]
 
-    def reached_from(self, source: int) -> Stage:
+    def part_reached_from(self, source: int) -> Stage:
         """Return the part of the stage that the elements of one source reach.
 
         Args:

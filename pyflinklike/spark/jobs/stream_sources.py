@@ -47,9 +47,9 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
     frame = frame_source(node.source, is_streaming=False)
     if frame is not None:
         return frame.frame(spark, None, None)
-    if node.source.is_in_parts:
+    if node.source.has_named_splits:
         rows = [
-            tuple(row.values()) for row in _name_splits(node, node.source.parts(), is_last=False)
+            tuple(row.values()) for row in _name_splits(node, node.source.splits(), is_last=False)
         ]
         parts = spark.createDataFrame(rows, SOURCE_SCHEMA.ddl)
         asked = _ask_parallelism(node, settings)
@@ -119,7 +119,7 @@ class StreamSource:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
-        default = spark.sparkContext.defaultParallelism if source.is_in_parts else 1
+        default = spark.sparkContext.defaultParallelism if source.has_named_splits else 1
         count = _ask_parallelism(self._node, settings) or default
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
@@ -163,8 +163,8 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
     limit, count = settings.records_per_batch, _splits(node, settings)
     if limit is not None:
         return _cut_batches(node, count, limit)
-    if node.source.is_in_parts:
-        return _of_parts(node)
+    if node.source.has_named_splits:
+        return _of_named_splits(node)
     return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
@@ -182,17 +182,17 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
 
 
-def _of_parts(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
     """Yield a micro-batch of all splits, if there are any, and one for the end."""
-    parts = node.source.parts()
-    if parts:
-        yield _name_splits(node, parts, is_last=False)
+    splits = node.source.splits()
+    if splits:
+        yield _name_splits(node, splits, is_last=False)
     yield [_row(node, 0, 1, dump([]), is_last=True)]
 
 
-def _name_splits(node: FromSource, parts: list[str], *, is_last: bool) -> list[dict[str, Any]]:
+def _name_splits(node: FromSource, splits: list[str], *, is_last: bool) -> list[dict[str, Any]]:
     """Return a row for each split that has a name."""
-    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in parts]
+    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in splits]
 
 
 def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
@@ -213,8 +213,8 @@ def _cut_batches(node: FromSource, count: int, limit: int) -> Iterator[list[dict
 
 def _elements(source: Source, count: int) -> Iterator[tuple[Any, int | None]]:
     """Read all elements; splits are listed once."""
-    if source.is_in_parts:
-        return chain.from_iterable(map(source.read_part, source.parts()))
+    if source.has_named_splits:
+        return chain.from_iterable(map(source.read_split, source.splits()))
     return chain.from_iterable(source.read(split, count) for split in range(count))
 
 

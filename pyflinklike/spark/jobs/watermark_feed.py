@@ -126,7 +126,7 @@ class WatermarkFeed:
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
         # Positions are stored: another run of the program may number its nodes otherwise.
         self._position = {number: position for position, number in enumerate(numbers)}
-        parts = [stage.reached_from(number) for number in numbers]
+        parts = [stage.part_reached_from(number) for number in numbers]
         self._idleness = [_idleness_of(part) for part in parts]
         self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
         found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}

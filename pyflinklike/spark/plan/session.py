@@ -230,7 +230,7 @@ def prepare_workers(spark: SparkSession) -> None:
         return
     if _workers_are_here and not _names_python(context):
         context.pythonExec = sys.executable
-    for wheel in _shipped_directory().glob("*-none-any.whl"):
+    for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
@@ -300,7 +300,7 @@ def reach_driver_worker(spark: SparkSession) -> None:
     context = _context_of(spark)
     if context is None:
         return
-    shipped = _shipped_directory()
+    shipped = _root_of_shipped_files()
     _put_on_path_of_workers(context, shipped)
     python: str = context.pythonExec
     link_python(python, shipped)
@@ -315,7 +315,7 @@ def _context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _shipped_directory() -> Path:
+def _root_of_shipped_files() -> Path:
     from pyspark import SparkFiles
 
     return Path(SparkFiles.getRootDirectory())

@@ -212,12 +212,12 @@ def savepoint_at(location: str) -> SavepointDirectory | None:
         CorruptStateError: The manifest is damaged.
     """
     try:
-        place = savepoint_location_of(location)
-        if not place.exists(MANIFEST):
+        found = savepoint_location_of(location)
+        if not found.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(place, place.manifest())
+    return SavepointDirectory(found, found.manifest())
 
 
 def checkpoint_states(

@@ -162,7 +162,7 @@ class CheckpointSource:
 
     def _image_of(self, state: CheckpointState) -> Image:
         where, record = state.where, state.record
-        share = self.share.stored(self.route(record), state.max_parallelism)
+        share = self.share.store(self.route(record), state.max_parallelism)
         every = load_blobs(self.spark, self.location, state.operator_id, state.batch_id, where)
         rows = _rows_of(every, share, state.max_parallelism, state.operator_id)
         groups: dict[int, dict[int, bytes]] = {}

@@ -56,10 +56,10 @@ def frame_of_files(
     typed = spark_schema(schema)
     if not saved.files:
         return spark.createDataFrame([], typed)
-    place = directory.place
+    location = directory.location
     # Parquet does not notice all damage: of 125 flipped bits 42 gave other rows without an error.
-    place.verify(saved.files)
-    paths = [_literal(f"{place.location}/{each.path}") for each in saved.files]
+    location.verify(saved.files)
+    paths = [_literal(f"{location.uri}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
 
 
@@ -119,21 +119,21 @@ def read_saved_entries(
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
     found = _operator(directory, operator, batch_id)
-    info = state_of(describe_states(found.record, 0), state, directory.place.where)
+    info = state_of(describe_states(found.record, 0), state, directory.location.where)
     rows = directory.rows_of(found, state)
     frame = frame_of_files(spark, directory, found.states[state], rows.schema)
     if keys is not None and info.key_type is not None:
         frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
     if not expired and info.kind in EXPIRING:
         msg = f"what a store has forgotten is told of checkpoints, got expired=False of {state!r}"
-        raise DeclarationValueError(f"{msg} in {directory.place.where}; leave it out")
+        raise DeclarationValueError(f"{msg} in {directory.location.where}; leave it out")
     if STREAM_TIME in frame.columns:
         frame = frame.drop(STREAM_TIME)
     if info.ttl is None:
         return frame
     clock = now or _clock(directory)
     if clock is None:
-        msg = f"{directory.place.where} does not tell the time of its batch, by which {state!r} is "
+        msg = f"{directory.location.where} does not tell the time of its batch, by which {state!r} is "
         raise DeclarationValueError(f"{msg}judged, got now=None; give now=")
     judged = functools.partial(_judge, info.ttl, clock, expired)
     return map_frame(frame, judged, spark_schema(_schema_to_show(rows)))
@@ -214,7 +214,7 @@ def _date_timers(
 def _operator(
     directory: SavepointDirectory, operator: int | str, batch_id: int | None
 ) -> SavedOperator:
-    where, manifest = directory.place.where, directory.manifest
+    where, manifest = directory.location.where, directory.manifest
     if batch_id not in (None, manifest.batch_id):
         msg = f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={shown(batch_id)}"
         raise DeclarationValueError(f"{msg}; leave it out")

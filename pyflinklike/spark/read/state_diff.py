@@ -57,7 +57,7 @@ def diff_state(
             is not there or that Spark cannot compare.
     """
     states = _states(before)
-    names = _identifying_columns(before, states) if on is None else list(on)
+    names = _columns_to_identify(before, states) if on is None else list(on)
     unlike = set(before.columns) ^ set(after.columns)
     missing = [name for name in names if name not in before.columns]
     if missing or unlike or not names:
@@ -101,7 +101,7 @@ def _states(frame: DataFrame) -> list[str]:
     return [each.name for each in frame.schema.fields if STATE_COLUMN in each.metadata]
 
 
-def _identifying_columns(frame: DataFrame, states: Sequence[str]) -> list[str]:
+def _columns_to_identify(frame: DataFrame, states: Sequence[str]) -> list[str]:
     """Return the columns that identify an entry or a timer."""
     if states:
         return [each for each in frame.columns if each not in (*states, "key_group")]

@@ -111,7 +111,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         return _of_savepoint(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
-    operator = directory.manifest.operator(uid, directory.place.where)
+    operator = directory.manifest.operator(uid, directory.location.where)
     _refuse_timers(operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
@@ -247,7 +247,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
         HostError: The savepoint holds timers that the query could not fire.
     """
     groups = _regroup(df, plan, read_segment(savepoint, "savepoint"))
-    refused = plan.time_mode.refused_timers()
+    refused = plan.time_mode.refuse_timers()
     for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
@@ -285,7 +285,7 @@ def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     Raises:
         HostError: The savepoint holds such timers.
     """
-    refused = plan.time_mode.refused_timers()
+    refused = plan.time_mode.refuse_timers()
     for domain in TimeDomain:
         if domains.get(domain.name.lower()) and domain in refused:
             msg = f"the savepoint holds timers that would never fire: {refused[domain]}"

@@ -93,14 +93,14 @@ def rekey(
             raise DeclarationValueError(f"{msg}; remove_state() it first")
         if not drop:
             misfits.append(_find_unmapped(work, frame, f"state {name!r}"))
-        moved, more = _merge_rows(work, name, work.moved(frame), merge.get(name))
+        moved, more = _merge_rows(work, name, work.move(frame), merge.get(name))
         misfits += more
         if rows.info.kind == "list" and name not in merge:
             misfits.append(_find_mixed_lists(work, name, frame))
         states[name] = fit_rows(after, name, moved)
     if not drop:
         misfits.append(_find_unmapped(work, frames.timers, "timers"))
-    timers = fit_timers(after, work.moved(frames.timers)).distinct()
+    timers = fit_timers(after, work.move(frames.timers)).distinct()
     return Frames(after, states, timers), misfits
 
 
@@ -144,7 +144,7 @@ class _Rekeying:
     def new(self) -> tuple[str, ...]:
         return KeyColumns.of(self.after).names
 
-    def moved(self, frame: DataFrame) -> DataFrame:
+    def move(self, frame: DataFrame) -> DataFrame:
         """Replace the old key columns by the new ones; rows of keys without a new key are dropped.
 
         The column `_FORMER` holds the old key.
@@ -154,7 +154,7 @@ class _Rekeying:
         former = F.struct(*map(quote, self.old)).alias(_FORMER)
         return _join(frame, self.mapping, self.old).select(*new, *rest, former)
 
-    def unmapped(self, frame: DataFrame) -> DataFrame:
+    def find_unmapped(self, frame: DataFrame) -> DataFrame:
         """Return the keys that have no new key."""
         return _without(frame.select(*map(quote, self.old)), self.mapping, self.old)
 
@@ -213,7 +213,7 @@ def _several(work: _Rekeying) -> Misfits:
 
 def _find_unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
     rule = f"{what}: every key has a new one in the mapping"
-    return Misfits(work.unmapped(frame), rule, "add it, or pass drop=True")
+    return Misfits(work.find_unmapped(frame), rule, "add it, or pass drop=True")
 
 
 def _find_mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:

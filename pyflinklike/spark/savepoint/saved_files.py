@@ -130,11 +130,13 @@ def manifest_of(state: CheckpointState) -> Manifest:
     )
 
 
-def save(place: SavepointLocation, operators: list[Frames], manifest: Manifest, mode: str) -> None:
+def save(
+    location: SavepointLocation, operators: list[Frames], manifest: Manifest, mode: str
+) -> None:
     """Write a savepoint.
 
     Args:
-        place: The location to write to.
+        location: The location to write to.
         operators: The operators of the savepoint.
         manifest: The manifest, which gets the operators, the version and the time.
         mode: "error", or "overwrite" to replace a savepoint that is there.
@@ -143,46 +145,46 @@ def save(place: SavepointLocation, operators: list[Frames], manifest: Manifest, 
         DeclarationValueError: The mode does not allow replacing what is there.
         HostError: The driver does not find the rows that the executors wrote.
     """
-    written = place.begin(mode)
+    written = location.begin(mode)
     saved = tuple(_save_operator(written, each) for each in operators)
     made = attrs.evolve(manifest, operators=saved, library=__version__, taken_at=wall_clock())
     written.finish(made)
-    place.replace(written)
+    location.replace(written)
 
 
-def _save_operator(place: SavepointLocation, frames: Frames) -> SavedOperator:
+def _save_operator(location: SavepointLocation, frames: Frames) -> SavedOperator:
     uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
     states = {
-        name: _save_rows(place, folder_of(uid, name), frame, keys)
+        name: _save_rows(location, folder_of(uid, name), frame, keys)
         for name, frame in frames.states.items()
     }
-    timers = _save_rows(place, folder_of(uid, None), frames.timers, keys)
-    domains = place.count_by(timers.files, "domain", ("event_time", "processing_time"))
+    timers = _save_rows(location, folder_of(uid, None), frames.timers, keys)
+    domains = location.count_by(timers.files, "domain", ("event_time", "processing_time"))
     return SavedOperator(frames.record, states, timers, domains)
 
 
 def _save_rows(
-    place: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
+    location: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
 ) -> SavedRows:
     present = [F.col(quote(name)) for name in keys if name in frame.columns]
     # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
-    address = f"{place.location}/{folder}"
+    address = f"{location.uri}/{folder}"
     written = Observation()
     with _timestamps_in_micros(frame.sparkSession):
         writer = ordered.observe(written, F.count(F.lit(1)).alias("rows")).write
         writer = writer.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
-    names = place.files_in(folder)
+    names = location.files_in(folder)
     # Executors with disks of their own write files that the driver does not see: compare counts.
-    rows = sum(map(place.rows_in, names))
+    rows = sum(map(location.rows_in, names))
     if rows != written.get["rows"]:
         msg = (
-            f"{place.where}: executors and driver must reach the same files, got {rows} of "
+            f"{location.where}: executors and driver must reach the same files, got {rows} of "
             f"{written.get['rows']} rows that were written to {address!r}"
         )
         raise HostError(f"{msg}; give an address such as s3://... that names the file system")
-    return SavedRows(rows, place.saved_files(names))
+    return SavedRows(rows, location.measure_files(names))
 
 
 @contextmanager
@@ -214,7 +216,7 @@ def read_saved_frames(
         UnknownStateError: There is no such operator.
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
-    operator = directory.manifest.operator(uid, directory.place.where)
+    operator = directory.manifest.operator(uid, directory.location.where)
     states = {
         name: frame_of_files(spark, directory, saved, directory.rows_of(operator, name).schema)
         for name, saved in operator.states.items()

@@ -94,9 +94,9 @@ class Savepoint(Mapping[str, DataFrame]):
             UnknownBatchError: The batch is not, or no longer, there.
             HostError: Spark cannot read the checkpoint.
         """
-        place = savepoint_location_of(path)
-        if place.exists(MANIFEST):
-            directory = SavepointDirectory(place, place.manifest())
+        location = savepoint_location_of(path)
+        if location.exists(MANIFEST):
+            directory = SavepointDirectory(location, location.manifest())
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)

@@ -63,7 +63,7 @@ class Reader(Protocol):
     def before_watermark(self) -> str | None:
         """The column that says which records come before the watermark; None if none do."""
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task.
 
         Args:
@@ -74,7 +74,7 @@ class Reader(Protocol):
         """Read the records of a key group in the order in which to process them.
 
         Args:
-            payloads: Payloads that `packing` made, in the order of arrival.
+            payloads: Payloads that `make_packing` made, in the order of arrival.
         """
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
@@ -109,7 +109,7 @@ class RecordReader:
     arrival_order: bool = attrs.field(default=False, kw_only=True)
     before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         return pack(self.key_columns, group_ids)
 
@@ -223,7 +223,7 @@ class ConnectedReader(_TwoInputReader):
         names = dict.fromkeys(each.event_time for each in self.inputs if each.event_time)
         return ", ".join(names) or None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches))
@@ -341,7 +341,7 @@ class BroadcastReader(_TwoInputReader):
         """The name of the event-time column of the input that is not broadcast, or None."""
         return self.main.event_time
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches, len(group_ids)))

@@ -92,7 +92,7 @@ class EntriesConformance(ConformanceTests):
         """Nothing happens, and nothing is logged."""
         one.tables[spec.name].delete(SOME_USER_KEY[spec.name])
 
-        assert [] == one.drained()
+        assert [] == one.drain()
 
     @of_each_shape
     def test_an_entry_put_after_its_deletion_is_there(self, one: Instance, spec: TableSpec) -> None:
@@ -401,7 +401,7 @@ class RangesConformance(ConformanceTests):
             if verb != "drain":
                 getattr(twin, verb)()
                 continue
-            changes = instance.drained()
+            changes = instance.drain()
             if instance is one:
                 other.apply(map(through_bytes, changes))
                 # So that `other` has sorted what the next changes are applied to.
@@ -431,7 +431,7 @@ class RangesConformance(ConformanceTests):
         for key in ("a", "a\x00", "b"):
             one.at(key)
             table.put(b"x", key)
-        one.drained()
+        one.drain()
         one.at("a")
 
         assert [(b"x", "a")] == list(table.range()) == list(table.range(backwards=True))

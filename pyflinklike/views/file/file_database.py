@@ -154,7 +154,7 @@ class FileDatabase:
         with self._translate_errors(writing=False):
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
-            with self.writing() as connection:
+            with self.lend_writer() as connection:
                 if is_empty(connection):
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
@@ -167,7 +167,7 @@ class FileDatabase:
     # Transactions
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def lend_writer(self) -> Iterator[Connection]:
         """Lend the writer's connection in a transaction; an error rolls it back.
 
         The caller ensures that only one thread at a time is in here.
@@ -190,7 +190,7 @@ class FileDatabase:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def lend_reader(self) -> Iterator[Connection]:
         """Lend a reader's connection in a transaction, which sees one state of the file.
 
         Raises:
@@ -204,7 +204,7 @@ class FileDatabase:
             finally:
                 connection.execute("ROLLBACK")
 
-    def detached_reader(self) -> Connection:
+    def open_detached_reader(self) -> Connection:
         """Open a reader's connection in a transaction that begins now; the caller closes it."""
         with self._translate_errors(writing=False):
             connection = self._connect()
@@ -220,7 +220,7 @@ class FileDatabase:
         Raises:
             CorruptStateError: The file is damaged.
         """
-        with self.reading() as connection:
+        with self.lend_reader() as connection:
             verify(connection)
 
     def acknowledge(self, seq: int) -> None:
@@ -248,12 +248,12 @@ class FileDatabase:
         try:
             yield
         except sqlite3.Error as error:
-            raise self.failed(error, writing=writing) from error
+            raise self.make_error(error, writing=writing) from error
         except OSError as error:
             msg = f"{self._what} must be a file to read and to write, got: {error}"
             raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
 
-    def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
+    def make_error(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
         """Make an error of ours from one of SQLite's."""
         return translate_error(error, self._what, writing=writing)
 

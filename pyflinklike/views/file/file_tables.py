@@ -396,7 +396,7 @@ def check_schema(connection: sqlite3.Connection, what: str) -> None:
         msg = f"{what} must be of the format {_FORMAT}, got {version}"
         raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it")
     objects = set(connection.execute(_OBJECTS))
-    others = sorted(str(each[1]) for each in objects ^ _expected_lines())
+    others = sorted(str(each[1]) for each in objects ^ _expect_lines())
     if others:
         msg = f"{what} must have the tables of a view and nothing else, got others in {others}"
         raise CorruptStateError(f"{msg}; drop what was added, or restore the file from a copy")
@@ -434,7 +434,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return int(number)
 
 
-def _expected_lines() -> set[tuple[str, str, str, str]]:
+def _expect_lines() -> set[tuple[str, str, str, str]]:
     """Return the lines of SQLite's schema table, as this version of SQLite writes them."""
     connection = sqlite3.connect(":memory:")
     try:

@@ -95,9 +95,9 @@ class Conninfo:
                 make_conninfo(**{**self._parts, "application_name": name}), **options
             )
         except psycopg.Error as error:
-            raise self.failed(error) from None
+            raise self.make_error(error) from None
 
-    def failed(self, error: Exception, *, writing: bool = False) -> Exception:
+    def make_error(self, error: Exception, *, writing: bool = False) -> Exception:
         """Make an error of ours from one of psycopg's, without passwords.
 
         Args:

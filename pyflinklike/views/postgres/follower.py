@@ -45,7 +45,7 @@ class Follower:
         self._ended = threading.Event()
         self._closed = False
         self._taking = threading.RLock()
-        with database.reading() as snapshot:
+        with database.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
         if is_latest or latest is None:
             self._seq = 0 if latest is None else latest.seq
@@ -125,7 +125,7 @@ class Follower:
 
     def _fetch(self) -> bool:
         """Read one batch, and return whether there was one."""
-        with self._database.reading() as snapshot:
+        with self._database.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
             if latest is None:
                 return False

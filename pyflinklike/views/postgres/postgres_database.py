@@ -93,7 +93,7 @@ class PostgresDatabase:
     # Reading
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresSnapshot]:
+    def lend_reader(self) -> Iterator[PostgresSnapshot]:
         """Begin a transaction that sees one state of the view.
 
         Raises:
@@ -117,7 +117,7 @@ class PostgresDatabase:
     # Writing
 
     @contextmanager
-    def writing(self) -> Iterator[psycopg.Connection[Any]]:
+    def lend_writer(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend the writer's connection, in autocommit, to one thread at a time.
 
         Raises:
@@ -127,7 +127,7 @@ class PostgresDatabase:
         with self._writing, self._translate_errors(writing=True):
             if self._readers.closed:
                 raise self._make_closed_error()
-            with self._writer.connected(self._begin) as connection:
+            with self._writer.lend_connection(self._begin) as connection:
                 yield connection
 
     def _begin(self, connection: psycopg.Connection[Any]) -> None:
@@ -153,7 +153,7 @@ class PostgresDatabase:
         """
         with connection.transaction():
             columns = add_columns(connection, self.names, wanted, self._key_columns)
-            table = self.names.staging(secrets.randbits(64))
+            table = self.names.name_staging_table(secrets.randbits(64))
             create_staging(connection, self.names, table, columns)
         return table, columns
 
@@ -174,7 +174,7 @@ class PostgresDatabase:
         try:
             yield
         except psycopg.Error as error:
-            raise self.conninfo.failed(error, writing=writing) from None
+            raise self.conninfo.make_error(error, writing=writing) from None
 
 
 _LEFT = """SELECT relname FROM pg_class
@@ -246,7 +246,7 @@ class WriterSession:
         self._connection: psycopg.Connection[Any] | None = None
 
     @contextmanager
-    def connected(
+    def lend_connection(
         self, begin: Callable[[psycopg.Connection[Any]], None]
     ) -> Iterator[psycopg.Connection[Any]]:
         """Lend the connection, in autocommit; an error closes it, and the next call begins anew.

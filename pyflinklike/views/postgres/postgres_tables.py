@@ -101,7 +101,7 @@ class Names:
         """Return the identifier of a table of the view."""
         return sql.Identifier(self.schema, f"{self.view}{suffix}")
 
-    def staging(self, token: int) -> str:
+    def name_staging_table(self, token: int) -> str:
         """Return the name of a staging table."""
         return f"{self.staging_prefix}{token:016x}"
 

@@ -223,7 +223,7 @@ class PostgresView(View):
             CorruptStateError: A row differs from what was written.
             StoreClosedError: The view is closed.
         """
-        with self._database.reading() as snapshot:
+        with self._database.lend_reader() as snapshot:
             for _ in snapshot.rows():
                 pass
             oldest = snapshot.oldest_batch()

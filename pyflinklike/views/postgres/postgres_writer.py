@@ -68,7 +68,7 @@ class PostgresWriter:
     ) -> bool:
         """Apply rows of this process, over the writer's connection."""
         reached = None if watermark is None else to_ms(watermark, dt.timezone.utc)
-        with self.database.writing() as connection:
+        with self.database.lend_writer() as connection:
             if self._is_seen(connection, "", batch_id):
                 return False
             self.database.drop_staging(connection)
@@ -83,7 +83,7 @@ class PostgresWriter:
     def apply_frame(self, df: Any, batch_id: int, source: str | None) -> bool:
         """Apply a DataFrame, whose partitions the executors copy."""
         feed = Feed(df, source)
-        with self.database.writing() as connection:
+        with self.database.lend_writer() as connection:
             if self._is_seen(connection, feed.source, batch_id):
                 # A stateful stream whose batch is not read cannot commit it.
                 df.mapInArrow(drain, RECEIPT).collect()

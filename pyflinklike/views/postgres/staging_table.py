@@ -205,7 +205,7 @@ class StagingTask:
                 receipt = copy(connection)
                 connection.commit()
             except psycopg.Error as error:
-                failed = self.conninfo.failed(error, writing=True)
+                failed = self.conninfo.make_error(error, writing=True)
                 if isinstance(failed, StateStoreError):
                     raise failed from None
                 return _make_refused_receipt(failed)

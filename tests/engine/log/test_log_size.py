@@ -61,7 +61,7 @@ class Worker:
         self.group = self.log.load(store, store.head, self.group)
         self.backend.enter(0, self.group.tables)
         for spec in self.specs:
-            for changes in self.log.restorer.restored(self.group, spec, 0):
+            for changes in self.log.restorer.restore(self.group, spec, 0):
                 self.backend.apply(changes)
 
     def contents(self, table: str = "texts") -> dict[Any, Any]:

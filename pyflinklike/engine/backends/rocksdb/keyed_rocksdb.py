@@ -147,11 +147,11 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
-        # Tables turn to the group of `state`, for `unsaved` looks at the group that they point at.
+        # Tables turn to the group of `state`, for `rows_to_write` looks at the group that they point at.
         self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
-            puts.update(table.unsaved())
+            puts.update(table.rows_to_write())
         kept = {name: self._describe_table(name, data) for name, data in tables.items()}
         puts[row_at(index)] = to_row(state, kept)
         is_new = not any(data.is_based for data in tables.values())

@@ -417,7 +417,7 @@ class RocksManyTable(RocksTable):
         row = dump(mine)
         return row if len(row) <= self.most_packed_bytes else None
 
-    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; None deletes."""
         data = self._data
         for key in self._find_changed():

@@ -2,7 +2,7 @@
 """Tables over RocksDB: what a batch reads and writes lies over what is on disk.
 
 `RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk
-before the group is kept: `unsaved` yields all that must go there.  `dirty` and `cleared` are what
+before the group is kept: `rows_to_write` yields all that must go there.  `dirty` and `cleared` are what
 the next commit must log, and are gone after it.
 
 If the disk cannot be read, `rebuild` puts all of the group into memory: what its log says, under
@@ -422,7 +422,7 @@ class RocksSingleTable(RocksTable):
         for key, row in zip(unknown, rows):
             self._entries[key] = MISSING if row is None else load(row)
 
-    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; None deletes."""
         entries, prefix = self._entries, self._prefix
         for key in self._find_changed():
