@@ -319,7 +319,8 @@ class JoinBuffer(MapState[bytes, Any]):
             joined, element = thaw(stored)
             # Null would count as "not joined", and give an element alone that has found a partner.
             if joined is None:
-                raise self._damaged("an element says whether it has joined", "null")
+                rule = "an element says whether it has joined"
+                raise self._damaged(rule, "null")
             yield Buffered(place, self._unpacked(place)[0] - _BIAS, joined, element)
 
     def mark_joined(self, buffered: Buffered) -> None:

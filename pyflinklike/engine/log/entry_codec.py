@@ -331,7 +331,8 @@ def read_batch(
 
 def _decoding(section: Section, where: str) -> decoding:
     return decoding(
-        f"{section.where or where}, {shown_state(section.declaration.name)}", "must be an Arrow batch"
+        f"{section.where or where}, {shown_state(section.declaration.name)}",
+        "must be an Arrow batch",
     )
 
 
