@@ -331,7 +331,8 @@ def read_batch(
 
 def _guard_decoding(section: Section, where: str) -> decoding:
     return decoding(
-        f"{section.where or where}, state {section.declaration.name!r}", "must be an Arrow batch"
+        f"{section.where or where}, {shown_state(section.declaration.name)}",
+        "must be an Arrow batch",
     )
 
 
@@ -575,7 +576,7 @@ def decode_columns(
     """
     batch = read_batch(section, spec, key_type, where)
     with decoding(
-        f"{section.where or where}, state {spec.name!r}", "must hold what a program writes"
+        f"{section.where or where}, {shown_state(spec.name)}", "must hold what a program writes"
     ):
         return _decode_columns(batch, section, spec, key_type, stamp)
 

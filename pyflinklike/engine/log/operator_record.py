@@ -360,9 +360,9 @@ class OperatorIdentity:
             raise IncompatibleStateError(
                 f"operator {self.name!r}: its place in the query is fixed by the checkpoint, got "
                 f"the state of operator {stored.name!r} there; put the operators back into their "
-                f"order, pass uid={stored.name!r} if it is the same one by another name, or begin "
-                "a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>, "
-                "operator_id=<its number>)"
+                f"order, pass uid={stored.name!r} if it is the same one by another name (what it "
+                "keeps is compared then), or begin a new checkpoint with "
+                "from_savepoint=read_savepoint(spark, <this checkpoint>, operator_id=<its number>)"
             )
         if self.max_parallelism != stored.max_parallelism:
             raise self._refuse(

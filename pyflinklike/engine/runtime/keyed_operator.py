@@ -37,6 +37,7 @@ from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeC
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueues, Timers
+from pyflinklike.engine.shown import shown_state
 from pyflinklike.engine.state.current_key import NO_KEY
 from pyflinklike.engine.state.state_assembly import Assembled
 from pyflinklike.engine.state.table import TableChanges, TableSpec
@@ -411,7 +412,7 @@ class CurrentGroup:
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
             raise DeclarationError(f"{msg} of that name; rename one")
         if not self._allow_pickle:
-            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
+            check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
         self.specs.append(spec)
         if self._state is not None:
             self._fill(self._state, spec)

@@ -34,6 +34,7 @@ from pyflinklike.engine.types.basic_types import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
+from pyflinklike.engine.types.column_types import column_type_at
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
@@ -337,6 +338,10 @@ class _Reader:
             # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
             first, second = self._fields(named=False).get_field_types()
             return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
+        if name == "ColumnTypeInfo":
+            column, self._at = column_type_at(self._text, self._at)
+            self._expect(")")
+            return column
         return self._fields(named=_IS_NAMED[name])
 
     def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:

@@ -9,7 +9,7 @@ number of key groups.  Without keys there is one key group for each partition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -21,6 +21,7 @@ from pyflinklike.engine.api.process_functions import (
 )
 from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
@@ -38,9 +39,6 @@ from pyflinklike.spark.plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.spark.wire.record_readers import BroadcastReader
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
 

@@ -9,20 +9,18 @@ windows; PyFlink has not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.functions import ReduceFunction
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.folds.fold import FieldFold, Fold, Max, MaxBy, Min, MinBy, Sum
+from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 from pyflinklike.spark.wire.element_types import element_type
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 
 __all__ = ["Folds", "WindowFolds"]
 

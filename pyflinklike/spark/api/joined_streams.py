@@ -13,7 +13,7 @@ stream.  Each join can send the late records of either input to a side output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 from pyspark.sql import DataFrame
@@ -22,6 +22,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.joins.interval_joiner import IntervalJoin, JoinBounds
 from pyflinklike.joins.join_functions import (
@@ -42,9 +43,6 @@ from pyflinklike.spark.plan.process_options import (
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_options import Windowed, WindowOptions
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = [
     "CoGroupedStreams",

@@ -8,7 +8,7 @@ the smaller one of both inputs'.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -20,6 +20,7 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
 )
 from pyflinklike.engine.functions import Function
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.inputs import InputOf, TwoInputs
 from pyflinklike.spark.api.query import apply_function
@@ -31,9 +32,6 @@ from pyflinklike.spark.plan.process_options import (
     options_shown,
 )
 from pyflinklike.spark.plan.session import check_watermark_policy
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = [
     "KeyedConnectedStreams",

@@ -9,7 +9,7 @@ with Spark's own `select` and `where`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import attrs
 from pyspark.sql import DataFrame
@@ -25,6 +25,7 @@ from pyflinklike.engine.api.element_functions import (
 from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.broadcast_streams import (
     BroadcastConnectedStream,
@@ -54,9 +55,6 @@ from pyflinklike.windows.assigners import (
     CountTumblingWindowAssigner,
     WindowAssigner,
 )
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
 

@@ -9,7 +9,7 @@ assigner: so no windows continue from the state of another kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.folds import WindowFolds
@@ -46,9 +47,6 @@ from pyflinklike.windows.window_functions import (
 )
 from pyflinklike.windows.window_operator import WindowOperator
 from pyflinklike.windows.window_options import LateDataOption, Windowed
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["WindowResult", "WindowedStream", "window_all"]
 

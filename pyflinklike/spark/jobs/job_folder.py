@@ -300,7 +300,7 @@ class JobSource:
     is_bounded: bool
 
     def __str__(self) -> str:
-        named = f"source {self.uid!r}" if self.uid else self.what
+        named = f"source {self.uid!r}, {self.what}" if self.uid else self.what
         return named if self.is_bounded else f"{named} (without an end)"
 
     def is_same(self, other: JobSource) -> bool:
