@@ -74,7 +74,7 @@ def job_of(program):
         def __init__(self, job):
             jobs.append(job)
 
-        def collected(self, _):
+        def collect(self, _):
             return iter(())
 
         def cancel(self):

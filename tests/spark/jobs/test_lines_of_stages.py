@@ -47,7 +47,7 @@ class Line:
         refuse_what_is_missing(job)
         self.job = job
 
-    def collected(self, _):
+    def collect(self, _):
         """What came to the only sink."""
         if self.job.settings.is_batch:
             return iter(results_of(self.job))
