@@ -363,6 +363,8 @@ _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does
 """Matches the missing file that Spark has noted by its absolute path."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
 """Matches the failure of Spark's data source for a location that a URL must encode."""
+_OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
+"""Matches the failure of Spark 4.1 for a checkpoint that has not the format of the session."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -609,6 +611,12 @@ def _unreadable(where: str, error: Exception) -> HostError:
             f"a checkpoint that was copied or moved is looked for where it was written, {former}, "
             "for Spark notes absolute paths in it: put it there again or, on a local disk, a link "
             f"(ln -s <where it is> {former})"
+        )
+    other = _OTHER_FORMAT.search(reason)
+    if other is not None:
+        remedy = (
+            "this Spark reads only checkpoints of the format that the session has: call "
+            f'spark.conf.set("{_FORMAT}", "{other[1]}")'
         )
     if _ENCODED.search(reason):
         remedy = (

@@ -10,7 +10,7 @@ import contextlib
 
 import pyspark
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 from surroundings import CHECKPOINT_FORMAT
 
@@ -23,6 +23,7 @@ from pyflinklike.spark import (
     read_state_changes,
     repartition_state,
 )
+from pyflinklike.spark.read.checkpoint import refusing
 
 pytestmark = [
     reads_state,
@@ -180,3 +181,13 @@ def test_a_bit_flipped_in_a_file_of_the_second_format_is_refused(spark, feed, tm
     damaged.write_bytes(written)
     with pytest.raises(HostError, match=r"(?i)checksum.*2_"):
         read_state(spark, checkpoint, "sum").collect()
+
+
+def test_the_refusal_of_spark_4_1_names_the_setting():
+    """There a session reads only checkpoints of its own format."""
+    said = "The only supported log version is v1, but encountered v2."
+    with (
+        pytest.raises(HostError, match=f'conf.set\\("{CHECKPOINT_FORMAT}", "2"\\)'),
+        refusing("tested"),
+    ):
+        raise AnalysisException(f"[INVALID_LOG_VERSION.EXACT_MATCH_VERSION] {said}")
