@@ -181,6 +181,7 @@ def _settings(directory: Path) -> dict[str, Any]:
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.shuffle.partitions": str(_CORES),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     }
 
 

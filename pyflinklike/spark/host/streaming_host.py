@@ -34,7 +34,11 @@ from pyflinklike.spark.host.task import (
 from pyflinklike.spark.host.wake_up import replace_timer
 from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark.plan.requirements import check_protobuf
-from pyflinklike.spark.plan.session import prepare_session, reach_driver_worker
+from pyflinklike.spark.plan.session import (
+    note_checkpoint_format,
+    prepare_session,
+    reach_driver_worker,
+)
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
@@ -80,6 +84,7 @@ def serve_payloads(
     spark = payloads.sparkSession
     check_protobuf()
     prepare_session(spark)
+    note_checkpoint_format(spark)
     reach_driver_worker(spark)
     grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
     if hasattr(grouped, "transformWithState"):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import atexit
 import functools
 import io
+import logging
 import os
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -45,6 +47,7 @@ __all__ = [
     "folders_of_driver",
     "link_python",
     "max_parallelism_for",
+    "note_checkpoint_format",
     "partitions_of",
     "partitions_told",
     "prepare_session",
@@ -63,6 +66,12 @@ _MIN_KEY_GROUPS = 16
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+# Before, a query that has the other format than its checkpoint is refused at a restart, in Spark's
+# words: there a note would do harm.
+_FORMAT_FROM = (4, 3)
+
+_log = logging.getLogger("pyflinklike.spark")
 
 
 def prepare_session(spark: SparkSession) -> None:
@@ -116,6 +125,34 @@ def check_file_manager(spark: SparkSession) -> None:
             f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
         )
         raise HostError(msg)
+
+
+def note_checkpoint_format(spark: SparkSession) -> None:
+    """Note in the log, once, that a new checkpoint is safer in Spark's second format.
+
+    Nothing is said where the session names a format, hides the setting, or where Spark does not
+    keep the format of a checkpoint that is there.
+    """
+    if tuple(map(int, __version__.split(".")[:2])) < _FORMAT_FROM:
+        return
+    try:
+        # With "" as the default Spark complains that this is no number.
+        chosen = spark.conf.get(_FORMAT, None)
+    except PySparkException:
+        return
+    if chosen is None:
+        _note_format()
+
+
+@functools.cache
+def _note_format() -> None:
+    _log.info(
+        "a new checkpoint is safer in Spark's second format, got none chosen, so Spark takes the "
+        "first: there an attempt of a task that ends late may replace a file that counts, and "
+        'Spark keeps no checksums; call spark.conf.set("%s", "2") before the first start, or "1" '
+        "to stay and hear no more of it; a checkpoint that is there keeps its format",
+        _FORMAT,
+    )
 
 
 def check_watermark_policy(spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -55,6 +56,7 @@ __all__ = [
     "CheckpointState",
     "change_feed",
     "checkpoint_states",
+    "in_format_of",
     "is_ours",
     "last_batch",
     "load_blobs",
@@ -82,6 +84,7 @@ else:
 
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @attrs.frozen
@@ -360,6 +363,8 @@ _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does
 """Matches the missing file that Spark has noted by its absolute path."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
 """Matches the failure of Spark's data source for a location that a URL must encode."""
+_OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
+"""Matches the failure of Spark 4.1 for a checkpoint that has not the format of the session."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -447,10 +452,59 @@ def load_blobs(
     place, number = divmod(operator_id, _PLACE)
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refuse_errors(where):
+    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
         return reader.load(location).select(
             _key_group(place), "user_map_key.sequence", "user_map_value.blob"
         )
+
+
+_setting = threading.RLock()
+"""Held while the format of a session is another one, so that two threads do not mix it up."""
+
+
+@contextmanager
+def in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Iterator[None]:
+    """Let the session have the format of a checkpoint for as long as Spark makes a DataFrame of it.
+
+    Spark looks for files of state by the format of the session, and not by that which the checkpoint
+    tells; the DataFrame keeps what it found.
+
+    Raises:
+        HostError: The session has another format and is one of Spark Connect, which looks for files
+            whenever the DataFrame is used.
+    """
+    written = _format_of(spark, location, batch_id)
+    with _setting:
+        had = spark.conf.get(_FORMAT, None)
+        if written is None or written == (had or "1"):
+            yield
+            return
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            msg = (
+                f"{where}: a session of Spark Connect must have the checkpoint's format, {written}, to "
+                f"read its state, got {had or '1'}"
+            )
+            raise HostError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
+        spark.conf.set(_FORMAT, written)
+        try:
+            yield
+        finally:
+            if had is None:
+                spark.conf.unset(_FORMAT)
+            else:
+                spark.conf.set(_FORMAT, had)
+
+
+def _format_of(spark: SparkSession, location: str, batch_id: int) -> str | None:
+    """Read the format in which a micro-batch was committed; None if that cannot be told."""
+    path = f"{location.rstrip('/')}/commits/{batch_id}"
+    try:
+        lines = spark.read.text(path).take(1)
+    except _REFUSALS:
+        return None  # whoever reads the state says what is wrong
+    version = lines[0]["value"].strip() if lines else ""
+    # The third has the ids of state files like the second, and more about sinks.
+    return {"v1": "1", "v2": "2", "v3": "2"}.get(version)
 
 
 def _key_group(place: int) -> Column:
@@ -476,7 +530,7 @@ def read_registered_timers(
     reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
     place, number = divmod(operator_id, _PLACE)
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refuse_errors(where):
+    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
         frame = reader.load(location)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
     # Spark gives the timers of all operators that share the state operator.
@@ -498,7 +552,7 @@ def change_feed(
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("readChangeFeed", value=True)
     reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
-    with refuse_errors(where):
+    with refuse_errors(where), in_format_of(spark, location, last, where):
         return reader.load(location).select(
             "batch_id",
             "change_type",
@@ -557,6 +611,12 @@ def _unreadable(where: str, error: Exception) -> HostError:
             f"a checkpoint that was copied or moved is looked for where it was written, {former}, "
             "for Spark notes absolute paths in it: put it there again or, on a local disk, a link "
             f"(ln -s <where it is> {former})"
+        )
+    other = _OTHER_FORMAT.search(reason)
+    if other is not None:
+        remedy = (
+            "this Spark reads only checkpoints of the format that the session has: call "
+            f'spark.conf.set("{_FORMAT}", "{other[1]}")'
         )
     if _ENCODED.search(reason):
         remedy = (
