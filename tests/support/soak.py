@@ -9,6 +9,7 @@ at the end it says what is lost, doubled or growing, writes `soak.html`, and end
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import math
@@ -33,6 +34,8 @@ from surroundings import SPARK_SETTINGS
 
 _POLL_SECONDS, _PATIENCE = 0.5, 600
 _KEPT_FILES = 3
+_FIRST_BATCHES = 4
+"""Of a driver, before which it is left alone: else a slow machine would do nothing but start."""
 _WARM_BYTES = (0, 4 * 1024**2, 512 * 1024**2)
 _HEIRS = ("driver", "driver", "jvm", "stop")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -43,9 +46,9 @@ class Schedule:
     """How often what happens, in seconds.
 
     Args:
-        whole: The time of a backend.
-        worker: Between kills of Python workers, on average.
-        driver: Between ends of drivers, on average.
+        whole: The time of a backend, from its first micro-batch on.
+        worker: Between kills of Python workers, on average; infinite for none.
+        driver: Between ends of drivers, on average; infinite for none.
         savepoint: Between savepoints.
         sample: Between measurements.
     """
@@ -57,11 +60,12 @@ class Schedule:
     sample: float
 
     @classmethod
-    def of(cls, hours: float) -> Schedule:
-        """About eight drivers and forty workers, however long it takes."""
+    def of(cls, hours: float, workers: int, drivers: int) -> Schedule:
+        """About so many workers and drivers, however long it takes."""
         whole = hours * 3_600
         sample = min(max(whole / 720, 1), 10)
-        return cls(whole, max(whole / 40, 15), max(whole / 8, 45), max(whole / 20, 20), sample)
+        worker, driver = (whole / count if count else math.inf for count in (workers, drivers))
+        return cls(whole, worker, driver, max(whole / 20, 20), sample)
 
 
 class Soak:
@@ -131,9 +135,9 @@ class Soak:
 
     def _live(self, driver: subprocess.Popen[bytes]) -> None:
         """One driver's life: until it is killed, stopped, or ends."""
-        begun = moved = time.monotonic()
+        first, moved = self.model.number, time.monotonic()
         worker_at, driver_at = self._in(self.schedule.worker), self._in(self.schedule.driver)
-        saved_at, sample_at = begun + self.schedule.savepoint, begun
+        saved_at, sample_at = moved + self.schedule.savepoint, moved
         while driver.poll() is None:
             time.sleep(_POLL_SECONDS)
             now = time.monotonic()
@@ -168,6 +172,8 @@ class Soak:
         self._fail(f"life {self.life}: the driver ended with {driver.returncode}: {tail}")
 
     def _in(self, seconds: float) -> float:
+        if math.isinf(seconds):
+            return seconds
         return time.monotonic() + min(self.chance.expovariate(1 / seconds), 3 * seconds)
 
     def _fail(self, text: str) -> None:
@@ -292,10 +298,8 @@ def processes(driver: int) -> dict[str, list[int]]:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _each(pids: list[int], measure: Any) -> dict[str, int]:
@@ -341,7 +345,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 def judge(folder: Path, hours: float) -> bool:
     """Say what the notes of a folder tell, and write its page."""
     notes = notes_of(folder)
-    verdict = verdict_of(notes, settle=min(120, hours * 360))
+    verdict = verdict_of(notes, settle=min(max(hours * 360, 30), 120))
     Notes(folder / "soak.jsonl").note("verdict", **attrs.asdict(verdict), is_good=verdict.is_good)
     print("\n".join([f"== {folder.name}", *verdict.told()]), flush=True)
     try:
@@ -360,6 +364,8 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=100_000 if few else 2_000_000, help="at a time")
     parser.add_argument("--records", type=int, default=0, help="of a micro-batch (keys / 10)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--workers", type=int, default=40, help="that are killed, about (40)")
+    parser.add_argument("--drivers", type=int, default=8, help="that are killed or stopped (8)")
     parser.add_argument("--memory", default="1g" if few else "4g", help="of the JVM")
     parser.add_argument("--into", type=Path, default=Path("build/soak"), help="a new folder")
     parser.add_argument("--judge", type=Path, help="only judge a folder again, that of a backend")
@@ -382,7 +388,8 @@ def main() -> int:
         folder = options.into.absolute() / backend
         if folder.exists():
             parser.error(f"--into must be a folder without a soak, got {folder}; give another")
-        Soak(folder, backend, traffic, Schedule.of(options.hours), options.memory).run()
+        schedule = Schedule.of(options.hours, options.workers, options.drivers)
+        Soak(folder, backend, traffic, schedule, options.memory).run()
         good &= judge(folder, options.hours)
     return not good
 
