@@ -145,14 +145,13 @@ class Soak:
                 moved = now
                 # A machine with much to do takes minutes to start: the time is that of the query.
                 self._end = min(self._end, now + self.schedule.whole)
-            if now > sample_at:
+            if self.model.number < first + _FIRST_BATCHES:
+                # It only starts: its faults and savepoints come once it has done something.
+                worker_at, driver_at = max(worker_at, now), max(driver_at, now)
+                saved_at = max(saved_at, now)
+            if self.model.number > first and now > sample_at:
                 self._sample(driver.pid)
                 sample_at = now + self.schedule.sample
-            if (
-                moved == begun
-            ):  # a driver that only starts; the faults wait for its first micro-batch
-                worker_at, driver_at = max(worker_at, now + 5), max(driver_at, now + 10)
-                saved_at = max(saved_at, now + 5)
             if now > saved_at:
                 (self.place.root / "savepoint").touch()
                 saved_at = now + self.schedule.savepoint
