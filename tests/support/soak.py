@@ -97,7 +97,9 @@ class Soak:
             "spark.master": "local[2,8]",
             "spark.driver.memory": memory,
             # All of the heap at once: what grows then is beside it.
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Xms{memory} -XX:+AlwaysPreTouch",
+            "spark.driver.extraJavaOptions": (
+                f"{SPARK_SETTINGS['spark.driver.extraJavaOptions']} -Xms{memory} -XX:+AlwaysPreTouch"
+            ),
             "spark.local.dir": str(root / "local"),
             # What is kept comes to its level within the first tenth.
             "spark.sql.streaming.minBatchesToRetain": "10",
@@ -136,8 +138,7 @@ class Soak:
     def _live(self, driver: subprocess.Popen[bytes]) -> None:
         """One driver's life: until it is killed, stopped, or ends."""
         first, moved = self.model.number, time.monotonic()
-        worker_at, driver_at = self._in(self.schedule.worker), self._in(self.schedule.driver)
-        saved_at, sample_at = moved + self.schedule.savepoint, moved
+        worker_at = driver_at = saved_at = sample_at = math.inf
         while driver.poll() is None:
             time.sleep(_POLL_SECONDS)
             now = time.monotonic()
@@ -145,11 +146,13 @@ class Soak:
                 moved = now
                 # A machine with much to do takes minutes to start: the time is that of the query.
                 self._end = min(self._end, now + self.schedule.whole)
-            if self.model.number < first + _FIRST_BATCHES:
-                # It only starts: its faults and savepoints come once it has done something.
-                worker_at, driver_at = max(worker_at, now), max(driver_at, now)
-                saved_at = max(saved_at, now)
-            if self.model.number > first and now > sample_at:
+            if math.isinf(sample_at) and self.model.number >= first + _FIRST_BATCHES:
+                sample_at, saved_at = now, now + self.schedule.savepoint
+                worker_at, driver_at = (
+                    self._in(self.schedule.worker),
+                    self._in(self.schedule.driver),
+                )
+            if now > sample_at:
                 self._sample(driver.pid)
                 sample_at = now + self.schedule.sample
             if now > saved_at:

@@ -91,7 +91,7 @@ class Traffic:
     def of(self, number: int) -> Iterator[tuple[int, int, int]]:
         """The records of a micro-batch as key, time and amount, by time."""
         value = np.arange(number * self.records, (number + 1) * self.records, dtype=np.int64)
-        mixed = (value % _PRIME + self.seed) * _FACTOR % _PRIME
+        mixed = (value % _PRIME + self.seed % _PRIME) * _FACTOR % _PRIME
         mixed = (mixed ^ (mixed >> 15)) * _OTHER_FACTOR % _PRIME
         key = number * self.keys // self.life + mixed % self.keys
         amount = (mixed ^ (mixed >> 13)) % 97
@@ -103,7 +103,7 @@ class Traffic:
         """The same on Spark, without end: a micro-batch has as many as `of` gives for its number."""
         source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", self.records)
         number = F.expr(f"value div {self.records}")
-        mixed = (F.col("value") % _PRIME + self.seed) * _FACTOR % _PRIME
+        mixed = (F.col("value") % _PRIME + self.seed % _PRIME) * _FACTOR % _PRIME
         mixed = mixed.bitwiseXOR(F.shiftright(mixed, 15)) * _OTHER_FACTOR % _PRIME
         key = F.expr(f"value div {self.records} * {self.keys} div {self.life}") + mixed % self.keys
         amount = mixed.bitwiseXOR(F.shiftright(mixed, 13)) % 97
