@@ -5,7 +5,6 @@ import configparser
 import importlib.util
 import itertools
 import re
-import subprocess
 import sys
 from pathlib import Path
 
