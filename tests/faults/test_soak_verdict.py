@@ -52,7 +52,7 @@ def played(traffic: Traffic, batches: int) -> list[list[Any]]:
     rows, latest = [], 0
     with chained(traffic) as chain:
         for number in range(batches):
-            told = chain.process_watermark(latest - traffic.records - 1) if number else []
+            told = chain.process_watermark(latest - traffic.records) if number else []
             for key, moment, amount in traffic.of(number):
                 row = Row(key=f"k{key}", ts=moment, amount=amount)
                 told += chain.process_element(row, moment)

@@ -38,6 +38,9 @@ _FIRST_BATCHES = 4
 """Of a driver, before which it is left alone: else a slow machine would do nothing but start."""
 _WARM_BYTES = (0, 4 * 1024**2, 512 * 1024**2)
 _HEIRS = ("driver", "driver", "jvm", "stop")
+_TOO_BUSY = "Python worker failed to connect back"
+"""What Spark says where a worker takes more than ten seconds to start, a limit that is not a setting."""
+_DRIVER_BEGINS = "Using Spark's default log4j profile"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -101,6 +104,7 @@ class Soak:
                 f"{SPARK_SETTINGS['spark.driver.extraJavaOptions']} -Xms{memory} -XX:+AlwaysPreTouch"
             ),
             "spark.local.dir": str(root / "local"),
+            "spark.python.authenticate.socketTimeout": "120s",
             # What is kept comes to its level within the first tenth.
             "spark.sql.streaming.minBatchesToRetain": "10",
             "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
@@ -170,8 +174,15 @@ class Soak:
             if now > driver_at:
                 self._end_life(driver)
                 return
-        tail = (self.place.root / "drivers.log").read_text(errors="replace")[-4_000:]
-        self._fail(f"life {self.life}: the driver ended with {driver.returncode}: {tail}")
+        self._failed(driver, "ended")
+
+    def _failed(self, driver: subprocess.Popen[bytes], how: str) -> None:
+        """Note that a driver failed; not as an error where Spark's workers had no time to start."""
+        log = (self.place.root / "drivers.log").read_text(errors="replace")
+        if _TOO_BUSY in log.rpartition(_DRIVER_BEGINS)[2]:
+            self.notes.note("fault", fault="machine too busy", life=self.life)
+            return
+        self._fail(f"life {self.life}: the driver {how} with {driver.returncode}: {log[-4_000:]}")
 
     def _in(self, seconds: float) -> float:
         if math.isinf(seconds):
@@ -209,8 +220,7 @@ class Soak:
         if not self._await_end(driver):
             self._fail(f"life {self.life}: the driver did not stop within {_PATIENCE} seconds")
         elif driver.returncode:
-            tail = (self.place.root / "drivers.log").read_text(errors="replace")[-4_000:]
-            self._fail(f"life {self.life}: the driver stopped with {driver.returncode}: {tail}")
+            self._failed(driver, "stopped")
         stop.unlink()
 
     def _await_end(self, driver: subprocess.Popen[bytes]) -> bool:

@@ -117,8 +117,8 @@ class Traffic:
         return rows.withWatermark("ts", f"{self.records} milliseconds")
 
     def planted_at(self) -> tuple[str, int]:
-        """Key and time of a record that a plant is about, in the middle of the second life."""
-        key, moment, _ = list(self.of(self.life * 2))[self.records // 2]
+        """Key and time of a record that a plant is about, once the first keys have gone."""
+        key, moment, _ = list(self.of(self.life + 1))[self.records // 2]
         return f"k{key}", moment
 
 
@@ -244,7 +244,7 @@ class Model:
     def run(self) -> _Rows:
         """The rows of the next micro-batch, sorted."""
         if self.number:
-            self._watermark = self._latest - self.traffic.records - 1
+            self._watermark = self._latest - self.traffic.records
         for moment, key in self._popped(self._timers):
             if self._due.get(key) == moment:
                 self._add_to_session(key, moment, self._digest(key))
