@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import singledispatch
 from typing import Any
 
 import attrs
@@ -55,7 +56,7 @@ from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP, with_batch_time
 from pyflinklike.spark.wire.record_readers import RecordReader
 
-__all__ = ["apply_function", "in_columns"]
+__all__ = ["apply_function", "apply_plan", "in_columns"]
 
 
 def apply_function(
@@ -110,7 +111,7 @@ def apply_function(
         keeps_open=not holds_accumulators(function),
         broadcast_states=broadcast_states,
     )
-    return _plan(source, in_columns(plan), options.from_savepoint)
+    return apply_plan(source.df, source, in_columns(plan), options.from_savepoint)
 
 
 def _task(
@@ -141,7 +142,19 @@ def _follows(source: Input, max_parallelism: int | None) -> bool:
     return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
 
 
-def _plan(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
+@singledispatch
+def apply_plan(
+    _: DataFrame, source: Input, plan: Plan, savepoint: SavepointLike | None
+) -> DataFrame:
+    """Apply a plan to records as the kind of their DataFrame needs.
+
+    A DataFrame of Spark goes to Spark.  Others register what they do: the simulator keeps the plan.
+
+    Args:
+        source: The records.
+        plan: The plan of the operator.
+        savepoint: The state that the query begins with, as the user gave it.
+    """
     is_streaming = source.df.isStreaming
     if savepoint is not None:
         check_savepoint(savepoint, is_streaming=is_streaming)

@@ -52,6 +52,7 @@ __all__ = [
     "freeze_imports",
     "ours_alone",
     "pack_records",
+    "packing_of",
     "tell_errors",
     "tell_errors_of_each",
     "with_imports_frozen",
@@ -66,13 +67,19 @@ def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
         keyed: The records, with the key group of each in a first column.
         plan: The plan of the query.
     """
+    packing = with_imports_frozen(tell_errors_of_each(packing_of(plan)))
+    return keyed.mapInArrow(packing, PACKED_SCHEMA.ddl)
+
+
+def packing_of(plan: Plan) -> Packing:
+    """Return the function that packs an operator's records, in one task of the first stage."""
     groups = plan.task.max_parallelism
     packing = plan.reader.make_packing(group_ids(groups))
     if plan.key_groups is not None:
         packing = _make_packing(plan.reader, groups, plan.key_groups)
     if plan.keeps_former_watermark():
         packing = call_homes(packing, plan.task.parallelism)
-    return keyed.mapInArrow(with_imports_frozen(tell_errors_of_each(packing)), PACKED_SCHEMA.ddl)
+    return packing
 
 
 def _make_packing(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:

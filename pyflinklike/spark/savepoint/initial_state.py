@@ -40,7 +40,7 @@ from pyflinklike.engine.log.checkpoint_logs import (
 )
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.segment_chain import snapshots
-from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.engine.log.segments import Declaration, Section, read_segment
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.pickled_type import pickle_allowed
 from pyflinklike.errors import (
@@ -72,6 +72,7 @@ from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
     "check_savepoint",
+    "initial_rows",
     "initial_state",
     "read_savepoint",
     "savepoint_of",
@@ -246,20 +247,6 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
             do not have the key columns' types.
         HostError: The savepoint holds timers that the query could not fire.
     """
-    groups = _regroup(df, plan, read_segment(savepoint, "savepoint"))
-    refused = plan.time_mode.refuse_timers()
-    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
-        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-        raise HostError(msg) from refused[domain]
-    if not groups:
-        return None
-    ids = group_ids(plan.task.max_parallelism)
-    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    return [(ROLL_CALL, roll_payload(groups)), *rows]
-
-
-def _regroup(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Segment]]:
-    """Divide a savepoint by the key groups in which the query looks for its keys."""
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
@@ -270,9 +257,37 @@ def _regroup(df: DataFrame, plan: Plan, snapshot: Segment) -> dict[int, list[Seg
     def group_of(keys: list[Any]) -> list[int]:
         return key_groups.of(df.sparkSession, keys)
 
-    return regroup_snapshot(
-        snapshot, plan.key_type, group_of, plan.task.max_parallelism, "savepoint"
-    )
+    return initial_rows(plan, savepoint, group_of)
+
+
+def initial_rows(
+    plan: Plan, savepoint: bytes, group_of: Callable[[list[Any]], list[int]]
+) -> list[tuple[int, bytes]] | None:
+    """Make rows for the start of a query from a savepoint, where keys are hashed by the caller.
+
+    Args:
+        plan: The plan of the query.
+        savepoint: A savepoint of one operator.
+        group_of: Finds the key groups in which the query looks for keys in the user's form.
+
+    Returns:
+        As `_initial_rows`.
+
+    Raises:
+        CorruptStateError, IncompatibleStateError, HostError: As `_initial_rows` raises them.
+    """
+    count = plan.task.max_parallelism
+    snapshot = read_segment(savepoint, "savepoint")
+    groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
+    refused = plan.time_mode.refuse_timers()
+    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
+        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
+        raise HostError(msg) from refused[domain]
+    if not groups:
+        return None
+    ids = group_ids(count)
+    rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
+    return [(ROLL_CALL, roll_payload(groups)), *rows]
 
 
 def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole query simulated from one seed: driver, state store, tasks, files and clock."""

@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulator runs: a query of stateful operators, its input, and what must come of it.
+
+The world (`query`, `tasks`, `state_store`) plays Spark.  Whatever is not Spark's to decide is a
+`Program`'s: its operators with their plans, the records of its sources, the declarations that a
+restart may change, and the oracle, which is told the micro-batches that Spark committed and sees
+none of the faults.
+
+    for each input of an operator: batches -> operator.keyed(number, batch)
+    in a task: operator.packing() -> shuffle by grouping key -> the hosts' processors
+    in a task: operator.unpacker() -> batches of the next operator, or rows of the sink
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
+
+import attrs
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import types as st
+
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.inspection.column_values import BatchClock
+from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.state_infos import describe_states
+from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.log.checkpoint_logs import merge
+from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segments import Segment, read_segment
+from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.state.table import REPLICATED, Shape
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
+from pyflinklike.spark.host.python_stage import packing_of
+from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark.savepoint.initial_state import initial_rows
+from pyflinklike.spark.wire.arrow_encoder import to_arrow
+from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark.wire.payloads import Packing
+
+__all__ = [
+    "START_MS",
+    "Draws",
+    "Expected",
+    "MicroBatch",
+    "OperatorInput",
+    "Program",
+    "Refused",
+    "Rows",
+    "SimulatedOperator",
+    "Source",
+    "State",
+    "comparable",
+    "read_state",
+    "rows_of",
+]
+
+T = TypeVar("T")
+
+START_MS: Final = 1_000_000
+"""The time of the first micro-batch, and about that of the first record, in ms.
+
+The clock should move by some hundred ms to some seconds between micro-batches: that is what the
+TTLs, timers and windows of drawn programs go by.
+"""
+
+
+class Draws(Protocol):
+    """The decisions that a program takes from; `choices.Choices` is such."""
+
+    def integer(self, label: str, low: int, high: int) -> int:
+        """Draw an int from `low` to `high`, both included."""
+
+    def one_of(self, label: str, options: Sequence[T]) -> T:
+        """Draw one of some options."""
+
+    def happens(self, label: str, share: float) -> bool:
+        """Draw whether something happens, of which a share does."""
+
+    def stream(self, label: str) -> Any:
+        """Return a stream of small numbers that are one decision together."""
+
+
+@attrs.frozen
+class Source:
+    """A stream of the query.
+
+    Args:
+        schema: The columns of its records.
+        event_time: The column of which Spark makes its watermark; None for a stream without one.
+        delay: How far the watermark is behind the latest time, in ms.
+    """
+
+    schema: st.StructType
+    event_time: str | None = None
+    delay: int = 1
+
+    def watermark(self, records: Iterable[pa.RecordBatch]) -> int | None:
+        """Return Spark's watermark in ms after some records; None if they have no time."""
+        if self.event_time is None:
+            return None
+        times = [
+            time // 1000
+            for batch in records
+            for time in batch.column(self.event_time).cast(pa.int64()).to_pylist()
+            if time is not None
+        ]
+        return max(times) - self.delay if times else None
+
+
+@attrs.frozen
+class OperatorInput:
+    """An input of an operator.
+
+    Args:
+        number: The number of the source, or of the operator before it.
+        is_source: Which of both that is.
+        schema: The columns of what is read, with the column of phases where there is one.
+        key_columns: The columns that make the key; none for a broadcast input.
+    """
+
+    number: int
+    is_source: bool
+    schema: pa.Schema
+    key_columns: tuple[str, ...]
+
+
+@attrs.frozen
+class SimulatedOperator:
+    """A state operator of Spark: what the driver has decided about it.
+
+    Args:
+        plan: The plan, as the real builders make it.
+        inputs: One input or two.
+        is_read_on: Whether another operator reads its result, and so the phases of it.
+        savepoint: What a new checkpoint begins with; None for no state.
+    """
+
+    plan: Plan
+    inputs: tuple[OperatorInput, ...]
+    is_read_on: bool = False
+    savepoint: bytes | None = None
+
+    def started(self, plan_id: str) -> SimulatedOperator:
+        """Return the operator of another start of the query."""
+        return attrs.evolve(self, plan=attrs.evolve(self.plan, plan_id=plan_id))
+
+    def keyed(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Put the key groups of records into a first column, and unite inputs: Spark's part.
+
+        Args:
+            number: Of the input, from 0.
+            batch: Its records.
+        """
+        mine = self.inputs[number]
+        groups = self._groups(batch, mine.key_columns)
+        if len(self.inputs) == 1:
+            return batch.add_column(0, pa.field(KEY_GROUP, groups.type), groups)
+        columns: list[Any] = [pa.nulls(batch.num_rows, _struct_of(each)) for each in self.inputs]
+        columns[number] = pa.StructArray.from_arrays(batch.columns, fields=list(mine.schema))
+        kinds = pa.array([number + 1] * batch.num_rows, pa.int8())
+        return pa.RecordBatch.from_arrays(
+            [groups, kinds, *columns], names=[KEY_GROUP, INPUT, *INPUTS]
+        )
+
+    def packing(self) -> Packing:
+        """Return the function that packs keyed records in a task."""
+        return packing_of(self.plan)
+
+    def unpacker(self) -> Packing:
+        """Return the function that makes rows of a task's results, in a task."""
+        return self.layout.unpacker()
+
+    @property
+    def layout(self) -> Any:
+        """The layout of its result."""
+        layout = self.plan.layout
+        if self.is_read_on and self.plan.tells_phases():
+            return attrs.evolve(layout, before_watermark=BEFORE_WATERMARK)
+        return layout
+
+    def initial(self) -> list[tuple[int, bytes]] | None:
+        """Return the rows of the state that a new checkpoint begins with: grouping key, payload.
+
+        Raises:
+            PyflinklikeError: The real builder refuses the savepoint.
+        """
+        if self.savepoint is None:
+            return None
+        return initial_rows(self.plan, self.savepoint, self.groups_of)
+
+    def groups_of(self, keys: Sequence[Any]) -> list[int]:
+        """Return the key groups of keys in the user's form."""
+        mine = self.inputs[0]
+        names = mine.key_columns
+        if not names:
+            return [0] * len(keys)
+        columns = [list(keys)] if len(names) == 1 else [list(each) for each in zip(*keys)]
+        kinds = [mine.schema.field(name).type for name in names]
+        zone = self.plan.reader.time_zone
+        arrays = [to_arrow(values, kind, zone) for values, kind in zip(columns, kinds)]
+        if not keys:
+            return []
+        count = self.plan.task.max_parallelism
+        return [add_sign(each) % count for each in _hashes(arrays)]
+
+    def _groups(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> pa.Array:
+        is_hash = self.plan.key_groups is not None
+        kind = pa.int64() if is_hash else pa.int32()
+        if not key_columns:
+            return pa.nulls(batch.num_rows, kind)
+        hashes = [add_sign(each) for each in _hashes([batch.column(name) for name in key_columns])]
+        count = self.plan.task.max_parallelism
+        return pa.array(hashes if is_hash else [each % count for each in hashes], kind)
+
+
+def _struct_of(one: OperatorInput) -> pa.DataType:
+    return pa.struct(list(one.schema))
+
+
+def _hashes(columns: Sequence[pa.Array]) -> list[int]:
+    """Compute Spark's `xxhash64` of rows; the hash of a column is the seed of the next one."""
+    found = [SEED] * len(columns[0])
+    for column in columns:
+        hashed = _hash_of(column.type)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.int64())
+        elif pa.types.is_date32(column.type):
+            column = column.cast(pa.int32())
+        found = [
+            seed if value is None else hashed(value, seed)
+            for value, seed in zip(column.to_pylist(), found)
+        ]
+    return found
+
+
+def _hash_of(kind: pa.DataType) -> Callable[[Any, int], int]:
+    if pa.types.is_string(kind):
+        return lambda text, seed: hash_bytes(text.encode(), seed)
+    if pa.types.is_binary(kind):
+        return hash_bytes
+    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
+        return hash_long
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind):
+        return hash_int
+    raise NotImplementedError(kind)
+
+
+@attrs.frozen
+class MicroBatch:
+    """What Spark decided for a micro-batch and committed.
+
+    Args:
+        number: Its batch id.
+        records: Of each source in the order of arrival; None where it grew by nothing.
+        watermark: Spark's in ms: 0 before the first event.
+        now: Its time in ms.
+        program: The program that ran it.
+    """
+
+    number: int
+    records: tuple[pa.RecordBatch | None, ...]
+    watermark: int
+    now: int
+    program: Program
+
+
+Rows = Counter[tuple[Hashable, ...]]
+"""Rows of the sink in a form that can be compared, with how often each came."""
+State = Mapping[str, Rows]
+"""The state of an operator: rows of each state, and of "timers"."""
+
+
+@attrs.frozen
+class Expected:
+    """What must come of a history.
+
+    Args:
+        rows: Of each micro-batch, by batch id: what the last operator gave.
+        states: Of each operator after the last micro-batch, as `read_state` shows it.
+    """
+
+    rows: Mapping[int, Rows]
+    states: tuple[State, ...]
+
+
+@attrs.frozen
+class Refused:
+    """A restart that must end with an error of ours.
+
+    Args:
+        program: The program that cannot continue.
+        error: The class of the error.
+        why: What it must be about, for messages.
+    """
+
+    program: Program
+    error: type[PyflinklikeError]
+    why: str
+
+
+class Program(Protocol):
+    """A query, drawn once; a restart may go on with a changed one."""
+
+    @property
+    def name(self) -> str:
+        """What it does and under which settings, for the history."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Its streams."""
+
+    @property
+    def operators(self) -> tuple[SimulatedOperator, ...]:
+        """Its operators, each behind those that it reads; the last one's result is the sink's."""
+
+    @property
+    def partitions(self) -> int:
+        """The number of Spark's partitions that a new checkpoint has."""
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        """Whether its results are certain if the clock goes back at a restart.
+
+        They are not where something that has expired may or may not be cleaned up already, and where
+        event timers wait for Spark's next call, which goes by the clock.
+        """
+
+    def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
+        """Draw what a source grows by; it may be nothing.
+
+        Args:
+            choices: Decide.
+            source: The number of the source.
+            at: How often it has grown before: event times move by about a second each time.
+        """
+
+    def changed(self, choices: Draws) -> Program:
+        """Draw a program with other declarations that continues from the same checkpoint."""
+
+    def refused(self, choices: Draws) -> Refused | None:
+        """Draw a program that must not continue from the checkpoint; None if it knows of none."""
+
+    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+        """Return what must come of micro-batches, from the first of the checkpoint on."""
+
+
+# What came, in a form that can be compared
+
+
+def comparable(value: Any) -> Any:
+    """Return a value that can be hashed and ordered among its like: points in time are us."""
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
+        return (aware - _EPOCH) // dt.timedelta(microseconds=1)
+    if isinstance(value, float):
+        return repr(value)  # NaN is equal to itself here
+    if isinstance(value, dict):
+        # A row in the type of a former program has fields in another order, and some not yet.
+        items = ((comparable(key), comparable(each)) for key, each in value.items())
+        return tuple(sorted(each for each in items if each[1] is not None))
+    if isinstance(value, (list, tuple)):
+        return tuple(comparable(each) for each in value)
+    return value
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Rows:
+    """Return rows in a form that can be compared."""
+    return Counter(row for batch in batches for row in _rows_of(batch))
+
+
+def _rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Hashable, ...]]:
+    if not batch.num_columns:
+        yield from [()] * batch.num_rows
+        return
+    for row in zip(*(column.to_pylist() for column in batch.columns)):
+        yield comparable(row)
+
+
+def read_state(
+    record: OperatorRecord,
+    logs: Mapping[int, Sequence[Segment]],
+    now: int,
+    watermark: int,
+    operator: SimulatedOperator,
+) -> State:
+    """Read the living state of an operator by the real readers.
+
+    Args:
+        record: Of the operator.
+        logs: The segments of each key group, by its index.
+        now: The time of the last micro-batch in ms.
+        watermark: Its watermark in ms: `MIN_WATERMARK` or 0 before the first event.
+        operator: Knows the types that the readers do not: elements with a timestamp of Spark, say.
+
+    Returns:
+        The rows of each state without what is expired, and of "timers"; the key group is left out,
+        so that two numbers of key groups can be compared.
+    """
+    if operator.plan.time_mode is TimeMode.NONE:
+        watermark = 0  # nobody tells it
+    clock = BatchClock(now, watermark if watermark > 0 else MIN_WATERMARK)
+    opened = _Opened(operator)
+    state: dict[str, Rows] = {}
+    for info in describe_states(record, 0):
+        if info.name not in opened.declared:
+            continue
+        if not _is_known(info.value_type):
+            state[info.name] = opened.entries(info.name, logs)
+            continue
+        reader = StateReader(StateRows.of(record, info), clock, expired=False)
+        found = _ranked(_read(reader, logs), _kept(reader.schema.names))
+        if info.kind == "versioned":
+            # That there is no value may be forgotten once nothing before is remembered.
+            at = _kept(reader.schema.names).index("value")
+            found = Counter({row: n for row, n in found.items() if row[at] is not None})
+        # Each key group has a copy of broadcast state.
+        state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
+    state["timers"] = _read(TimersReader(record, clock), logs)
+    return state
+
+
+_JUDGED = frozenset(("key_group", "due", "alive", "expires_at", "time"))
+"""Columns that say nothing about what is stored."""
+
+
+def _is_known(signature: str | None) -> bool:
+    """Return whether the readers know a type by its signature."""
+    try:
+        type_of(signature or "")
+    except IncompatibleStateError:
+        return False
+    return True
+
+
+class _Opened:
+    """The function of an operator, opened to read what only it can read.
+
+    Args:
+        operator: The operator.
+    """
+
+    def __init__(self, operator: SimulatedOperator) -> None:
+        self._operator = operator
+        self.declared = frozenset(self._opened(WorkingState(0)).declared())
+        """The states that it declares when it is opened.
+
+        Others it declares when it uses them; a record says of these what its writer happened to know.
+        """
+
+    def _opened(self, state: WorkingState) -> Any:
+        plan = self._operator.plan
+        opened = make_keyed_operator(
+            cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
+            HashMapStateBackend(),
+            plan.key_type,
+            plan.task,
+            "reader of state",
+            side_outputs_read=plan.layout.sides,
+            broadcast_states=plan.broadcast_states,
+        )
+        opened.enter(state)
+        opened.open()
+        return opened
+
+    def entries(self, name: str, logs: Mapping[int, Sequence[Segment]]) -> Rows:
+        """Return the entries of a state whose type no reader knows; it must have no TTL."""
+        state = WorkingState(0)
+        named = {f"key group {index}": log for index, log in logs.items()}
+        state.read(read_segment(merge(named), "state"), "state")
+        found: Rows = Counter()
+        for changes in self._opened(state).backend.contents():
+            if changes.spec.name != name:
+                continue
+            entries = zip(changes.keys, changes.user_keys, changes.entries)
+            is_list = changes.spec.shape is Shape.LIST
+            # Behind another operator the order of elements of one time is Spark's to choose.
+            is_ordered = all(each.is_source for each in self._operator.inputs)
+            ranks: Counter[Any] = Counter()
+            for key, user_key, entry in sorted(entries, key=itemgetter(1)) if is_list else entries:
+                at = ranks[key] if is_list else comparable(user_key)
+                ranks[key] += is_ordered
+                found[comparable(key), at, comparable(entry)] += 1
+        return found
+
+
+def _kept(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name not in _JUDGED]
+
+
+def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
+    """Number the elements of a list, or the uses of an LRU store, anew: from 0 for each key.
+
+    A program says only their order.  What has expired counts until it is cleaned up.
+    """
+    column = next((name for name in ("position", "last_use") if name in names), None)
+    if column is None:
+        return rows
+    at = names.index(column)
+    width = names.index("store_key") if column == "last_use" else at
+    ranks: Counter[Any] = Counter()
+    found: Rows = Counter()
+    for row, count in sorted(rows.items(), key=lambda each: each[0][at]):
+        key = row[:width]
+        found[(*row[:at], ranks[key], *row[at + 1 :])] += count
+        ranks[key] += 1
+    return found
+
+
+def _read(reader: Any, logs: Mapping[int, Sequence[Segment]]) -> Rows:
+    found: Rows = Counter()
+    for index, log in sorted(logs.items()):
+        for table in reader.read(index, list(log), f"key group {index}"):
+            found.update(_rows_of(table.select(_kept(table.column_names))))
+    return found

@@ -1,0 +1,968 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are drawn: what an operator does, what is behind it, its settings, and its records.
+
+    program = draw_program(Choices(7))
+    program.name        # "every state (ttl 2000 by event time, event timers) | 4 groups, 2 partitions"
+    program.operators   # as `key_by(...)...process(...)` has made them
+
+A program is made of stages, each of which is a call of the real API over simulated frames.  The
+first reads one or two sources; others follow behind it.  What a stage declares is data, so that a
+restart can declare it otherwise, and so that the oracle can run a stage by other means: columns
+record by record, every backend as plain dicts.
+
+What a program's outputs say must not depend on the number of key groups, on partitions, or on when
+an expired entry is cleaned up.  So a restart never makes a TTL or a retention longer, and never
+switches a TTL on or off; and what is read is never an entry that has expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
+from pyflinklike.engine.clock import Time
+from pyflinklike.engine.types import Types
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.spark.api.broadcast_streams import broadcast
+from pyflinklike.spark.api.keyed_stream import key_by
+from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.testing.simulation.frames import SimulatedFrame, SimulatedQuery
+from pyflinklike.testing.simulation.functions import (
+    LATE,
+    RECORD,
+    RULES,
+    SIDE,
+    Contents,
+    CountByColumns,
+    CountByRecord,
+    EveryState,
+    EveryStore,
+    Gap,
+    GatherGroups,
+    GatherPairs,
+    GatherSums,
+    JoinOfTwo,
+    RecordSum,
+    SumOfNumbers,
+    Ttl,
+    UnderRules,
+    total_row,
+)
+from pyflinklike.testing.simulation.oracle import Model, expected_of
+from pyflinklike.testing.simulation.program import (
+    START_MS,
+    Draws,
+    Expected,
+    MicroBatch,
+    Program,
+    Refused,
+    SimulatedOperator,
+    Source,
+)
+from pyflinklike.upsert import UpsertFunction
+from pyflinklike.windows import (
+    ContinuousEventTimeTrigger,
+    CountEvictor,
+    CountSlidingWindowAssigner,
+    CountTrigger,
+    CountTumblingWindowAssigner,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TimeEvictor,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+
+__all__ = ["KINDS", "STEP_MS", "DrawnProgram", "draw_program"]
+
+STEP_MS: Final = 1_000
+"""About how far event times move from one growth of a source to the next, in ms."""
+_COLUMNS: Final = arrow_schema(RECORD)
+_NUMBERS: Final = st.StructType(
+    [st.StructField("n", st.LongType()), st.StructField("note", st.StringType())]
+)
+_KEYS: Final = ("k0", "k0", "k1", "k1", "k2", "k3", "k4", "", "\u043a\u043b\u044e\u0447")
+
+Options = Mapping[str, Any]
+
+
+class Stage(Protocol):
+    """One operator of a query, declared."""
+
+    @property
+    def inputs(self) -> int:
+        """How many streams it reads."""
+
+    @property
+    def passes_time(self) -> bool:
+        """Whether operators with event time may follow."""
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        """Whether its results are certain then."""
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether it is given an event time."""
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether its records must have event times."""
+
+    @property
+    def can_be_divided(self) -> bool:
+        """Whether a savepoint of it can be divided by key groups: its types are of `Types`."""
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        """Call the API, and return the result."""
+
+    def changed(self, choices: Draws) -> Stage:
+        """Draw another declaration that continues from the same state."""
+
+    def by_record(self) -> Stage:
+        """Return the stage as the oracle runs it."""
+
+
+def _time_of(frame: Any) -> str:
+    """Return the column of event times of a frame."""
+    return "window_time" if "window_time" in frame.columns else "ts"
+
+
+@attrs.frozen
+class _Stage:
+    """What most stages have in common."""
+
+    @property
+    def inputs(self) -> int:
+        return 1
+
+    @property
+    def passes_time(self) -> bool:
+        return True
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        ttl = getattr(self, "ttl", None)
+        return ttl is None or not ttl.ms or ttl.event_time
+
+    @property
+    def has_event_time(self) -> bool:
+        return True
+
+    @property
+    def needs_times(self) -> bool:
+        return False
+
+    @property
+    def can_be_divided(self) -> bool:
+        return True
+
+    def changed(self, choices: Draws) -> Any:
+        return self
+
+    def by_record(self) -> Any:
+        return self
+
+
+def _draw_ttl(choices: Draws, *, event_time: bool) -> Ttl:
+    if not choices.happens("has ttl", 0.6):
+        return Ttl()
+    return Ttl(
+        choices.one_of("ttl", (2_000, 300, 20_000)),
+        on_read=choices.happens("ttl on read", 0.4),
+        event_time=event_time and choices.happens("ttl of event time", 0.5),
+        compacted=choices.happens("ttl in background", 0.7),
+    )
+
+
+def _other_ttl(ttl: Ttl, choices: Draws) -> Ttl:
+    if not ttl.ms:
+        return ttl
+    shorter = max(ttl.ms - 100, 50), max(ttl.ms // 2, 25)
+    return attrs.evolve(
+        ttl,
+        ms=choices.one_of("other ttl", (ttl.ms, *(min(each, ttl.ms) for each in shorter))),
+        on_read=choices.happens("other ttl on read", 0.5),
+        compacted=choices.happens("other ttl in background", 0.7),
+    )
+
+
+def _shown_ttl(ttl: Ttl) -> str:
+    if not ttl.ms:
+        return "no ttl"
+    parts = [f"ttl {ttl.ms}"]
+    parts += ["on read"] * ttl.on_read + ["by event time"] * ttl.event_time
+    return " ".join(parts + ["not cleaned up"] * (not ttl.compacted))
+
+
+@attrs.frozen
+class StateStage(_Stage):
+    """Every kind of state, with timers.
+
+    Args:
+        ttl: Of the states.
+        time: "none", "event" or "processing".
+        is_grown: Whether the types have grown.
+        has_side: Whether the side output is asked for.
+    """
+
+    ttl: Ttl
+    time: str
+    is_grown: bool = False
+    has_side: bool = False
+
+    def __str__(self) -> str:
+        grown = ", grown types" if self.is_grown else ""
+        return f"every state ({_shown_ttl(self.ttl)}, {self.time} timers{grown})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> StateStage:
+        times = ("event", "none", "processing") if is_last else ("event",)
+        time = choices.one_of("time mode", times)
+        ttl = _draw_ttl(choices, event_time=time != "none")
+        has_side = is_last and choices.happens("side output", 0.3)
+        return cls(ttl, time, has_side=has_side)
+
+    @property
+    def passes_time(self) -> bool:
+        return self.time == "event"
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.time != "none"
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        return self.time != "processing" and super().clock_may_go_back
+
+    @property
+    def can_be_divided(self) -> bool:
+        # A new query fires what is due of the clock in the first micro-batch of each key group.
+        return self.time != "processing"
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        function = EveryState(
+            self.ttl,
+            is_grown=self.is_grown,
+            events=self.time != "none",
+            processing=self.time == "processing",
+        )
+        return key_by(frames[0], *options["key"]).process(
+            function,
+            RECORD,
+            event_time=None if self.time == "none" else "ts",
+            processing_time_timers=self.time == "processing",
+            side_outputs=[SIDE] if self.has_side else [],
+            **options["common"],
+        )
+
+    def changed(self, choices: Draws) -> StateStage:
+        is_grown = self.is_grown or choices.happens("types grow", 0.4)
+        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices), is_grown=is_grown)
+
+
+@attrs.frozen
+class ColumnsStage(_Stage):
+    """A running count by columns or by record, on the same state.
+
+    Args:
+        ttl: Of the states.
+        has_time: Whether there is event time, and timers.
+        is_columnar: Which of both functions it is.
+    """
+
+    ttl: Ttl
+    has_time: bool
+    is_columnar: bool
+
+    def __str__(self) -> str:
+        how = "columns" if self.is_columnar else "records"
+        return f"count by {how} ({_shown_ttl(self.ttl)}{', event timers' * self.has_time})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> ColumnsStage:
+        has_time = not is_last or choices.happens("event time", 0.6)
+        ttl = attrs.evolve(_draw_ttl(choices, event_time=False), on_read=False)
+        return cls(ttl, has_time, choices.happens("columnar", 0.7))
+
+    @property
+    def passes_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def needs_times(self) -> bool:
+        return self.has_time
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.has_time
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        kind = CountByColumns if self.is_columnar else CountByRecord
+        function: Any = kind(self.ttl, events=self.has_time)
+        common = {**options["common"], "uid": "count"}
+        return key_by(frames[0], "k").process(
+            function, RECORD, event_time="ts" if self.has_time else None, **common
+        )
+
+    def changed(self, choices: Draws) -> ColumnsStage:
+        is_columnar = choices.happens("other is columnar", 0.5)
+        return attrs.evolve(self, is_columnar=is_columnar, ttl=_other_ttl(self.ttl, choices))
+
+    def by_record(self) -> ColumnsStage:
+        return attrs.evolve(self, is_columnar=False)
+
+
+@attrs.frozen
+class StoreStage(_Stage):
+    """Every kind of store.
+
+    Args:
+        stream_time: "key" or "watermark".
+        caching: Whether changes are cached.
+        retention: In ms.
+    """
+
+    stream_time: str
+    caching: bool
+    retention: int
+
+    def __str__(self) -> str:
+        return f"every store (time of the {self.stream_time}, retention {self.retention})"
+
+    @classmethod
+    def draw(cls, choices: Draws, **_: Any) -> StoreStage:
+        return cls(
+            choices.one_of("stream time", ("key", "watermark")),
+            choices.happens("caching", 0.3),
+            choices.one_of("retention", (5_000, 1_000)),
+        )
+
+    @property
+    def can_be_divided(self) -> bool:
+        return False
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        function = EveryStore(self.stream_time, caching=self.caching, retention=self.retention)
+        keyed = key_by(frames[0], *options["key"])
+        return keyed.process(function, RECORD, event_time="ts", **options["common"])
+
+    def changed(self, choices: Draws) -> StoreStage:
+        shorter = max(self.retention - 300, 200)
+        return attrs.evolve(
+            self,
+            caching=choices.happens("other caching", 0.5),
+            retention=choices.one_of("other retention", (self.retention, shorter)),
+        )
+
+
+@attrs.frozen
+class UpsertStage(_Stage):
+    """Upserts of notes.
+
+    Args:
+        is_ordered: Whether the higher number wins, else the later record.
+    """
+
+    is_ordered: bool
+
+    def __str__(self) -> str:
+        return f"upserts {'by number' if self.is_ordered else 'by arrival'}"
+
+    @classmethod
+    def draw(cls, choices: Draws, **_: Any) -> UpsertStage:
+        return cls(choices.happens("order key", 0.5))
+
+    @property
+    def passes_time(self) -> bool:
+        return False
+
+    @property
+    def has_event_time(self) -> bool:
+        return False
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        return not self.is_ordered  # tombstones expire
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        order = "n" if self.is_ordered else None
+        function = UpsertFunction(value="note", order_key=order, value_type=Types.STRING())
+        output = function.output_type(Types.STRING())
+        return key_by(frames[0], "k").process(function, output, **options["common"])
+
+
+@attrs.frozen
+class FoldStage(_Stage):
+    """A running fold of a keyed stream.
+
+    Args:
+        fold: "sum", "max", "min_by" or "reduce".
+        has_time: Whether there is event time.
+    """
+
+    fold: str
+    has_time: bool
+
+    def __str__(self) -> str:
+        return f"running {self.fold}"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> FoldStage:
+        fold = choices.one_of("fold", ("reduce", "max", "min_by"))
+        return cls(fold, not is_last or choices.happens("event time", 0.5))
+
+    @property
+    def passes_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def can_be_divided(self) -> bool:
+        return False
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        keyed: Any = key_by(frames[0], *options["key"])
+        folded = RecordSum() if self.fold == "reduce" else "n"
+        event_time = "ts" if self.has_time else None
+        return getattr(keyed, self.fold)(folded, event_time=event_time, **options["common"])
+
+
+@attrs.frozen
+class GatherStage(_Stage):
+    """Sums at the ends of stretches of time, whatever the order of records of one time.
+
+    Args:
+        ttl: Of the states.
+        stretch: In ms; 0 without event time.
+        keys: Of the records that it passes on.
+    """
+
+    ttl: Ttl
+    stretch: int
+    keys: int
+
+    def __str__(self) -> str:
+        return f"sums of each {self.stretch} ms ({_shown_ttl(self.ttl)})"
+
+    @classmethod
+    def draw(cls, choices: Draws, **_: Any) -> GatherStage:
+        stretch = choices.one_of("stretch", (1_000, 400, 3_000, 0))
+        ttl = _draw_ttl(choices, event_time=stretch > 0)
+        return cls(attrs.evolve(ttl, on_read=False), stretch, choices.one_of("keys", (3, 5)))
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.stretch > 0
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        function = GatherSums(self.ttl, self.stretch, self.keys)
+        return key_by(frames[0], "k").process(
+            function,
+            RECORD,
+            event_time=_time_of(frames[0]) if self.stretch else None,
+            output_event_time="ts" if self.stretch else None,
+            **options["common"],
+        )
+
+    def changed(self, choices: Draws) -> GatherStage:
+        ttl = attrs.evolve(_other_ttl(self.ttl, choices), on_read=False)
+        return attrs.evolve(self, ttl=ttl)
+
+
+_ASSIGNERS: Final[dict[str, Callable[[int], Any]]] = {
+    "tumbling": lambda size: TumblingEventTimeWindows.of(_ms(size)),
+    "sliding": lambda size: SlidingEventTimeWindows.of(_ms(size), _ms(size // 2)),
+    "session": lambda size: EventTimeSessionWindows.with_gap(_ms(size)),
+    "dynamic session": lambda _: DynamicEventTimeSessionWindows.with_dynamic_gap(Gap()),
+    "count": lambda size: CountTumblingWindowAssigner(2 + size % 3),
+    "sliding count": lambda size: CountSlidingWindowAssigner(4, 1 + size % 3),
+    "global": lambda _: GlobalWindows.create(),
+    "clock": lambda size: TumblingProcessingTimeWindows.of(_ms(size)),
+    "session of the clock": lambda size: ProcessingTimeSessionWindows.with_gap(_ms(size)),
+}
+_TIMED: Final = ("tumbling", "sliding", "session", "dynamic session")
+_CLOCKED: Final = ("clock", "session of the clock")
+
+
+def _ms(milliseconds: int) -> Time:
+    return Time.milliseconds(milliseconds)
+
+
+@attrs.frozen
+class WindowStage(_Stage):
+    """Windows of an assigner.
+
+    Args:
+        assigner: By name.
+        size: In ms; of sessions the gap.
+        contents: "reduce", "aggregate" or "process".
+        lateness: In ms.
+        trigger: "", "count", "continuous" or "purging".
+        evictor: "", "count" or "time".
+        has_late: Whether late records go to a side output.
+        is_ordered: Whether records of one time have an order.
+    """
+
+    assigner: str
+    size: int
+    contents: str
+    lateness: int = 0
+    trigger: str = ""
+    evictor: str = ""
+    has_late: bool = False
+    is_ordered: bool = True
+
+    def __str__(self) -> str:
+        parts = [f"{self.size}", self.contents]
+        parts += [f"lateness {self.lateness}"] if self.lateness else []
+        parts += [f"{each} trigger" for each in (self.trigger,) if each]
+        parts += [f"{each} evictor" for each in (self.evictor,) if each]
+        return f"{self.assigner} windows ({', '.join(parts)})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool, is_first: bool = True) -> WindowStage:
+        # Behind another operator a late element, which fires at once or not at all, would show in
+        # which order the elements of one time came.
+        names = tuple(_ASSIGNERS) if is_last and is_first else _TIMED
+        names = names if is_first else _TIMED[:3]
+        assigner = choices.one_of("assigner", names)
+        is_timed = assigner in _TIMED
+        trigger = evictor = ""
+        contents = choices.one_of("contents", ("process", "aggregate", "reduce"))
+        if assigner == "global":
+            trigger = "count"
+        elif is_timed and choices.happens("has trigger", 0.4):
+            others = ("continuous", "count", "purging") if is_first else ("", "purging")
+            if not is_first and assigner != "session":
+                others = ("continuous",)
+            trigger = choices.one_of("trigger", others)
+        if is_first and contents == "process" and choices.happens("has evictor", 0.3):
+            evictor = choices.one_of("evictor", ("count", "time") if is_timed else ("count",))
+        return cls(
+            assigner,
+            choices.one_of("size", (1_000, 600, 2_500)),
+            contents,
+            choices.one_of("lateness", (0, 800, 3_000)) if is_timed and is_first else 0,
+            trigger,
+            evictor,
+            has_late=is_last and is_timed and choices.happens("late side output", 0.5),
+            is_ordered=is_first,
+        )
+
+    @property
+    def passes_time(self) -> bool:
+        return self.assigner in _TIMED
+
+    @property
+    def needs_times(self) -> bool:
+        return self.assigner in _TIMED or self.evictor == "time"
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.needs_times
+
+    @property
+    def can_be_divided(self) -> bool:
+        return self.contents == "aggregate" and self.assigner not in _CLOCKED
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        frame = frames[0]
+        windowed: Any = key_by(frame, "k").window(_ASSIGNERS[self.assigner](self.size))
+        if self.assigner in _TIMED:
+            windowed = windowed.allowed_lateness(_ms(self.lateness))
+        if self.trigger or self.assigner.endswith("count"):
+            windowed = windowed.trigger(self._trigger()) if self.trigger else windowed
+        if self.evictor:
+            windowed = windowed.evictor(
+                CountEvictor.of(2) if self.evictor == "count" else TimeEvictor.of(_ms(500))
+            )
+        if self.has_late:
+            windowed = windowed.side_output_late_data(LATE)
+        event_time = _time_of(frame) if self.needs_times else None
+        common = {**options["common"], "event_time": event_time}
+        if self.contents == "reduce":
+            return windowed.reduce(RecordSum(), **common)
+        if self.contents == "aggregate":
+            kind = Types.TUPLE([Types.LONG(), Types.LONG()])
+            return windowed.aggregate(
+                SumOfNumbers(), accumulator_type=kind, output_type=_NUMBERS, **common
+            )
+        has_state = "session" not in self.assigner
+        function = Contents(is_ordered=self.is_ordered, has_state=has_state)
+        return windowed.process(function, _NUMBERS, **common)
+
+    def _trigger(self) -> Any:
+        if self.trigger == "count":
+            return CountTrigger.of(2)
+        if self.trigger == "continuous":
+            return ContinuousEventTimeTrigger.of(_ms(300))
+        return PurgingTrigger.of(EventTimeTrigger.create())
+
+    def changed(self, choices: Draws) -> WindowStage:
+        other = self
+        if self.assigner in _TIMED and self.is_ordered:
+            others = (self.lateness, 0, 400, 3_000)
+            other = attrs.evolve(other, lateness=choices.one_of("other lateness", others))
+        if self.assigner in ("tumbling", "sliding", "session", *_CLOCKED):
+            sizes = (self.size, 700, 1_200)
+            other = attrs.evolve(other, size=choices.one_of("other size", sizes))
+        return other
+
+
+@attrs.frozen
+class TwoStage(_Stage):
+    """Two inputs for one function.
+
+    Args:
+        how: "connected", "rules", "interval", "windows" or "groups".
+        ttl: Of the states of connected inputs.
+        kind: Of a join: "inner", "left_outer", "right_outer" or "full_outer".
+        bounds: Of an interval join, in ms.
+        size: Of windows, in ms.
+        has_time: Whether there is event time.
+    """
+
+    how: str
+    ttl: Ttl = attrs.field(factory=Ttl)
+    kind: str = "inner"
+    bounds: tuple[int, int] = (-500, 700)
+    size: int = 1_000
+    has_time: bool = True
+
+    def __str__(self) -> str:
+        told = {
+            "connected": _shown_ttl(self.ttl),
+            "rules": "event time" if self.has_time else "no time",
+            "interval": f"{self.kind}, {self.bounds}",
+            "windows": f"{self.kind}, {self.size}",
+            "groups": f"{self.size}",
+        }
+        return f"two inputs as {self.how} ({told[self.how]})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> TwoStage:
+        how = choices.one_of("two", ("connected", "rules", "interval", "windows", "groups"))
+        kinds = ("inner", "left_outer", "right_outer", "full_outer")
+        free = how in ("connected", "rules")
+        return cls(
+            how,
+            _draw_ttl(choices, event_time=False) if how == "connected" else Ttl(),
+            choices.one_of("join", kinds),
+            choices.one_of("bounds", ((-500, 700), (0, 1_500), (-2_000, -100))),
+            choices.one_of("join size", (1_000, 2_500)),
+            has_time=not (is_last and free) or choices.happens("event time", 0.7),
+        )
+
+    @property
+    def inputs(self) -> int:
+        return 2
+
+    @property
+    def passes_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def needs_times(self) -> bool:
+        return self.how in ("interval", "windows", "groups")
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def can_be_divided(self) -> bool:
+        return self.how in ("connected", "rules")
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        first, second = frames
+        common, time = options["common"], "ts" if self.has_time else None
+        one: Any = key_by(first, "k")
+        if self.how == "rules":
+            connected = one.connect(broadcast(second, RULES))
+            return connected.process(UnderRules(), RECORD, event_time=time, **common)
+        other: Any = key_by(second, "k")
+        if self.how == "connected":
+            return one.connect(other).process(
+                JoinOfTwo(self.ttl), RECORD, event_time=time, **common
+            )
+        if self.how == "interval":
+            joined = one.interval_join(other, how=self.kind).between(*map(_ms, self.bounds))
+            return joined.process(GatherPairs(), RECORD, event_time="ts", **common)
+        windows = TumblingEventTimeWindows.of(_ms(self.size))
+        if self.how == "windows":
+            joined = one.join(other, how=self.kind).window(windows)
+            return joined.apply(total_row, _NUMBERS, event_time="ts", **common)
+        grouped = one.co_group(other).window(windows)
+        return grouped.apply(GatherGroups(), _NUMBERS, event_time="ts", **common)
+
+    def changed(self, choices: Draws) -> TwoStage:
+        other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+        if self.how == "windows":
+            kinds = (self.kind, "inner", "full_outer")
+            other = attrs.evolve(other, kind=choices.one_of("other join", kinds))
+        if self.how in ("windows", "groups"):
+            sizes = (self.size, 700)
+            other = attrs.evolve(other, size=choices.one_of("other join size", sizes))
+        return other
+
+
+KINDS: Final[dict[str, Any]] = {
+    "states": StateStage,
+    "windows": WindowStage,
+    "two": TwoStage,
+    "columns": ColumnsStage,
+    "stores": StoreStage,
+    "upserts": UpsertStage,
+    "folds": FoldStage,
+    "sums": GatherStage,
+}
+"""What the first operator of a program may be, by the name for `--programs`."""
+
+
+@attrs.frozen
+class Settings:
+    """What is declared for all operators of a program.
+
+    Args:
+        partitions: Of Spark's shuffles.
+        max_parallelism: Of each operator; None where it follows the partitions.
+        warm: `max_warm_bytes` of the heap; None for RocksDB.
+        key: The key columns of the first operator.
+        delay: Of the watermark of every source in ms; None where the program declares none, so that
+            the first operator with event time does.
+    """
+
+    partitions: int
+    max_parallelism: tuple[int | None, ...]
+    warm: int | None
+    key: tuple[str, ...] = ("k",)
+    delay: int | None = None
+
+    def backend(self) -> Any:
+        """Make the backend."""
+        if self.warm is None:
+            return EmbeddedRocksDBStateBackend()
+        return HashMapStateBackend(self.warm)
+
+
+_WARM: Final = (512 * 1024 * 1024, 0, 4_000)
+
+
+@attrs.define(slots=False, eq=False)
+class DrawnProgram:
+    """A program that was drawn; a `Program`.
+
+    Args:
+        stages: Its operators, the first one first.
+        settings: Of all of them.
+        savepoints: What a new checkpoint begins with, of each; none for no state.
+    """
+
+    stages: tuple[Stage, ...]
+    settings: Settings
+    savepoints: tuple[bytes, ...] = attrs.field(default=(), repr=False)
+
+    @cached_property
+    def name(self) -> str:
+        """The stages and settings in words."""
+        settings = self.settings
+        groups = ", ".join(
+            "default" if each is None else f"{each}" for each in settings.max_parallelism
+        )
+        where = "rocksdb" if settings.warm is None else f"{settings.warm} warm"
+        begun = ", from a savepoint" if self.savepoints else ""
+        return (
+            f"{' > '.join(map(str, self.stages))} by {'+'.join(settings.key)} | {groups} groups, "
+            f"{settings.partitions} partitions, {where}{begun}"
+        )
+
+    @cached_property
+    def _query(self) -> SimulatedQuery:
+        return self._made(self.stages, self.settings.backend)
+
+    @cached_property
+    def _model(self) -> tuple[SimulatedOperator, ...]:
+        stages = [each.by_record() for each in self.stages]
+        return self._made(stages, HashMapStateBackend).operators
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Its streams."""
+        return self._query.sources
+
+    @property
+    def operators(self) -> tuple[SimulatedOperator, ...]:
+        """Its operators."""
+        return self._query.operators
+
+    @property
+    def partitions(self) -> int:
+        """Of Spark's shuffles."""
+        return self.settings.partitions
+
+    @property
+    def clock_may_go_back(self) -> bool:
+        """Whether the results are certain then."""
+        return all(each.clock_may_go_back for each in self.stages)
+
+    def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:
+        """Draw what a source grows by.
+
+        Args:
+            choices: Decide.
+            source: The number of the source.
+            at: How often it has grown before.
+        """
+        most = 40 if choices.happens("many records", 0.08) else 7
+        count = choices.integer("records", 0, most)
+        draw = choices.stream(f"rows of {source}")
+        has_nulls = not any(each.needs_times for each in self.stages)
+        rows = [_drawn_record(draw, at, has_nulls=has_nulls) for _ in range(count)]
+        columns = zip(*rows) if rows else [()] * len(_COLUMNS)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+
+    def changed(self, choices: Draws) -> DrawnProgram:
+        """Draw a program with other declarations that continues from the same checkpoint."""
+        stages = tuple(each.changed(choices) for each in self.stages)
+        return DrawnProgram(stages, attrs.evolve(self.settings, warm=self._other_warm(choices)))
+
+    def _other_warm(self, choices: Draws) -> int | None:
+        if any(isinstance(each, ColumnsStage) for each in self.stages):
+            return choices.one_of("other warm", _WARM)
+        return _drawn_warm(choices, "other ")
+
+    def refused(self, choices: Draws) -> Refused | None:
+        """Draw a program that must not continue from the checkpoint."""
+        at = choices.integer("refused operator", 0, len(self.stages) - 1)
+        operator = self.operators[at]
+        other = operator.plan.task.max_parallelism + 1
+        counts = list(self.settings.max_parallelism)
+        counts[at] = other
+        settings = attrs.evolve(self.settings, max_parallelism=tuple(counts))
+        program = DrawnProgram(self.stages, settings)
+        return Refused(program, IncompatibleStateError, "max_parallelism")
+
+    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+        """Return what must come of micro-batches."""
+        return expected_of(history, [_model_of(batch.program) for batch in history])
+
+    def _made(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
+        query = SimulatedQuery(self.settings.partitions)
+        frames: list[SimulatedFrame] = [query.source(RECORD) for _ in range(stages[0].inputs)]
+        if self.settings.delay is not None:
+            delay = f"{self.settings.delay} milliseconds"
+            frames = [each.withWatermark("ts", delay) for each in frames]
+        for number, stage in enumerate(stages):
+            common: dict[str, Any] = {
+                "uid": f"operator {number}",
+                "max_parallelism": self.settings.max_parallelism[number],
+                "state_backend": backend(),
+            }
+            if self.savepoints:
+                common["from_savepoint"] = self.savepoints[number]
+            key = self.settings.key if number == 0 else ("k",)
+            frames = [stage.over(frames, {"key": key, "common": common})]
+        return query
+
+
+def _model_of(program: Program) -> tuple[SimulatedOperator, ...]:
+    assert isinstance(program, DrawnProgram)
+    return program._model
+
+
+def _drawn_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
+    base = START_MS + at * STEP_MS
+    kind = draw.integer(0, 99)
+    if kind < 60:
+        time = base + draw.integer(0, STEP_MS)
+    elif kind < 75:
+        time = base
+    elif kind < 94:
+        time = base - draw.integer(0, 5 * STEP_MS)
+    else:
+        time = base + draw.integer(0, 8 * STEP_MS)
+    micros = time * 1000 + (draw.integer(0, 999) if draw.happens(0.1) else 0)
+    return (
+        draw.one_of(_KEYS),
+        draw.integer(0, 3),
+        None if has_nulls and draw.happens(0.05) else micros,
+        draw.integer(1, 1 << 40),
+        None if draw.happens(0.2) else f"r{draw.integer(0, 9)}",
+    )
+
+
+def _drawn_warm(choices: Draws, which: str = "") -> int | None:
+    if choices.happens(f"{which}rocksdb", 0.06):
+        return None
+    return choices.one_of(f"{which}warm", _WARM)
+
+
+def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnProgram:
+    """Draw a program.
+
+    Args:
+        choices: Decide.
+        kinds: What its first operator may be: names of `KINDS`.
+    """
+    kind = KINDS[choices.one_of("first operator", kinds)]
+    behind = choices.one_of("operators behind it", (0, 0, 0, 1, 1, 2))
+    behind = 0 if kind is UpsertStage else behind
+    stages: list[Any] = [kind.draw(choices, is_last=behind == 0)]
+    for number in range(behind):
+        is_last = number == behind - 1
+        if choices.happens("windows behind", 0.4):
+            stages.append(WindowStage.draw(choices, is_last=is_last, is_first=False))
+        else:
+            stages.append(GatherStage.draw(choices, is_last=is_last))
+    groups = (4, 1, 3, 7, 16, None)
+    counts = tuple(choices.one_of("max_parallelism", groups) for _ in stages)
+    is_columnar = any(isinstance(each, ColumnsStage) for each in stages)
+    warm = choices.one_of("warm", _WARM) if is_columnar else _drawn_warm(choices)
+    key: tuple[str, ...] = ("k",)
+    if len(stages) == 1 and isinstance(stages[0], (StateStage, StoreStage, FoldStage)):
+        key = choices.one_of("key", (("k",), ("id",), ("k", "id")))
+    delays = (None, None, 500, 2_000) if stages[0].has_event_time else (1, 500, 2_000)
+    if len(stages) == 1 and not stages[0].has_event_time:
+        delays = (None,)
+    delay = choices.one_of("delay", delays)
+    settings = Settings(choices.one_of("partitions", (2, 1, 3)), counts, warm, key, delay)
+    program = DrawnProgram(tuple(stages), settings)
+    if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.15):
+        savepoints = _drawn_savepoints(choices, program)
+        program = DrawnProgram(program.stages, settings, savepoints)
+    return program
+
+
+def _drawn_savepoints(choices: Draws, program: DrawnProgram) -> tuple[bytes, ...]:
+    """Draw what the operators of a former query have left."""
+    model = Model()
+    nothing = tuple(None for _ in program.sources)
+    former = choices.integer("former batches", 1, 3)
+    for number in range(former + 1):
+        now = START_MS + (number - former) * STEP_MS
+        # The last one fires what would be due at once: a new query fires it with the next records.
+        records: tuple[pa.RecordBatch | None, ...] = nothing
+        if number < former:
+            sources = range(len(program.sources))
+            records = tuple(program.draw_records(choices, each, number - 4) for each in sources)
+        watermark = now - 3 * STEP_MS if number else 0
+        batch = MicroBatch(number, records, watermark, now, program)
+        model.run(batch, program._model)
+    return model.end()

@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated run: a program in a world of faults, compared with what must come of it.
+
+A run is a function of its seed.  Whatever is random or differs from process to process in the real
+code is replaced while it runs, here and nowhere else (`seeded`).
+
+The outcome is one of four, of which the last two are failures:
+
+* equal: rows, state and leftovers are those of the oracle;
+* an error of ours, which an injected fault explains: versions of two attempts were mixed in the
+  checkpoint, which Spark's format 1 allows; or a restart was refused that has to be;
+* a silent difference;
+* another error.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from pyflinklike.engine.log.checkpoint_logs import check_logs, record_and_roll
+from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
+from pyflinklike.errors import CorruptStateError, PyflinklikeError
+from pyflinklike.spark.host import python_stage
+from pyflinklike.spark.host.blob_map import LOG_VARIABLE
+from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
+from pyflinklike.testing.simulation.choices import Choices, Decision, shortened
+from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
+from pyflinklike.testing.simulation.program import Program, read_state
+from pyflinklike.testing.simulation.query import (
+    DriverDiedError,
+    Faults,
+    Query,
+    QueryFailedError,
+)
+from pyflinklike.testing.simulation.state_store import Contents, StateStores
+from pyflinklike.testing.simulation.tasks import Cluster
+
+__all__ = ["Outcome", "Run", "run", "run_shortest", "seeded"]
+
+
+@attrs.frozen
+class Outcome:
+    """How a run ended.
+
+    Args:
+        kind: "equal", "error of ours", "silent difference" or "raw error".
+        what: In words.
+        batches: Micro-batches that were run, with those that were run again.
+        history: What happened, line by line.
+        decisions: That were made on the way.
+    """
+
+    kind: str
+    what: str
+    batches: int
+    history: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something is wrong with the code that ran."""
+        return self.kind in ("silent difference", "raw error")
+
+
+def run(
+    seed: int,
+    draw_program: Callable[[Choices], Program],
+    batches: int = 20,
+    cut: Iterable[str] = (),
+) -> Outcome:
+    """Run one program in one world.
+
+    Args:
+        seed: Decides about both.
+        draw_program: Draws the program.
+        batches: About how many micro-batches are committed.
+        cut: Names of decisions at which nothing happens.
+    """
+    choices = Choices(seed, cut)
+    with seeded(seed) as folder:
+        return Run(choices, draw_program, batches, folder).outcome()
+
+
+def run_shortest(
+    seed: int, draw_program: Callable[[Choices], Program], batches: int, first: Outcome
+) -> Outcome:
+    """Return the shortest run found that fails as another one does.
+
+    Args:
+        seed: Of the run.
+        draw_program: As `run` takes it.
+        batches: As `run` takes it.
+        first: The outcome of the whole run, a failure.
+    """
+    best = [first]
+
+    def fails(cut: frozenset[str]) -> list[str] | None:
+        outcome = run(seed, draw_program, batches, cut)
+        if outcome.kind != first.kind or _words(outcome) != _words(first):
+            return None
+        best[0] = outcome
+        return [each.name for each in outcome.decisions]
+
+    shortened(fails, [each.name for each in first.decisions])
+    return best[0]
+
+
+def _words(outcome: Outcome) -> str:
+    """Return the first words of what went wrong, without numbers."""
+    return re.sub(r"\d+", "", outcome.what.partition(":")[0])
+
+
+# What is random, or differs from process to process
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[str]:
+    """Replace what is random in the real code by numbers from a seed; yield a folder for disks."""
+    numbers = random.Random(seed)  # a simulation guards nothing
+    # Nonces of heads and segments, ids of plans and stores (`uuid.uuid4` asks it, too).
+    former, os.urandom = os.urandom, numbers.randbytes
+    reuse, dirs = os.environ.get("SPARK_REUSE_WORKER"), os.environ.get("SPARK_LOCAL_DIRS")
+    # Spark's default: functions wait in their worker for the next task.
+    os.environ["SPARK_REUSE_WORKER"] = "1"
+    # The collections between tasks go by CPU time.
+    frozen, python_stage._FROZEN = python_stage._FROZEN, _NothingFrozen()  # type: ignore[assignment]
+    seeds = _columnar_seed(seed)
+    base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a folder within it
+    folder = tempfile.mkdtemp(prefix="simulated-", dir=base)
+    logger = logging.getLogger("pyflinklike")
+    level, was_on = logger.level, gc.isenabled()
+    logger.setLevel(logging.CRITICAL)
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield folder
+    finally:
+        os.urandom = former
+        _restore("SPARK_REUSE_WORKER", reuse)
+        _restore("SPARK_LOCAL_DIRS", dirs)
+        python_stage._FROZEN = frozen
+        _columnar_seed(seeds)
+        logger.setLevel(level)
+        if was_on:
+            gc.enable()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+class _NothingFrozen:
+    def begin_task(self) -> None:
+        """Leave the collector alone."""
+
+
+def _columnar_seed(seed: int) -> int:
+    """Set the seed of the hashes of columnar keys, where NumPy is installed; return the former."""
+    try:
+        from pyflinklike.engine.columnar import vectors
+    except ImportError:
+        return 0
+    former, vectors._SEED = vectors._SEED, seed & (2**63 - 1)
+    return former
+
+
+# The run
+
+
+class _DifferenceError(Exception):
+    """What came is not what must come."""
+
+
+_REFUSED_WITHIN = 3
+_RATES = (0.2, 0.4, 0.05, 0.0)
+_JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
+
+
+class Run:
+    """One run.
+
+    Args:
+        choices: Decide about everything.
+        draw_program: Draws the program.
+        batches: About how many micro-batches are committed.
+        folder: For the local disks of executors.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        draw_program: Callable[[Choices], Program],
+        batches: int,
+        folder: str,
+    ) -> None:
+        self._choices = choices
+        self._batches = batches
+        self._folder = folder
+        world = choices.within("world")
+        self._files = FileSystem(world.one_of("file system", KINDS))
+        self._stores = StateStores(self._files, world.one_of("format", (1, 2)), world)
+        rate = world.one_of("faults", _RATES)
+        faults = Faults(rate, rate / 8, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
+        self._program = draw_program(choices.within("program"))
+        self._query = Query(self._program, world, Cluster(world, folder), self._stores, faults)
+        self._query.note(
+            f"format {self._stores.format_version} on {self._files.kind}, faults {rate}: "
+            f"{self._program.name}"
+        )
+        self._rate = rate
+
+    def outcome(self) -> Outcome:
+        """Run to the end, and compare."""
+        kind, what = self._ended()
+        return Outcome(
+            kind,
+            what,
+            self._query.runs,
+            tuple(self._query.history),
+            tuple(self._choices.made()),
+        )
+
+    def _ended(self) -> tuple[str, str]:
+        query = self._query
+        try:
+            try:
+                self._live()
+            finally:
+                query.end()
+            self._check_late()
+            self._compare()
+        except QueryFailedError as failure:
+            return self._judged(failure.error)
+        except _DifferenceError as difference:
+            return "silent difference", str(difference)
+        except Exception as error:  # the outcome says what it was
+            return self._judged(error)
+        return "equal", ""
+
+    def _judged(self, error: BaseException) -> tuple[str, str]:
+        what = f"{type(error).__name__}: {error}"
+        # Two attempts wrote one version, of which neither knows: only format 1 allows that.
+        if isinstance(error, CorruptStateError) and self._stores.mixed:
+            return "error of ours", what
+        return "raw error", what
+
+    def _check_late(self) -> None:
+        """Look at the errors of attempts that nobody waited for."""
+        for error in self._query.late_errors:
+            if not isinstance(error, PyflinklikeError):
+                raise error
+
+    # The lives of the query
+
+    @property
+    def _least_jump(self) -> int:
+        """In ms: with timers of the clock no two micro-batches are at one time.
+
+        Event timers wait there for Spark's next call, which is at a later time.
+        """
+        modes = [each.plan.time_mode for each in self._program.operators]
+        return int(TimeMode.PROCESSING_TIME in modes)
+
+    def _live(self) -> None:
+        query, choices = self._query, self._choices
+        query.start(self._program)
+        steps = 0
+        while len(query.committed) < self._batches and steps < 6 * self._batches:
+            steps += 1
+            step = choices.within(f"step {steps}")
+            query.now += max(step.one_of("clock", _JUMPS), self._least_jump)
+            query.grow(step)
+            try:
+                query.trigger()
+            except DriverDiedError:
+                self._restart(step, keeps_executors=False)
+                continue
+            if self._rate and step.happens("restart", 0.05):
+                self._restart(step, keeps_executors=step.happens("same application", 0.5))
+        # What was planned is brought to its end.
+        for _ in range(50):
+            query.now += self._least_jump
+            try:
+                if not query.trigger():
+                    return
+                if query.ends == query.committed_ends:
+                    return
+            except DriverDiedError:
+                self._restart(choices.within("last"), keeps_executors=False)
+        msg = "the query does not come to an end"
+        raise _DifferenceError(msg)
+
+    def _restart(self, step: Choices, *, keeps_executors: bool) -> None:
+        query = self._query
+        query.die(keeps_executors=keeps_executors)
+        may_go_back = self._program.clock_may_go_back and not keeps_executors
+        if may_go_back and step.happens("clock goes back", 0.3):
+            query.now -= step.integer("back by", 1, 100_000)
+        if self._rate and step.happens("refused", 0.1):
+            self._refuse(step)
+        # An attempt of the former program that still runs would write its state over that of the
+        # changed one.  Only unique ids tell: in format 1 whoever changes a program sees to it that
+        # nothing of the former one is left.
+        is_safe = self._stores.format_version == 2 or not query.zombies
+        # Where files are not replaced, what one program wrote of a micro-batch stays when another one
+        # does it again.
+        is_safe &= self._files.kind != "refusing" or not query.has_open_batch
+        if is_safe and step.happens("changed", 0.3):
+            self._program = self._program.changed(step.within("program"))
+        query.start(self._program)
+
+    def _refuse(self, step: Choices) -> None:
+        """Start a program that must not go on from the checkpoint, and see that it does not."""
+        query = self._query
+        refused = self._program.refused(step.within("refused program"))
+        if refused is None or not any(query.committed_ends):
+            return
+        query.start(refused.program)
+        query.note(f"which must be refused: {refused.why}")
+        try:
+            for at in range(_REFUSED_WITHIN):
+                query.grow(step.within(f"refused {at}"))
+                # A micro-batch without records, and without a timer that is due, calls nobody.
+                if query.trigger() and any(query.committed[-1].records):
+                    msg = f"a program that must be refused went on: {refused.why}"
+                    raise _DifferenceError(msg)
+        except refused.error as error:
+            query.note(f"refused: {error}")
+        except QueryFailedError as failure:
+            if not isinstance(failure.error, refused.error):
+                raise
+            query.note(f"refused: {failure.error}")
+        except DriverDiedError:
+            pass
+        query.die(keeps_executors=False)
+
+    # What came of it
+
+    def _compare(self) -> None:
+        query = self._query
+        if not query.committed:
+            return
+        expected = self._program.expected(query.committed)
+        for batch in query.committed:
+            number = batch.number
+            wanted = expected.rows.get(number, {})
+            got = query.sinks.by_batch[number]
+            if got != wanted:
+                self._differ(f"rows of batch {number}", got, wanted)
+        self._compare_plain(expected.rows)
+        for at, wanted_state in enumerate(expected.states):
+            got_state = self._state(at)
+            for name in sorted({*got_state, *wanted_state}):
+                got_rows, wanted_rows = got_state.get(name, {}), wanted_state.get(name, {})
+                if got_rows != wanted_rows:
+                    self._differ(f"operator {at} state {name!r}", got_rows, wanted_rows)
+
+    def _compare_plain(self, expected: Mapping[int, Any]) -> None:
+        """Check that the plain sink has each micro-batch, whole, at least once."""
+        last = dict(self._query.sinks.written)
+        for number, rows in last.items():
+            if rows != expected.get(number, {}):
+                self._differ(f"rows of batch {number} in the plain sink", rows, expected[number])
+
+    def _differ(self, where: str, got: Any, wanted: Any) -> None:
+        more = [(row, n - wanted.get(row, 0)) for row, n in got.items() if n > wanted.get(row, 0)]
+        less = [(row, n - got.get(row, 0)) for row, n in wanted.items() if n > got.get(row, 0)]
+        msg = f"{where}: too much {_some(more)}, missing {_some(less)}"
+        raise _DifferenceError(msg)
+
+    # State as the readers of state see it
+
+    def _state(self, at: int) -> Any:
+        query = self._query
+        last = query.committed[-1]
+        version = last.number + 1
+        operator = self._program.operators[at]
+        where = f"operator {operator.plan.task.name!r}"
+        groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
+        own: dict[int, bytes] = {}
+        count = operator.plan.task.max_parallelism
+        for partition in range(query.partitions):
+            contents = self._stores.contents(
+                at, partition, version, query.unique_id(at, partition, version)
+            )
+            self._check_leftovers(contents, where)
+            for (_, key), blobs in contents.blobs.items():
+                if key == ROLL_CALL:
+                    own = blobs
+                elif key > ROLL_CALL:
+                    index = index_of(key, count)
+                    groups[index] = (Head.from_bytes(blobs[HEAD_AT], where), blobs)
+        if not own:
+            if groups:
+                msg = f"{where}: key groups without a record"
+                raise _DifferenceError(msg)
+            return {}
+        record, roll = record_and_roll(own, where)
+        checked = check_logs(record, roll, groups, where)
+        logs = dict(zip(groups, checked.values()))
+        return read_state(record, logs, last.now, last.watermark, operator)
+
+    def _check_leftovers(self, contents: Contents, where: str) -> None:
+        """Check that a store holds nothing that belongs to nobody."""
+        timers: dict[int, list[int]] = {}
+        for time, key in contents.timers:
+            timers.setdefault(key, []).append(time)
+        for (variable, key), blobs in contents.blobs.items():
+            if variable != LOG_VARIABLE:
+                continue
+            if key == ROLL_CALL:
+                expected = {RECORD_AT, ROLL_AT}
+            elif key < ROLL_CALL:
+                expected = {WATERMARK_AT}
+            else:
+                head = Head.from_bytes(blobs[HEAD_AT], where)
+                expected = {HEAD_AT, *range(head.first_sequence, head.next_sequence)}
+                wake = [] if head.wake_at is None else [head.wake_at]
+                if sorted(timers.pop(key, [])) != wake:
+                    msg = f"{where}, grouping key {key}: Spark's timers are not {wake}"
+                    raise _DifferenceError(msg)
+            if set(blobs) != expected:
+                msg = f"{where}, grouping key {key}: blobs {sorted(blobs)} for {sorted(expected)}"
+                raise _DifferenceError(msg)
+        if timers:
+            msg = f"{where}: timers of grouping keys without state {timers}"
+            raise _DifferenceError(msg)
+
+
+def _some(rows: list[Any]) -> str:
+    return repr(sorted(rows, key=repr)[:5]) + (f" and {len(rows) - 5} more" if rows[5:] else "")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole queries in a simulated world: what holds whatever goes wrong, and what a planted bug does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from simulated_count import draw_count
+
+from pyflinklike.engine.log import key_group_log
+from pyflinklike.testing.simulation import simulation
+from pyflinklike.testing.simulation.choices import Choices, shortened
+from pyflinklike.testing.simulation.programs import draw_program
+from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
+
+
+def failures(outcomes: list[Outcome]) -> list[str]:
+    """What went wrong, of what did."""
+    return [f"{each.kind}: {each.what}" for each in outcomes if each.is_failure]
+
+
+@pytest.mark.parametrize("first", [0, 10])
+def test_a_running_count_is_right_or_ends_with_an_explained_error(first: int) -> None:
+    """Faults of drivers, tasks, workers and files change nothing that a running count gives."""
+    outcomes = [run(seed, draw_count, 15) for seed in range(first, first + 10)]
+    assert failures(outcomes) == []
+
+
+def test_drawn_programs_are_right_or_end_with_an_explained_error() -> None:
+    """Faults change nothing that chains, windows, joins and stores give."""
+    outcomes = [run(seed, draw_program, 10) for seed in range(12)]
+    assert failures(outcomes) == []
+
+
+def test_one_seed_gives_one_history() -> None:
+    """A run is a function of its seed, to the last line of its history."""
+    histories = [run(3, draw_count, 15) for _ in range(2)]
+    assert histories[0] == histories[1]
+
+
+def test_format_2_explains_no_error() -> None:
+    """With unique ids no two attempts are mixed, so every run is equal."""
+    outcomes = [run(seed, draw_count, 15) for seed in range(20, 35)]
+    kinds = Counter(each.kind for each in outcomes if each.history[0].startswith("format 2"))
+    assert set(kinds) <= {"equal"}
+
+
+def test_a_nonce_that_is_not_compared_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator finds working state that is used whatever the head says."""
+
+    def load(self: Any, storage: Any, head: Any, state: Any) -> Any:
+        if head is None or state.nonce:
+            return state
+        return self.rebuilt(storage, head, state.index)
+
+    monkeypatch.setattr(key_group_log.KeyGroupLog, "load", load)
+    assert failures([run(seed, draw_count, 15) for seed in range(8)]) != []
+
+
+def test_a_failure_is_cut_to_a_short_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions without which a run fails all the same are taken out of it."""
+
+    def ended(self: Any) -> tuple[str, str]:
+        self._live()
+        failed = any("worker dies" in line for line in self._query.history)
+        return ("raw error", "a worker died") if failed else ("equal", "")
+
+    monkeypatch.setattr(simulation.Run, "_ended", ended)
+    seed, whole = next(
+        (seed, each) for seed in range(100) if (each := run(seed, draw_count, 5)).is_failure
+    )
+    short = run_shortest(seed, draw_count, 5, whole)
+    assert len(short.decisions) <= 8 < len(whole.decisions)
+
+
+def test_decisions_depend_on_seed_and_name_alone() -> None:
+    """A decision that is not made changes no other one."""
+    one, other = Choices(5), Choices(5)
+    one.integer("first", 0, 1 << 40)
+    assert one.integer("second", 0, 1 << 40) == other.integer("second", 0, 1 << 40)
+
+
+def test_a_decision_that_is_cut_is_the_lowest() -> None:
+    """Nothing happens at a decision that is cut."""
+    cut = Choices(5, ["a/happens", "a/number", "a/one"]).within("a")
+    drawn = cut.happens("happens", 1.0), cut.integer("number", 3, 9), cut.one_of("one", "xyz")
+    assert drawn == (False, 3, "x")
+
+
+def test_a_run_is_cut_to_what_makes_it_fail() -> None:
+    """Of many decisions those are left that are needed."""
+    names = [str(each) for each in range(40)]
+
+    def fails(cut: frozenset[str]) -> list[str] | None:
+        left = [each for each in names if each not in cut]
+        return left if {"7", "31"} <= set(left) else None
+
+    assert set(names) - shortened(fails, names) == {"7", "31"}
