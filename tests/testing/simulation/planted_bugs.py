@@ -476,8 +476,8 @@ BUGS = [
     _bug(
         "records come in the order of the shuffle",
         STREAM,
-        "packed = sorted(self._packed(rows), key=lambda row: row[0])",
-        "packed = list(self._packed(rows))",
+        "packed = sorted(self._read_payloads(rows), key=lambda row: row[0])",
+        "packed = list(self._read_payloads(rows))",
     ),
     _bug(
         "origins of two tasks are the same",
