@@ -60,7 +60,7 @@ def groups(spark, of, keys):
 
 def counted(route):
     """Of a route, how many keys Spark was asked for."""
-    return sum(each.__name__ == "_asked" for each in route._hashes)
+    return sum(each.__name__ == "_ask_every_group" for each in route._hashes)
 
 
 @pytest.mark.parametrize("kind", PARTS)
