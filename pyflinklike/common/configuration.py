@@ -7,15 +7,19 @@ import ast
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["Configuration"]
 
+__getattr__ = of_pyflink(__name__)
+
 T = TypeVar("T")
 
 
-class Configuration:
+class Configuration(WithoutJava):
     """Settings by key.
 
     Args:

@@ -9,12 +9,15 @@ from typing import Any
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["ExecutionConfig"]
+
+__getattr__ = of_pyflink(__name__)
 
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"

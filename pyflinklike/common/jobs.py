@@ -10,6 +10,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.job_run import JobRun, JobStatus
 from pyflinklike.engine.type_vars import T
 from pyflinklike.errors import HostError
@@ -77,7 +78,7 @@ class CompletableFuture(Generic[T]):
         return bool(self._is_done())
 
 
-class JobClient:
+class JobClient(WithoutJava):
     """Follows a job that runs in the background, as `pyflink.common.JobClient`.
 
     Args:

@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types import Types as _Types
@@ -21,6 +22,8 @@ from pyflinklike.engine.types.copies import copy_by
 from pyflinklike.engine.types.row_types import RowTypeInfo
 
 __all__ = ["AssignableRowTypeInfo", "Row", "RowKind", "Types", "restore_row"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class RowKind(Enum):

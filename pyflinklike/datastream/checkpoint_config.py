@@ -13,12 +13,16 @@ from typing import Any
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import Duration, DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class CheckpointingMode(Enum):
@@ -61,7 +65,7 @@ _FORCED = boolean("execution.checkpointing.unaligned.forced", False)
 _UNLIMITED = 2**31 - 1
 
 
-class CheckpointConfig:
+class CheckpointConfig(WithoutJava):
     """Settings of checkpoints.
 
     Args:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
 from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
     BroadcastConnectedStream,
@@ -83,6 +84,8 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class _Kinds(NamedTuple):

@@ -17,12 +17,14 @@ from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
 from pyflinklike.common.options import Option, boolean, duration, named
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import Types as RowTypes
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.program import RUNTIME_MODE, Program
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.execution_plan import execution_plan, pictured
 from pyflinklike.engine.graph.function_copies import captured
 from pyflinklike.engine.graph.job import RuntimeExecutionMode
@@ -35,11 +37,13 @@ from pyflinklike.errors import DeclarationTypeError, StateValueError
 
 __all__ = ["StreamExecutionEnvironment"]
 
+__getattr__ = of_pyflink(__name__)
+
 _DEFAULTS_IN = "PYFLINKLIKE_CONFIGURATION"
 """The environment variable with settings for every environment: `key=value;key=value`."""
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(WithoutJava):
     """The place where a program declares sources and runs jobs; `get_execution_environment` makes one."""
 
     def __init__(self) -> None:

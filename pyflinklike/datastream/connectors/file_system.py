@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
     FileSink,
@@ -20,18 +20,4 @@ __all__ = [
     "StreamFormat",
 ]
 
-_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame, to_data_frame and DataFrame.write"
-_SPLITS = "a file is read by one task, and Spark says which; leave it out"
-_COMPACT = "small files are not put together here: set_parallelism, or put them together with Spark"
-
-__getattr__ = refusing(
-    __name__,
-    {
-        "BulkFormat": _BULK,
-        "FileEnumeratorProvider": _SPLITS,
-        "FileSplitAssignerProvider": _SPLITS,
-        "FileCompactStrategy": _COMPACT,
-        "FileCompactor": _COMPACT,
-        "StreamingFileSink": "PyFlink itself calls it deprecated: use FileSink and sink_to",
-    },
-)
+__getattr__ = of_pyflink(__name__)

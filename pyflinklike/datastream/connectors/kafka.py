@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee
 from pyflinklike.kafka.kafka_sink import (
@@ -33,13 +33,6 @@ __all__ = [
     "KafkaTopicSelector",
 ]
 
-__getattr__ = refusing(
-    __name__,
-    {
-        "FlinkKafkaConsumer": "PyFlink itself calls it deprecated: use KafkaSource and from_source",
-        "FlinkKafkaProducer": "PyFlink itself calls it deprecated: use KafkaSink and sink_to",
-        "Semantic": "it is of FlinkKafkaProducer: use KafkaSink with DeliveryGuarantee",
-    },
-)
+__getattr__ = of_pyflink(__name__)
 
 pin(globals())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refused, texter_of
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
@@ -271,12 +271,7 @@ def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], 
     return lambda value: dialect.number(text_of(value))
 
 
-_FILES = "files of CSV are read and written by Spark: spark.read, and env.from_data_frame"
-
-__getattr__ = refusing(
-    __name__,
-    dict.fromkeys(("CsvReaderFormat", "CsvBulkWriters", "CsvSchema", "CsvSchemaBuilder"), _FILES),
-)
+__getattr__ = of_pyflink(__name__)
 
 _LONG = 24
 """The length in characters above which texts are in quotes, as Jackson has it."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 import attrs
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.engine.types.basic_types import FloatTypeInfo
 from pyflinklike.engine.types.row_types import RowTypeInfo, TupleTypeInfo
@@ -98,7 +99,7 @@ class SinkWriter(Protocol):
         """Take back what is not visible yet: the job has failed."""
 
 
-class Sink:
+class Sink(WithoutJava):
     """A place where elements go."""
 
     @property

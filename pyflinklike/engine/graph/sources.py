@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.copies import as_given
@@ -22,7 +23,7 @@ from pyflinklike.errors import DeclarationValueError, HostError
 __all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
 
 
-class Source(ABC):
+class Source(WithoutJava, ABC):
     """A place where elements come from."""
 
     @property
