@@ -41,6 +41,18 @@ class Configuration(WithoutJava):
             made._values[key] = _text(value)
         return made
 
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """Return the texts of a list, which is written as `a;b` or as `[a, b]`.
+
+        Args:
+            value: The text of the list; an empty one has none.
+        """
+        text = value.strip() if value else ""
+        if text.startswith("[") and text.endswith("]"):
+            return [part.strip().strip("'\"") for part in text[1:-1].split(",") if part.strip()]
+        return text.split(";") if text else []
+
     def get_string(self, key: str, default_value: str) -> str:
         """Return the value of a key as text.
 

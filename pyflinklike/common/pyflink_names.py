@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from pyflinklike.engine.foreign_names import JAVA, refused, tell_once
+from pyflinklike.engine.foreign_names import INSIDE, JAVA, refused, tell_once
 
 __all__ = [
     "former_names",
@@ -150,7 +150,6 @@ _FORMER: Final[Mapping[str, _Former]] = {
 
 # What cannot be had
 
-_INSIDE = "it is inside PyFlink: leave it out"
 _CONNECTOR = (
     "its connector is Java's: read and write with Spark, and join the job by env.from_data_frame(df) "
     "and stream.to_data_frame()"
@@ -184,21 +183,21 @@ _INSIDE_NAMES: Final[Mapping[str, str]] = {
 _REFUSED: Final[Mapping[str, str]] = {
     # The whole of a module, or one name of it; the longest place counts.
     **{
-        f"{module}.{name}".lstrip("."): _INSIDE
+        f"{module}.{name}".lstrip("."): INSIDE
         for module, names in _INSIDE_NAMES.items()
         for name in names.split()
     },
-    "common.constants.DEFAULT_OUTPUT_TAG": _INSIDE,
+    "common.constants.DEFAULT_OUTPUT_TAG": INSIDE,
     "common.input_dependency_constraint": "Flink itself has it without an effect: leave it out",
     "common.io": "a format of Java's reads it: use a FileSource, or Spark and env.from_data_frame(df)",
     "common.serialization.BulkWriterFactory": _BULK,
     "common.serialization.RowDataBulkWriterFactory": _BULK,
-    "common.serializer": _INSIDE,
+    "common.serializer": INSIDE,
     "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
     "to_namespace and to_window: give one, such as TimeWindowSerializer()",
-    "common.typeinfo.ExternalTypeInfo": _INSIDE,
+    "common.typeinfo.ExternalTypeInfo": INSIDE,
     "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), Types.SQL_TIME() or Types.SQL_TIMESTAMP()",
-    "common.utils": _INSIDE,
+    "common.utils": INSIDE,
     "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _ASSIGNER,
     "datastream.connectors.base.StreamTransformer": JAVA,
     "datastream.connectors.base.SupportsPreprocessing": JAVA,
@@ -225,9 +224,9 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
     "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",
-    "datastream.utils": _INSIDE,
+    "datastream.utils": INSIDE,
     "java_gateway": "no Java runs here: leave it out, or ask Spark's session for its own",
-    "serializers": _INSIDE,
+    "serializers": INSIDE,
     "table": _TABLE,
     "table.catalog": f"{_TABLE}; Spark has spark.catalog",
     "table.expressions": f"{_TABLE}; expressions are pyspark.sql.functions",
@@ -236,7 +235,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "table.udf": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
     "table.functions": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
     "table.window": f"{_TABLE}; windows are pyspark.sql.functions.window, or stream.key_by(...).window",
-    "util.api_stability_decorators": _INSIDE,
+    "util.api_stability_decorators": INSIDE,
     "util.exceptions": "errors here are of pyflinklike.errors: catch PyflinklikeError",
     "util.java_utils": JAVA,
 }
@@ -255,7 +254,7 @@ _REFUSED_FORMER: Final[Mapping[str, str]] = {
 _MISSING: Final[Mapping[str, str]] = {
     "dataset": "Flink itself has no DataSet API any more: a DataStream in batch mode does the same",
     "find_flink_home": "there is no home of Flink: leave it out",
-    "fn_execution": _INSIDE,
+    "fn_execution": INSIDE,
     "pyflink_callback_server": JAVA,
     "pyflink_gateway_server": JAVA,
     "shell": "start python, and import pyflinklike.datastream",

@@ -12,12 +12,13 @@ import functools
 import re
 import sys
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
 
 from pyflinklike.errors import DeclarationTypeError, RefusedNameError
 
 __all__ = [
+    "INSIDE",
     "JAVA",
     "Refused",
     "WithoutJava",
@@ -34,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 JAVA: Final = "it is Java's, and a job here has no Java: leave it out"
 _OF_JAVA: Final = re.compile(r"_j_|_?(get_java|to_j|from_j)_|_?gateway$|get_transformer$")
-_INSIDE: Final = "it is inside PyFlink: leave it out"
+INSIDE: Final = "it is inside PyFlink: leave it out"
 _CONVERSIONS: Final = ("need_conversion", "to_internal_type", "from_internal_type")
 _TOLD: Final[set[str]] = set()
 
@@ -109,13 +110,19 @@ class WithoutJava:
 
     __slots__ = ()
 
+    _refused: ClassVar[Mapping[str, str]] = {}
+    """Further methods that a class has in PyFlink only: the reason and the remedy by name."""
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if _OF_JAVA.match(name):
                 raise RefusedNameError(_message(f"{type(self).__name__}.{name}", JAVA))
             if name in _CONVERSIONS:
-                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", _INSIDE))
+                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", INSIDE))
+            if name in type(self)._refused:
+                reason = type(self)._refused[name]
+                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", reason))
             # Again, for the error's own words: a property of the class may have raised it.
             return object.__getattribute__(self, name)
 

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
 from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.engine.foreign_names import former
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
+    DefaultRollingPolicy,
+    Encoder,
     FileSink,
+    FileSinkBuilder,
     FileSource,
+    FileSourceBuilder,
+    OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
     StreamFormat,
@@ -13,11 +23,46 @@ from pyflinklike.engine.graph.files import (
 
 __all__ = [
     "BucketAssigner",
+    "DefaultRollingPolicy",
     "FileSink",
     "FileSource",
+    "FileSourceBuilder",
+    "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
+    "StreamingFileSink",
 ]
 
 __getattr__ = of_pyflink(__name__)
+
+
+class StreamingFileSink:
+    """Makes sinks of files, for `add_sink`; PyFlink itself calls it deprecated."""
+
+    BaseBuilder = DefaultRowFormatBuilder = FileSinkBuilder
+    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
+
+    @staticmethod
+    @former("FileSink.for_row_format(base_path, encoder) and stream.sink_to")
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
+        """Begin a sink that writes a line for each element: a `FileSink`.
+
+        Args:
+            base_path: The folder, or its `file:` address.
+            encoder: The result of `Encoder.simple_string_encoder()`.
+        """
+        return FileSink.for_row_format(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:
+        """Refuse files of columns: Spark writes them.
+
+        Args:
+            base_path: Not used.
+            writer_factory: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        FileSink.for_bulk_format(base_path, writer_factory)

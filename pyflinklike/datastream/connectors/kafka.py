@@ -4,6 +4,13 @@
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee
+from pyflinklike.kafka.former_clients import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
 from pyflinklike.kafka.kafka_sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -21,6 +28,10 @@ from pyflinklike.kafka.kafka_source import (
 
 __all__ = [
     "DeliveryGuarantee",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
@@ -31,6 +42,7 @@ __all__ = [
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
     "KafkaTopicSelector",
+    "Semantic",
 ]
 
 __getattr__ = of_pyflink(__name__)

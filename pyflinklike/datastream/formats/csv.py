@@ -208,6 +208,22 @@ class CsvRowSerializationSchema(SerializationSchema):
     class Builder(_Builder):
         """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
 
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text between fields.
+
+            Args:
+                c: One character; by default a comma.
+            """
+            return super().set_field_delimiter(c)
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text that stands for None.
+
+            Args:
+                s: By default None is written as an empty field.
+            """
+            return super().set_null_literal(s)
+
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
             """Set the end of a line.
 

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, Final, NoReturn
 from urllib.parse import unquote, urlsplit
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.foreign_names import WithoutJava, refused
 from pyflinklike.engine.graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.shown import shown
@@ -49,6 +49,7 @@ __all__ = [
     "local_path",
 ]
 
+_BULK: Final = "a DataFrame's writer writes files of columns: stream.to_data_frame()"
 
 # The source
 
@@ -334,6 +335,7 @@ class OutputFileConfig(WithoutJava):
         part_suffix: The text after the number.
     """
 
+    OutputFileConfigBuilder: ClassVar[Any]
     part_prefix: str = "part"
     part_suffix: str = ""
 
@@ -495,6 +497,11 @@ class FileSink(Sink):
     rolling_policy: RollingPolicy = attrs.field(factory=RollingPolicy.default_rolling_policy)
     bucket_assigner: BucketAssigner = attrs.field(factory=BucketAssigner.date_time_bucket_assigner)
     clock: Callable[[], int] = wall_clock
+    BaseBuilder: ClassVar[Any]
+    RowFormatBuilder: ClassVar[Any]
+    BulkFormatBuilder: ClassVar[Any] = refused(
+        "datastream.connectors.file_system.FileSink.BulkFormatBuilder", _BULK
+    )
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
@@ -609,6 +616,11 @@ class FileSinkBuilder:
     def _with(self, **changes: Any) -> FileSinkBuilder:
         self._sink = attrs.evolve(self._sink, **changes)
         return self
+
+
+# PyFlink's names of the builders.
+FileSink.BaseBuilder = FileSink.RowFormatBuilder = FileSinkBuilder
+OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 
 @attrs.define
