@@ -24,6 +24,7 @@ from pyflinklike.engine.foreign_names import INSIDE, JAVA, refused, tell_once
 __all__ = [
     "former_names",
     "is_known",
+    "missing_modules",
     "module_of_names",
     "names_of",
     "of_pyflink",
@@ -81,6 +82,7 @@ _HERE: Final[Mapping[str, str]] = {
     "metrics.metricbase.MetricGroup": "metrics:MetricGroup",
     "serializers.T": "engine.type_vars:T",
     "util.api_stability_decorators.T": "engine.type_vars:T",
+    "version.__version__": ":__version__",
 }
 """Names by their places in PyFlink, with the module and name that are the same here."""
 
@@ -166,7 +168,6 @@ _TABLE = (
 _ASSIGNER = "it wraps an assigner of Java's: use a WatermarkStrategy with_timestamp_assigner"
 
 _INSIDE_NAMES: Final[Mapping[str, str]] = {
-    "": "add_version_doc keyword",
     "datastream.data_stream": "WINDOW_STATE_NAME",
     "datastream.functions": "AsyncFunctionDescriptor FunctionWrapper "
     "InternalIterableAllWindowFunction InternalIterableProcessAllWindowFunction "
@@ -224,6 +225,8 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
     "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",
+    "datastream.state.OperatorStateStore": "other operator state is not here: ctx.get_broadcast_state(descriptor) "
+    "of a function with a broadcast input has broadcast state",
     "datastream.utils": INSIDE,
     "java_gateway": "no Java runs here: leave it out, or ask Spark's session for its own",
     "serializers": INSIDE,
@@ -286,13 +289,19 @@ def former_names() -> Mapping[str, str]:
     return {place: found.today for place, found in _FORMER.items()}
 
 
+def missing_modules() -> Mapping[str, str]:
+    """Return why the modules that cannot be imported are not here, by their names."""
+    return _MISSING
+
+
 def is_known(module: str) -> bool:
     """Return whether this table has names for a module, or for one below it.
 
     Args:
         module: Its name below `pyflink`.
     """
-    places = (*_names_of_today(), *_REFUSED_FORMER, *(each.rpartition(".")[0] for each in _FORMER))
+    elsewhere = (each.rpartition(".")[0] for each in (*_FORMER, *_HERE))
+    places = (*_names_of_today(), *_REFUSED_FORMER, *elsewhere)
     return any(f"{place}.".startswith(f"{module}.") for place in places)
 
 
@@ -370,9 +379,10 @@ def _found(module: str, name: str) -> Any:
         raise AttributeError(msg)
     if not home:
         return _refusal(module, name)
-    inside = f"{home}.{name}" if home else name
+    inside = f"{home}.{name}"
     if inside in _names_of_today():  # a module of a package, such as `common.typeinfo`
-        return import_module(f"{_PACKAGE}.{inside}")
+        ours = f"{_PACKAGE}.{inside}"
+        return import_module(ours) if _is_ours(inside) else module_of_names(ours, inside)
     if _is_ours(home):
         return getattr(import_module(f"{_PACKAGE}.{home}"), name)
     return _found(home, name)
@@ -398,4 +408,4 @@ def _is_ours(module: str) -> bool:
 
 def _imported(here: str) -> Any:
     module, _, name = here.partition(":")
-    return getattr(import_module(f"{_PACKAGE}.{module}"), name)
+    return getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name)

@@ -10,6 +10,7 @@ from typing import Any
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import AssignableRowTypeInfo as RowTypeInfo
 from pyflinklike.common.types import Types
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
@@ -77,7 +78,7 @@ class _OfBasics(type):
         return any(instance == getattr(Types, each.name)() for each in BasicType)
 
 
-class BasicTypeInfo(metaclass=_OfBasics):
+class BasicTypeInfo(WithoutJava, metaclass=_OfBasics):
     """Types without parts, by the names that `Types` has today."""
 
     STRING_TYPE_INFO = staticmethod(Types.STRING)

@@ -745,6 +745,17 @@ class KeyedStream(DataStream):
         msg = f"Cannot override partitioning for KeyedStream, got {how.value.lower()}; call it before key_by"
         raise DeclarationError(msg)
 
+    def broadcast(self, *args: Any) -> Any:  # noqa: ARG002
+        """Refuse another distribution: that of a keyed stream is by its keys.
+
+        Args:
+            args: Not used.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        return self._partition(Partitioning.BROADCAST)
+
     def cache(self) -> NoReturn:
         """Refuse a cache: a keyed stream is no operator.
 

@@ -192,6 +192,7 @@ def former_keywords(**todays: str) -> Callable[[F], F]:
                 kwargs[todays[name]] = kwargs.pop(name)
             return method(*args, **kwargs)
 
+        vars(renamed)["former_keywords"] = todays
         return renamed  # type: ignore[return-value]
 
     return mark

@@ -37,10 +37,22 @@ __all__ = [
 __getattr__ = of_pyflink(__name__)
 
 
+class _RowFormatBuilder(FileSinkBuilder):
+    """The builder of a `FileSink`, with the former name of a parameter."""
+
+    def with_rolling_policy(self, policy: RollingPolicy) -> FileSinkBuilder:
+        """Set the rule for beginning another file.
+
+        Args:
+            policy: A policy made by a static method of `RollingPolicy`.
+        """
+        return super().with_rolling_policy(policy)
+
+
 class StreamingFileSink:
     """Makes sinks of files, for `add_sink`; PyFlink itself calls it deprecated."""
 
-    BaseBuilder = DefaultRowFormatBuilder = FileSinkBuilder
+    BaseBuilder = DefaultRowFormatBuilder = _RowFormatBuilder
     DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
 
     @staticmethod
@@ -52,7 +64,7 @@ class StreamingFileSink:
             base_path: The folder, or its `file:` address.
             encoder: The result of `Encoder.simple_string_encoder()`.
         """
-        return FileSink.for_row_format(base_path, encoder)
+        return _RowFormatBuilder(FileSink.for_row_format(base_path, encoder).build())
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:
