@@ -167,7 +167,7 @@ def former(today: str) -> Callable[[F], F]:
     """
     return lambda method: _telling(
         method,
-        f"{method.__qualname__} is of Flink 1: write {today}",
+        f"{method.__qualname__.removesuffix('.__init__')} is of Flink 1: write {today}",
         DeprecationWarning,
         today=today,
     )
