@@ -98,10 +98,10 @@ def names_of(sources: dict[str, ast.Module], module: str) -> dict[str, str]:
                     found |= dict.fromkeys(names_of(sources, origin), origin)
                 else:
                     found[alias.asname or alias.name] = origin
-    for node in ast.walk(sources[module]):
+    for call in ast.walk(sources[module]):
         # `setattr(connectors, "KafkaSource", kafka.KafkaSource)`
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
-            _, name, value = node.args
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr":
+            _, name, value = call.args
             if isinstance(name, ast.Constant) and isinstance(value, ast.Attribute):
                 found[str(name.value)] = f"{module}.{ast.unparse(value.value)}"
     return {name: origin for name, origin in found.items() if not name.startswith("_")}

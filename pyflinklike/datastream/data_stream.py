@@ -338,7 +338,8 @@ class DataStream(StreamNode):
         """
         if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
             return self._partition(Partitioning.BROADCAST)
-        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        given: Any = broadcast_state_descriptor
+        descriptors = (given, *other_broadcast_state_descriptors)
         for each in descriptors:
             if not isinstance(each, MapStateDescriptor):
                 msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"

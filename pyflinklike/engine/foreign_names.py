@@ -208,10 +208,11 @@ def without_effect(reason: str) -> Callable[[C], C]:
     def mark(marked: C) -> C:
         text = f"{marked.__qualname__} has no effect here: {reason}"
         if not isinstance(marked, type):
-            return _telling(marked, text, UserWarning, without_effect=reason)
-        vars_of: Any = marked
-        vars_of.__init__ = _telling(vars_of.__init__, text, UserWarning)
-        vars_of.without_effect = reason
+            told: C = _telling(marked, text, UserWarning, without_effect=reason)
+            return told
+        cls: Any = marked
+        cls.__init__ = _telling(cls.__init__, text, UserWarning)
+        cls.without_effect = reason
         return marked
 
     return mark
