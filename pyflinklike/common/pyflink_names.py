@@ -163,7 +163,7 @@ _COMPACT = (
 )
 _TABLE = (
     "the Table API is not here: env.from_data_frame(df) and stream.to_data_frame() with Spark SQL between "
-    "them do the same (docs: Migrate from PyFlink)"
+    "them do the same (docs: Replace a Table program)"
 )
 _ASSIGNER = "it wraps an assigner of Java's: use a WatermarkStrategy with_timestamp_assigner"
 
