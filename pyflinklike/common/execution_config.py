@@ -41,6 +41,7 @@ class ExecutionConfig(WithoutJava):
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
+        self.restart_strategy: RestartStrategyConfiguration | None = None
 
     def get_parallelism(self) -> int:
         """Return how many instances an operator has that does not set a number; -1 if it is not set."""
@@ -249,15 +250,13 @@ class ExecutionConfig(WithoutJava):
         Args:
             restart_strategy_configuration: One made by `RestartStrategies`.
         """
-        vars(self._configuration)["_restart_strategy"] = restart_strategy_configuration
+        self.restart_strategy = restart_strategy_configuration
         return self
 
     @former("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
         """Return what was set; None before."""
-        found: RestartStrategyConfiguration | None
-        found = vars(self._configuration).get("_restart_strategy")
-        return found
+        return self.restart_strategy
 
     def _store(self, option: Option[Any], value: Any) -> ExecutionConfig:
         option.set(self._configuration, value)

@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 _PACKAGE: Final = "pyflinklike"
+_DOT: Final = "__"
+"""Stands for the dots of a place in the qualified name of a refused name."""
 
 
 class _Former(NamedTuple):
@@ -395,8 +397,20 @@ def _refusal(module: str, name: str) -> Any:
         msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
         raise AttributeError(msg)
     is_error = module == "util.exceptions" and name.endswith("Exception")
-    place = f"{module}.{name}" if module else name
-    return refused(place, reason, Exception if is_error else object)
+    place = f"{module}.{name}"
+    made = refused(place, reason, Exception if is_error else object)
+    # Annotations of a function travel with it: a worker finds the name by `__getattr__` below.
+    made.__module__, made.__qualname__ = __name__, place.replace(".", _DOT)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """Return a refused name by its place, as pickles have it."""
+    module, dot, last = name.rpartition(_DOT)
+    if not dot or name.startswith("__"):
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return _refusal(module.replace(_DOT, "."), last)
 
 
 @cache

@@ -155,13 +155,13 @@ class StreamExecutionEnvironment(WithoutJava):
         Args:
             restart_strategy_configuration: One made by `RestartStrategies`.
         """
-        self.get_config().set_restart_strategy(restart_strategy_configuration)
+        self.get_config().restart_strategy = restart_strategy_configuration
         return self
 
     @former("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
         """Return what was set; None before."""
-        return self.get_config().get_restart_strategy()
+        return self.get_config().restart_strategy
 
     @former("nothing: event time counts wherever a stream has a WatermarkStrategy")
     def set_stream_time_characteristic(

@@ -97,7 +97,7 @@ def refused(place: str, reason: str, base: type = object) -> Refused:
         reason: The reason and the remedy.
         base: `Exception` for a name that programs catch.
     """
-    namespace = {"place": place, "reason": reason, "__module__": "pyflink"}
+    namespace = {"place": place, "reason": reason, "__module__": __name__}
     return Refused(place.rpartition(".")[2], (base,), namespace)
 
 
