@@ -362,8 +362,10 @@ def module_of_names(fullname: str, inner: str) -> ModuleType:
     made = ModuleType(fullname, f"`{fullname}`, of which pyflinklike has the names.")
     made.__getattr__ = of_pyflink(f"{_PACKAGE}.{inner}")  # type: ignore[method-assign]
     names = names_of(inner)
-    own = sorted(name for name, home in names.items() if not home)
-    made.__all__ = own or sorted(names)  # type: ignore[attr-defined]
+    # A package shows what its modules define.
+    is_package = any(each.startswith(f"{inner}.") for each in _names_of_today())
+    shown = [name for name, home in names.items() if is_package or not home]
+    made.__all__ = sorted(shown)  # type: ignore[attr-defined]
     return made
 
 
