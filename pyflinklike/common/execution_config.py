@@ -101,7 +101,7 @@ class ExecutionConfig(WithoutJava):
     def get_global_job_parameters(self) -> dict[str, str]:
         """Return the parameters that `RuntimeContext.get_job_parameter` reads."""
         text = self._configuration.get_string(JOB_PARAMETERS, "{}")
-        return parsed_map(text)
+        return parse_map(text)
 
     def set_global_job_parameters(
         self, global_job_parameters_dict: Mapping[str, str]
@@ -124,7 +124,7 @@ class ExecutionConfig(WithoutJava):
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo defaults", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo defaults", type_class_name, serializer_class_name)
 
     def register_type_with_kryo_serializer(
         self, type_class_name: str, serializer_class_name: str
@@ -135,7 +135,7 @@ class ExecutionConfig(WithoutJava):
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo types", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo types", type_class_name, serializer_class_name)
 
     def register_pojo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -143,7 +143,7 @@ class ExecutionConfig(WithoutJava):
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("pojos", type_class_name, "")
+        return self._add_to_register("pojos", type_class_name, "")
 
     def register_kryo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -151,7 +151,7 @@ class ExecutionConfig(WithoutJava):
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("kryo", type_class_name, "")
+        return self._add_to_register("kryo", type_class_name, "")
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """Return the classes given to `add_default_kryo_serializer`, with their serializers."""
@@ -169,7 +169,7 @@ class ExecutionConfig(WithoutJava):
         """Return the classes given to `register_kryo_type`."""
         return list(self._register("kryo"))
 
-    def _registered(self, kind: str, name: str, value: str) -> ExecutionConfig:
+    def _add_to_register(self, kind: str, name: str, value: str) -> ExecutionConfig:
         self._register(kind)[name] = value
         return self
 
@@ -269,7 +269,7 @@ class ExecutionConfig(WithoutJava):
         return hash(self._configuration)
 
 
-def parsed_map(text: str) -> dict[str, str]:
+def parse_map(text: str) -> dict[str, str]:
     """Read a map as configurations write it: JSON, or `key:value,key:value`.
 
     Raises:

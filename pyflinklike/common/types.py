@@ -221,7 +221,7 @@ class _NoFieldError(KeyError, ValueError):
     __str__ = Exception.__str__
 
 
-def named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
+def make_named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
     """Make rows with the same names, without the checks of a call with keywords.
 
     Args:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike.common.configuration import Configuration
-from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
+from pyflinklike.common.options import Option, boolean, duration, enum_member, integer, text
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -45,11 +45,11 @@ class ExternalizedCheckpointRetention(Enum):
 
 
 INTERVAL = duration("execution.checkpointing.interval", -1)
-DIRECTORY = named(
+DIRECTORY = text(
     "execution.checkpointing.dir", "state.checkpoints.dir", "state.backend.fs.checkpointdir"
 )
-_MODE = enumerated("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
-RETENTION = enumerated(
+_MODE = enum_member("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
+RETENTION = enum_member(
     "execution.checkpointing.externalized-checkpoint-retention",
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
 )

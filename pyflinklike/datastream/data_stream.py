@@ -25,7 +25,7 @@ from pyflinklike.datastream.stream_node import (
     ObjectKeyTypeInfo,
     OutputType,
     StreamNode,
-    checked_function,
+    check_function,
     output_type_of,
 )
 from pyflinklike.datastream.windowed_stream import WindowedStream
@@ -46,7 +46,7 @@ from pyflinklike.engine.api.process_functions import KeyedProcessFunction, Proce
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.foreign_names import INSIDE, former_keywords, refused, without_effect
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
     Filter,
@@ -161,7 +161,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = captured(as_map_function(func))
+        function = copy_function(as_map_function(func))
         return self._with(self._kinds.map, "Map", function, output_type_of(output_type))
 
     @former_keywords(result_type="output_type", type_info="output_type")
@@ -180,7 +180,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = captured(as_flat_map_function(func))
+        function = copy_function(as_flat_map_function(func))
         return self._with(self._kinds.flat_map, "FlatMap", function, output_type_of(output_type))
 
     def filter(self, func: FilterFunction | Callable[[Any], Any]) -> DataStream:
@@ -192,7 +192,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        function = captured(as_filter_function(func))
+        function = copy_function(as_filter_function(func))
         return self._with(self._kinds.filter, "Filter", function, self.get_type())
 
     @former_keywords(result_type="output_type")
@@ -206,7 +206,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = checked_function(
+        function = check_function(
             func, (ProcessFunction,), "ProcessFunction is required for DataStream"
         )
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
@@ -227,7 +227,7 @@ class DataStream(StreamNode):
         types = kind.get_field_types()
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
         picked = as_map_function(lambda value: tuple([value[index] for index in field_indexes]))
-        return self._with(Map, "Projection", captured(picked), output_type)
+        return self._with(Map, "Projection", copy_function(picked), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give elements event times, and make watermarks of them, from here on.
@@ -238,7 +238,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: It is no `WatermarkStrategy`.
         """
-        strategy = checked_function(
+        strategy = check_function(
             watermark_strategy, (WatermarkStrategy,), "it takes a WatermarkStrategy"
         )
         return self._next(
@@ -364,8 +364,8 @@ class DataStream(StreamNode):
         if not callable(given) or isinstance(partitioner, type):
             msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
             raise DeclarationTypeError(msg)
-        selector = captured(as_key_selector(key_selector))
-        how = {"partitioner": captured(given), "selector": selector.get_key}
+        selector = copy_function(as_key_selector(key_selector))
+        how = {"partitioner": copy_function(given), "selector": selector.get_key}
         return self._partition(Partitioning.CUSTOM, **how)
 
     # Keys and windows
@@ -386,7 +386,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        selector = captured(as_key_selector(key_selector))
+        selector = copy_function(as_key_selector(key_selector))
         kind = ObjectKeyTypeInfo() if key_type is None else output_type_of(key_type)
         node = self._program.add(
             KeyBy,
@@ -408,7 +408,7 @@ class DataStream(StreamNode):
             DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
-        windowed = Windowed(captured(window_assigner), self.get_type(), keyed=False, env=env)
+        windowed = Windowed(copy_function(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
 
@@ -445,7 +445,7 @@ class DataStream(StreamNode):
             raise DeclarationValueError(msg)
         sink = self._sink(CollectSink(), "Collect Sink", to_run=False)
         run = self._program.collect(sink, job_execution_name)
-        results = CloseableIterator(run, run.collected(sink))
+        results = CloseableIterator(run, run.collect(sink))
         if limit is None:
             return results
         with results:
@@ -613,7 +613,7 @@ class KeyedStream(DataStream):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         message = "KeyedProcessFunction is required for KeyedStream"
-        function = checked_function(func, (KeyedProcessFunction,), message)
+        function = check_function(func, (KeyedProcessFunction,), message)
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
@@ -626,7 +626,7 @@ class KeyedStream(DataStream):
             DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
-        windowed = Windowed(captured(window_assigner), self.get_type(), env=env)
+        windowed = Windowed(copy_function(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
@@ -651,7 +651,7 @@ class KeyedStream(DataStream):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        return self._with(Fold, "Reduce", captured(as_reduce_function(func)), self.get_type())
+        return self._with(Fold, "Reduce", copy_function(as_reduce_function(func)), self.get_type())
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Sum a field; the other fields are those of the key's first element.
@@ -730,7 +730,7 @@ class KeyedStream(DataStream):
         node = self._node
         assert isinstance(node, KeyBy)
         key_of = node.selector.get_key
-        pair = captured(as_map_function(lambda value: Row(key_of(value), value)))
+        pair = copy_function(as_map_function(lambda value: Row(key_of(value), value)))
         kind = output_type_of([node.key_type, self.get_type()])
         return self.without_keys()._with(Map, "Key and value", pair, kind)
 
@@ -740,7 +740,7 @@ class KeyedStream(DataStream):
 
     def _of_windows(self, operator: WindowOperator, output_type: TypeInformation) -> DataStream:
         name = type(operator.declared.assigner).__name__
-        return self._with(Keyed, name, captured(operator), output_type)
+        return self._with(Keyed, name, copy_function(operator), output_type)
 
     def _partition(self, how: Partitioning, **fields: Any) -> NoReturn:  # noqa: ARG002
         msg = f"Cannot override partitioning for KeyedStream, got {how.value.lower()}; call it before key_by"

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
-from pyflinklike.common.options import Option, boolean, duration, named
+from pyflinklike.common.options import Option, boolean, duration, text
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.restart_strategy import RestartStrategyConfiguration
 from pyflinklike.common.types import Types as RowTypes
@@ -26,9 +26,9 @@ from pyflinklike.datastream.program import RUNTIME_MODE, Program
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike.engine.foreign_names import WithoutJava, former, without_effect
-from pyflinklike.engine.graph.execution_plan import execution_plan, pictured
+from pyflinklike.engine.graph.execution_plan import draw_picture, execution_plan
 from pyflinklike.engine.graph.files import FileSource, StreamFormat
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job import RuntimeExecutionMode
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.sources import CollectionSource, Source, SourceMaker
@@ -395,7 +395,7 @@ class StreamExecutionEnvironment(WithoutJava):
             msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
             raise DeclarationTypeError(msg)
         kind = output_type_of(type_info)
-        elements = tuple(_converted(list(collection), kind))
+        elements = tuple(_convert(list(collection), kind))
         return self._source(
             CollectionSource(elements), WatermarkStrategy(), "Collection Source", kind
         )
@@ -427,7 +427,7 @@ class StreamExecutionEnvironment(WithoutJava):
             msg = f"from_source takes a WatermarkStrategy, got {shown(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
             raise DeclarationTypeError(msg)
         kind = source.type_info if type_info is None else output_type_of(type_info)
-        return self._source(source, captured(watermark_strategy), source_name, kind)
+        return self._source(source, copy_function(watermark_strategy), source_name, kind)
 
     def add_source(
         self,
@@ -579,13 +579,13 @@ class StreamExecutionEnvironment(WithoutJava):
             DeclarationValueError: There is no such form.
             RequirementError: The package that draws is not installed.
         """
-        return pictured(self._program.graph(), form)
+        return draw_picture(self._program.graph(), form)
 
     def close(self) -> None:
         """Do nothing: an environment has nothing to close."""
 
 
-def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
+def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
     """Return elements as a stream of this type has them: copies, so later changes do not show."""
     if kind == Types.PICKLED_BYTE_ARRAY():
         try:
@@ -611,7 +611,7 @@ _CHAINING_OF_OTHERS = boolean(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
 )
 _CHANGELOG = boolean("state.changelog.enabled", False, "state.backend.changelog.enabled")
-_SAVEPOINTS = named(
+_SAVEPOINTS = text(
     "execution.checkpointing.savepoint-dir",
     "state.savepoints.dir",
     "savepoints.state.backend.fs.dir",

@@ -11,7 +11,7 @@ import attrs
 
 from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.foreign_names import WithoutJava
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import SerializationSchema, check_schema
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
 from pyflinklike.engine.shown import instance_of, shown, shown_error
@@ -26,7 +26,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
-from pyflinklike.kafka.options import as_options, checked_property, writer_options
+from pyflinklike.kafka.options import as_options, check_property, writer_options
 
 __all__ = [
     "KafkaRecordSerializationSchema",
@@ -78,7 +78,7 @@ class _Writer:
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
-        self._named = RecordIds.of_task().named if options.record_ids else None
+        self._named = RecordIds.of_task().add_to if options.record_ids else None
         self._delivery = Delivery(options.settings)
 
     def write(self, value: Any, timestamp: int | None) -> None:
@@ -172,7 +172,7 @@ class KafkaSinkBuilder:
         Raises:
             DeclarationTypeError: The name or the value is no text.
         """
-        name, text = checked_property(key, value)
+        name, text = check_property(key, value)
         self._properties[name] = text
         return self
 
@@ -188,7 +188,7 @@ class KafkaSinkBuilder:
         options = as_options(self._properties, is_reader=False)
         # A wrong option is refused here, not when the job runs.
         writer_options(options)
-        return KafkaSink(options, captured(self._serializer))
+        return KafkaSink(options, copy_function(self._serializer))
 
 
 class KafkaTopicSelector(ABC):

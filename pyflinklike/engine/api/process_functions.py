@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -180,7 +180,7 @@ class CoProcessFunction(Function, ABC):
     belong to keys.
     """
 
-    Context = ProcessFunction.Context
+    Context: TypeAlias = ProcessFunction.Context
     """What `process_element1` and `process_element2` may ask; valid during that call only."""
 
     @abstractmethod
@@ -208,9 +208,9 @@ class KeyedCoProcessFunction(Function, ABC):
     both inputs have reached its time.
     """
 
-    Context = KeyedProcessFunction.Context
+    Context: TypeAlias = KeyedProcessFunction.Context
     """What `process_element1` and `process_element2` may ask; valid during that call only."""
-    OnTimerContext = KeyedProcessFunction.OnTimerContext
+    OnTimerContext: TypeAlias = KeyedProcessFunction.OnTimerContext
     """What `on_timer` may ask; valid during that call only."""
 
     # Not abstract: a function without state needs none.

@@ -136,16 +136,16 @@ class FileSource(Source):
             HostError: A path is not on this machine, or does not exist.
         """
         new = {each for each in map(_absolute, self._files()) if each not in known}
-        times = {each: _modified(each) for each in new}
+        times = {each: _read_modification_time(each) for each in new}
         found = sorted((time, each) for each, time in times.items() if time is not None)
         return [each for _, each in found]
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True for a source that ends: its files are listed once, since later lists may differ."""
         return self.is_bounded
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the paths of the files that exist, in order.
 
         Raises:
@@ -153,9 +153,9 @@ class FileSource(Source):
         """
         return [_absolute(each) for each in self._files()]
 
-    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of a file, without event times."""
-        return self._lines([Path(part)])
+        return self._lines([Path(split)])
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of the files of one instance, without event times.
@@ -167,7 +167,7 @@ class FileSource(Source):
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
         # By name, not by number: another instance may see a file that this one does not.
-        own = [each for each in self.parts() if crc32(each.encode()) % parallelism == index]
+        own = [each for each in self.splits() if crc32(each.encode()) % parallelism == index]
         return self._lines(map(Path, own))
 
     def _files(self) -> Iterator[Path]:
@@ -180,7 +180,7 @@ class FileSource(Source):
     def _lines(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
             # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
-            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:
+            with TextIOWrapper(_open(file), encoding=self.charset, newline=None) as text:
                 for line in text:
                     yield line.removesuffix("\n"), None
 
@@ -283,7 +283,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(each)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     if path.suffix == ".deflate":
         return BytesIO(zlib.decompress(path.read_bytes()))
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
@@ -295,7 +295,7 @@ def _absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _modified(path: str) -> int | None:
+def _read_modification_time(path: str) -> int | None:
     """Return when a file was written last, in ns; None where it has gone since it was found."""
     try:
         return os.stat(path).st_mtime_ns
@@ -644,13 +644,13 @@ class _FileWriter:
 
     def write(self, value: Any, _: int | None) -> None:
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
-        part = self._open.get(bucket) or self._begun(bucket)
+        part = self._open.get(bucket) or self._begin(bucket)
         line = f"{self._text(value)}\n".encode(self._sink.encoder.charset_name)
         part.file.write(line)
         part.size += len(line)
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
-            _ended(self._open.pop(bucket).file)
+            _close(self._open.pop(bucket).file)
 
     def prepare(self) -> list[Renaming]:
         self._close()
@@ -667,10 +667,10 @@ class _FileWriter:
 
     def _close(self) -> None:
         for part in self._open.values():
-            _ended(part.file)
+            _close(part.file)
         self._open.clear()
 
-    def _begun(self, bucket: str) -> _Part:
+    def _begin(self, bucket: str) -> _Part:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
@@ -680,7 +680,7 @@ class _FileWriter:
         return part
 
 
-def _ended(file: IO[bytes]) -> None:
+def _close(file: IO[bytes]) -> None:
     """Close a file once its contents and name are on the disk: a commit may name it next."""
     file.flush()
     os.fsync(file.fileno())

@@ -60,19 +60,19 @@ class Source(WithoutJava, ABC):
         raise NotImplementedError
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True where its splits have names, in a number that does not depend on the instances."""
         return False
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
-    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split with their event times in ms (None without one).
 
         Args:
-            part: The name of the split.
+            split: The name of the split.
         """
         raise NotImplementedError
 

@@ -76,7 +76,7 @@ def prepare_session(spark: SparkSession) -> None:
             setting; the message then names every setting.  Or its checkpoints do not replace files.
     """
     check_file_manager(spark)
-    provider = _shown(spark, _PROVIDER) or ""
+    provider = _read_setting(spark, _PROVIDER) or ""
     chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
     if chosen:
         msg = (
@@ -86,9 +86,9 @@ def prepare_session(spark: SparkSession) -> None:
         raise HostError(msg)
     refused = {}
     if not provider.endswith("RocksDBStateStoreProvider"):
-        refused.update(_refused(spark, _PROVIDER, _ROCKSDB))
-    if _shown(spark, _CHANGELOG) != "true":
-        refused.update(_refused(spark, _CHANGELOG, "true"))
+        refused.update(_set_or_refuse(spark, _PROVIDER, _ROCKSDB))
+    if _read_setting(spark, _CHANGELOG) != "true":
+        refused.update(_set_or_refuse(spark, _CHANGELOG, "true"))
     if refused:
         needed = " and ".join(f"{name} to be {value}" for name, value in refused.items())
         flags = " ".join(f'--conf "{name}={value}"' for name, value in refused.items())
@@ -108,7 +108,7 @@ def check_file_manager(spark: SparkSession) -> None:
     # Its rename returns false where the file exists, and Spark takes that for success: the state
     # of the second attempt stays in memory alone, and the next micro-batch is added to the files
     # of the first one.
-    manager = _shown(spark, _MANAGER) or ""
+    manager = _read_setting(spark, _MANAGER) or ""
     if manager.endswith(_NOT_REPLACING):
         msg = (
             "keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
@@ -124,7 +124,7 @@ def check_watermark_policy(spark: SparkSession) -> None:
     Raises:
         HostError: The session takes the greatest.
     """
-    policy = _shown(spark, _POLICY) or "min"
+    policy = _read_setting(spark, _POLICY) or "min"
     if policy.lower() != "min":
         msg = (
             f"two inputs with event time need {_POLICY} to be min, got {policy!r}, with which "
@@ -165,7 +165,7 @@ def time_zone_of(spark: SparkSession) -> str:
     return zone or "UTC"
 
 
-def _shown(spark: SparkSession, name: str) -> str | None:
+def _read_setting(spark: SparkSession, name: str) -> str | None:
     """Return a setting; "" if it has its default, None if the session does not show it."""
     try:
         return spark.conf.get(name, "")
@@ -173,12 +173,12 @@ def _shown(spark: SparkSession, name: str) -> str | None:
         return None
 
 
-def _refused(spark: SparkSession, name: str, value: str) -> dict[str, str]:
+def _set_or_refuse(spark: SparkSession, name: str, value: str) -> dict[str, str]:
     """Set a setting; return it if it has another value that the session does not let us change."""
     try:
         spark.conf.set(name, value)
     except PySparkException:
-        return {} if _shown(spark, name) is None else {name: value}
+        return {} if _read_setting(spark, name) is None else {name: value}
     return {}
 
 
@@ -230,7 +230,7 @@ def prepare_workers(spark: SparkSession) -> None:
         return
     if _workers_are_here and not _names_python(context):
         context.pythonExec = sys.executable
-    for wheel in _shipped().glob("*-none-any.whl"):
+    for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
@@ -300,7 +300,7 @@ def reach_driver_worker(spark: SparkSession) -> None:
     context = _context_of(spark)
     if context is None:
         return
-    shipped = _shipped()
+    shipped = _root_of_shipped_files()
     _put_on_path_of_workers(context, shipped)
     python: str = context.pythonExec
     link_python(python, shipped)
@@ -315,7 +315,7 @@ def _context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _shipped() -> Path:
+def _root_of_shipped_files() -> Path:
     from pyspark import SparkFiles
 
     return Path(SparkFiles.getRootDirectory())

@@ -45,7 +45,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_call_of
@@ -57,6 +57,7 @@ __all__ = [
     "checkpoint_states",
     "is_ours",
     "last_batch",
+    "load_blobs",
     "location_of",
     "offsets_of",
     "operators_of",
@@ -64,10 +65,9 @@ __all__ = [
     "place_in",
     "query_id_of",
     "read_blobs",
-    "refusing",
-    "registered_timers",
+    "read_registered_timers",
+    "refuse_errors",
     "savepoint_at",
-    "stored",
     "where_of",
 ]
 
@@ -118,7 +118,7 @@ class CheckpointState:
 
     def blobs(self) -> DataFrame:
         """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
-        rows = stored(self.spark, self.location, self.operator_id, self.batch_id, self.where)
+        rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
         # Homes and the roll call are below 0.
         return rows.where(f"{KEY_GROUP} >= 0")
 
@@ -141,7 +141,7 @@ def offsets_of(
         HostError: Spark no longer has the note.
     """
     path = f"{location.rstrip('/')}/offsets/{batch_id}"
-    with refusing(where):
+    with refuse_errors(where):
         lines = [row["value"] for row in spark.read.text(path).collect()]
     for line in lines:
         if line.startswith("{") and "batchTimestampMs" in line:
@@ -159,7 +159,7 @@ def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
     """
     # A running query purges old notes meanwhile.
     reader = state.spark.read.option("ignoreMissingFiles", value=True)
-    with refusing(state.where):
+    with refuse_errors(state.where):
         notes = reader.text(f"{state.location.rstrip('/')}/offsets")
         lines = notes.select("value", "_metadata.file_name").where(
             "value like '%batchTimestampMs%'"
@@ -178,7 +178,7 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
     Raises:
         HostError: Spark cannot read the checkpoint.
     """
-    with refusing(f"checkpoint {location!r}"):
+    with refuse_errors(f"checkpoint {location!r}"):
         lines = [
             row["value"] for row in spark.read.text(f"{location.rstrip('/')}/metadata").collect()
         ]
@@ -212,12 +212,12 @@ def savepoint_at(location: str) -> SavepointDirectory | None:
         CorruptStateError: The manifest is damaged.
     """
     try:
-        place = place_of(location)
-        if not place.exists(MANIFEST):
+        found = savepoint_location_of(location)
+        if not found.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(place, place.manifest())
+    return SavepointDirectory(found, found.manifest())
 
 
 def checkpoint_states(
@@ -315,8 +315,8 @@ def _state(
 
 def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
     where = where_of(location, operator_id, batch_id)
-    rows = stored(spark, location, operator_id, batch_id, where)
-    with refusing(where):
+    rows = load_blobs(spark, location, operator_id, batch_id, where)
+    with refuse_errors(where):
         small = rows.where(
             f"{KEY_GROUP} = {ROLL_CALL} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
         )
@@ -397,13 +397,13 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
         HostError: Spark cannot read the checkpoint, or this is PySpark 3.5.
     """
     _check_reads_state(where)
-    with refusing(where):
+    with refuse_errors(where):
         rows = spark.read.format("state-metadata").load(location).collect()
-    found = [each for row in rows for each in _sharing(row)]
+    found = [each for row in rows for each in _find_sharing(row)]
     return sorted(found, key=lambda row: row["operatorId"])
 
 
-def _sharing(row: SparkRow) -> Iterator[SparkRow]:
+def _find_sharing(row: SparkRow) -> Iterator[SparkRow]:
     """Yield a row for each operator that shares a state operator of Spark, by place."""
     yield row
     for place in map(int, _FURTHER.findall(row["operatorProperties"] or "")):
@@ -421,7 +421,7 @@ def is_ours(operator: SparkRow) -> bool:
 
 
 @contextmanager
-def refusing(where: str) -> Iterator[None]:
+def refuse_errors(where: str) -> Iterator[None]:
     """Turn Spark's errors into a `HostError` that says what was being read.
 
     Args:
@@ -436,7 +436,7 @@ def refusing(where: str) -> Iterator[None]:
         raise _unreadable(where, error) from error
 
 
-def stored(
+def load_blobs(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
     """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
@@ -447,7 +447,7 @@ def stored(
     place, number = divmod(operator_id, _PLACE)
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refusing(where):
+    with refuse_errors(where):
         return reader.load(location).select(
             _key_group(place), "user_map_key.sequence", "user_map_value.blob"
         )
@@ -462,7 +462,7 @@ def _key_group(place: int) -> Column:
     return F.when(is_called, F.lit(ROLL_CALL)).otherwise(key).alias(KEY_GROUP)
 
 
-def registered_timers(
+def read_registered_timers(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
     """Return a lazy DataFrame of the times at which Spark calls grouping keys without records.
@@ -476,7 +476,7 @@ def registered_timers(
     reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
     place, number = divmod(operator_id, _PLACE)
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refusing(where):
+    with refuse_errors(where):
         frame = reader.load(location)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
     # Spark gives the timers of all operators that share the state operator.
@@ -498,7 +498,7 @@ def change_feed(
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("readChangeFeed", value=True)
     reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
-    with refusing(where):
+    with refuse_errors(where):
         return reader.load(location).select(
             "batch_id",
             "change_type",
@@ -534,9 +534,9 @@ def read_blobs(
     Raises:
         HostError: Spark cannot read the checkpoint.
     """
-    with refusing(where):
+    with refuse_errors(where):
         rows: list[dict[str, Any]] = (
-            stored(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
+            load_blobs(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
         )
     blobs: dict[int, dict[int, bytes]] = {}
     for row in rows:
@@ -563,9 +563,9 @@ def _unreadable(where: str, error: Exception) -> HostError:
             "Spark encodes such a path twice: give one without spaces and the like, as of a link"
         )
     return HostError(
-        f"{where}: Spark must be able to read its state, got {_shortened(reason)}; {remedy}"
+        f"{where}: Spark must be able to read its state, got {_shorten(reason)}; {remedy}"
     )
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -18,7 +18,12 @@ from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.spark.plan.session import prepare_session
-from pyflinklike.spark.read.checkpoint import checkpoint_states, location_of, query_id_of, refusing
+from pyflinklike.spark.read.checkpoint import (
+    checkpoint_states,
+    location_of,
+    query_id_of,
+    refuse_errors,
+)
 
 __all__ = ["repartition_state"]
 
@@ -65,7 +70,7 @@ def repartition_state(
             f"{msg}; for more begin a new checkpoint from a savepoint, with a larger max_parallelism"
         )
     prepare_session(spark)
-    with refusing(f"checkpoint {location!r}"):
+    with refuse_errors(f"checkpoint {location!r}"):
         manager.repartition(location, partitions)
 
 

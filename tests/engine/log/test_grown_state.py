@@ -101,7 +101,7 @@ def test_state_reads_as_the_model_says(backend, pair, kind, data):
 
 def rows(task, name):
     """The rows of a state, as the record of the task's program tells them."""
-    operator = task._opened()
+    operator = task._ensure_operator()
     record = record_of(operator, TEXT)
     operator.close()
     return rows_of(record, name, log_of(task.store))
