@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
@@ -17,6 +18,8 @@ from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
 __all__ = ["AsyncDataStream"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class AsyncDataStream:

@@ -16,6 +16,7 @@ from pyflinklike.engine.api.process_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.nodes import Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import TypeInformation
@@ -54,7 +55,7 @@ class Connectable(Protocol[S_co]):
         """Return the stream of a new node whose inputs are this stream and another one."""
 
 
-class ConnectedStreams(Generic[S]):
+class ConnectedStreams(Generic[S], WithoutJava):
     """Two streams for a function of both, as `pyflink.datastream.ConnectedStreams`.
 
     Args:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
 from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
     BroadcastConnectedStream,
@@ -43,6 +44,7 @@ from pyflinklike.engine.api.element_functions import (
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.foreign_names import INSIDE, former_keywords, refused, without_effect
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
@@ -61,7 +63,7 @@ from pyflinklike.engine.graph.nodes import (
     ToSink,
     Union,
 )
-from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink
+from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink, SinkMaker
 from pyflinklike.engine.graph.watermarks import WatermarkStrategy
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
@@ -76,6 +78,7 @@ from pyflinklike.windows.window_options import Windowed, count_window
 __all__ = [
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",
@@ -83,6 +86,8 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class _Kinds(NamedTuple):
@@ -142,6 +147,7 @@ class DataStream(StreamNode):
 
     # Of one element
 
+    @former_keywords(type_info="output_type")
     def map(
         self, func: MapFunction | Callable[[Any], Any], output_type: OutputType = None
     ) -> DataStream:
@@ -158,6 +164,7 @@ class DataStream(StreamNode):
         function = copy_function(as_map_function(func))
         return self._with(self._kinds.map, "Map", function, output_type_of(output_type))
 
+    @former_keywords(result_type="output_type", type_info="output_type")
     def flat_map(
         self,
         func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
@@ -188,6 +195,7 @@ class DataStream(StreamNode):
         function = copy_function(as_filter_function(func))
         return self._with(self._kinds.filter, "Filter", function, self.get_type())
 
+    @former_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element, also for side outputs.
 
@@ -313,23 +321,30 @@ class DataStream(StreamNode):
         """Send elements to the instance of the same number."""
         return self._partition(Partitioning.FORWARD)
 
-    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor[Any, Any]) -> Any:
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor[Any, Any] | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor[Any, Any],
+    ) -> Any:
         """Send each element to all instances of the next operator.
 
         Args:
-            broadcast_state_descriptors: The states that the elements change; with them the result is
-                a `BroadcastStream`, for `connect`, else a `DataStream`.
+            broadcast_state_descriptor: A state that the elements change; with one the result is a
+                `BroadcastStream`, for `connect`, else a `DataStream`.
+            other_broadcast_state_descriptors: Further such states.
 
         Raises:
             DeclarationTypeError: One is no `MapStateDescriptor`.
         """
-        if not broadcast_state_descriptors:
+        if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
             return self._partition(Partitioning.BROADCAST)
-        for each in broadcast_state_descriptors:
+        given: Any = broadcast_state_descriptor
+        descriptors = (given, *other_broadcast_state_descriptors)
+        for each in descriptors:
             if not isinstance(each, MapStateDescriptor):
                 msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
                 raise DeclarationTypeError(msg)
-        return BroadcastStream(self, broadcast_state_descriptors)
+        return BroadcastStream(self, descriptors)
 
     def partition_custom(
         self,
@@ -355,6 +370,7 @@ class DataStream(StreamNode):
 
     # Keys and windows
 
+    @former_keywords(key_type_info="key_type")
     def key_by(
         self,
         key_selector: KeySelector | Callable[[Any], Any],
@@ -466,6 +482,20 @@ class DataStream(StreamNode):
             self._program, self._sink(PrintSink(sink_identifier), "Print to Std. Out")
         )
 
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Write a line for each element to the standard error; PyFlink has it in Java only.
+
+        Args:
+            sink_identifier: A text before each line; None for no text.
+        """
+        sink = PrintSink(sink_identifier, is_error=True)
+        return DataStreamSink(self._program, self._sink(sink, "Print to Std. Err"))
+
+    @without_effect("each job computes its elements anew; write them to files where that is dear")
+    def cache(self) -> CachedDataStream:
+        """Return a stream of the same elements, which each job computes anew."""
+        return CachedDataStream(self._program, self._number)
+
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the elements to a sink.
 
@@ -482,19 +512,20 @@ class DataStream(StreamNode):
         return DataStreamSink(self._program, self._sink(sink, "Sink"))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Refuse a sink function: PyFlink's are Java's.
+        """Write the elements to a `FlinkKafkaProducer`, or to any other sink.
 
         Args:
-            sink_func: A sink for `sink_to` is accepted.
+            sink_func: The producer; sinks of `sink_to` are taken, too.
 
         Raises:
-            DeclarationTypeError: It is anything else.
+            DeclarationTypeError: It is neither.
         """
-        if isinstance(sink_func, Sink):
-            return self.sink_to(sink_func)
+        sink = sink_func.sink() if isinstance(sink_func, SinkMaker) else sink_func
+        if isinstance(sink, Sink):
+            return DataStreamSink(self._program, self._sink(sink, "Sink"))
         msg = (
-            f"add_sink takes sink functions of Java, got {shown(sink_func)}; use sink_to with a "
-            "FileSink or KafkaSink, or print"
+            f"add_sink takes a FlinkKafkaProducer or a sink, got {shown(sink_func)}; use sink_to with "
+            "a FileSink or KafkaSink, or print"
         )
         raise DeclarationTypeError(msg)
 
@@ -548,13 +579,29 @@ class DataStream(StreamNode):
         return DataStream(self._program, node.id)
 
 
+class CachedDataStream(DataStream):
+    """A stream that `DataStream.cache` made."""
+
+    def invalidate(self) -> None:
+        """Do nothing: no elements are stored."""
+
+    def _set(self, **settings: Any) -> NoReturn:
+        msg = (
+            f"Setting {', '.join(settings)} for CachedDataStream is not supported, got "
+            f"{shown(settings)}; set it on the stream before cache()"
+        )
+        raise DeclarationError(msg)
+
+
 class KeyedStream(DataStream):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
 
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
     """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
+    AccumulateType = refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
 
+    @former_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element and timer, with keyed state.
 
@@ -697,6 +744,26 @@ class KeyedStream(DataStream):
 
     def _partition(self, how: Partitioning, **fields: Any) -> NoReturn:  # noqa: ARG002
         msg = f"Cannot override partitioning for KeyedStream, got {how.value.lower()}; call it before key_by"
+        raise DeclarationError(msg)
+
+    def broadcast(self, *args: Any) -> Any:  # noqa: ARG002
+        """Refuse another distribution: that of a keyed stream is by its keys.
+
+        Args:
+            args: Not used.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        return self._partition(Partitioning.BROADCAST)
+
+    def cache(self) -> NoReturn:
+        """Refuse a cache: a keyed stream is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        msg = "Cache for KeyedStream is not supported, got a key_by; call it before key_by"
         raise DeclarationError(msg)
 
     def _set(self, **settings: Any) -> NoReturn:

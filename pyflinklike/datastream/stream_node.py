@@ -13,6 +13,7 @@ import attrs
 
 from pyflinklike.datastream.program import Program
 from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job_run import JobRun
 from pyflinklike.engine.graph.nodes import Node
@@ -40,7 +41,7 @@ D = TypeVar("D", bound="StreamNode")
 _HASH = re.compile("[0-9A-Fa-f]{32}")
 
 
-class StreamNode:
+class StreamNode(WithoutJava):
     """A node of the graph with settings that may still change.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import SerializationSchema, check_schema
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
@@ -203,18 +204,20 @@ class KafkaTopicSelector(ABC):
 
 
 @attrs.frozen
-class KafkaRecordSerializationSchema:
+class KafkaRecordSerializationSchema(WithoutJava):
     """Makes records of elements, as PyFlink's; `builder()` makes it.
 
     Args:
         topic: Returns the topic of an element.
         value: Makes values.
         key: Makes keys; None means records without keys.
+        is_timed: True where records have the times of their elements.
     """
 
     topic: Callable[[Any], Any]
     value: SerializationSchema
     key: SerializationSchema | None = None
+    is_timed: bool = True
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
@@ -247,7 +250,7 @@ class KafkaRecordSerializationSchema:
             raise OutputError(msg)
         # An element that is yielded at the end of a batch has the last of all times, which no
         # record has.
-        time = None if timestamp == MAX_WATERMARK else timestamp
+        time = timestamp if self.is_timed and timestamp != MAX_WATERMARK else None
         return Message(topic, key, value, timestamp=time)
 
 

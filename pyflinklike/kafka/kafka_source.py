@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import DeserializationSchema, check_schema
 from pyflinklike.engine.shown import instance_of, shown, shown_error
@@ -398,7 +399,7 @@ class _Kind(Enum):
 
 
 @attrs.frozen
-class KafkaOffsetsInitializer:
+class KafkaOffsetsInitializer(WithoutJava):
     """Offsets of all partitions, found when a job begins; a job that goes on has its own.
 
     Its static methods make it, as PyFlink's.

@@ -519,7 +519,14 @@ class _SessionsOfProcessingTime(SessionWindows[T]):
 
 
 class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
-    """Sessions of event time whose gap depends on the element."""
+    """Sessions of event time whose gap depends on the element.
+
+    Args:
+        session_window_time_gap_extractor: Determines the gap of an element.
+    """
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor[T]) -> None:
+        super().__init__(session_window_time_gap_extractor)
 
     @staticmethod
     def with_dynamic_gap(
@@ -530,7 +537,14 @@ class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
 
 
 class DynamicProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
-    """Sessions of processing time whose gap depends on the element."""
+    """Sessions of processing time whose gap depends on the element.
+
+    Args:
+        session_window_time_gap_extractor: Determines the gap of an element.
+    """
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor[T]) -> None:
+        super().__init__(session_window_time_gap_extractor)
 
     @staticmethod
     def with_dynamic_gap(

@@ -17,6 +17,7 @@ import attrs
 from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.checks import check_count
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import INSIDE, WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.table import Setting, TableSpec
@@ -62,12 +63,14 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class Trigger(ABC, Generic[T, W]):
+class Trigger(WithoutJava, ABC, Generic[T, W]):
     """The rule by which windows fire, as `pyflink.datastream.Trigger`.
 
     One object serves all windows of all keys.  What it must remember of a window it keeps in
     `ctx.get_partitioned_state`.
     """
+
+    _refused = {"register_next_fire_timestamp": INSIDE}
 
     class TriggerContext(ABC):
         """The time, timers and state of the window that a trigger is called with."""

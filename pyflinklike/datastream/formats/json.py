@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refuse_type, texter_of
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
@@ -21,6 +22,8 @@ from pyflinklike.engine.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError, OutputError
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):

@@ -14,15 +14,16 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import DeclarationValueError, HostError
 
-__all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
+__all__ = ["CollectionSource", "NumberSequenceSource", "Source", "SourceMaker"]
 
 
-class Source(ABC):
+class Source(WithoutJava, ABC):
     """A place where elements come from."""
 
     @property
@@ -95,6 +96,14 @@ class Source(ABC):
             f"instance {index + 1} of {parallelism}; set execution.target to spark"
         )
         raise HostError(msg)
+
+
+class SourceMaker(WithoutJava, ABC):
+    """A declaration of Flink 1 that becomes a source when it is added to a program."""
+
+    @abstractmethod
+    def source(self) -> Source:
+        """Make the source, of what is declared so far."""
 
 
 @attrs.frozen

@@ -221,9 +221,9 @@ class Types:
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def LIST(element_type: TypeInformation[T]) -> ListTypeInfo[T]:
+    def LIST(element_type_info: TypeInformation[T]) -> ListTypeInfo[T]:
         """Give the type of a list."""
-        return ListTypeInfo(element_type)
+        return ListTypeInfo(element_type_info)
 
 
 # ruff: enable[N802]

@@ -69,7 +69,7 @@ def name_part(outer: TypeInformation, part: str, error: StateValueError) -> Stat
 class ListTypeInfo(TypeInformation[list[T]]):
     """LIST: a list, or any other sequence of elements except a str."""
 
-    elem_type: TypeInformation[T] = attrs.field(validator=_part)
+    elem_type: TypeInformation[T] = attrs.field(validator=_part, alias="element_type")
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

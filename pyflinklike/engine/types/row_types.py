@@ -250,6 +250,11 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         ]
         return f"RowTypeInfo({', '.join(fields)})"
 
+    def get_field_index(self, field_name: str) -> int:
+        """Return the position of a field; -1 where there is none of the name."""
+        names = self.field_names
+        return names.index(field_name) if field_name in names else -1
+
     def get_field_names(self) -> list[str]:
         """Return the names of the fields."""
         return list(self.field_names)
