@@ -17,6 +17,7 @@ import json
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyspark
@@ -70,9 +71,7 @@ def medians(runs: list[Run]) -> list[float]:
     return [statistics.median(run.seconds) * 1000 for run in runs]
 
 
-def row(
-    size: Size, name: str, runs: dict[str, list[Run]], started: list[float]
-) -> dict[str, object]:
+def row(size: Size, name: str, runs: dict[str, list[Run]], started: list[float]) -> dict[str, Any]:
     """What is said of a variant; the difference to format 1 is of runs of the same round."""
     mine, first = medians(runs[name]), medians(runs[_FIRST])
     more = [one - other for one, other in zip(mine, first)]
