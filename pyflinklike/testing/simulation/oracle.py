@@ -101,7 +101,7 @@ class Model:
     def _start(self, operators: tuple[SimulatedOperator, ...]) -> None:
         if operators is self._operators or operators == self._operators:
             return
-        snapshots = [piece.end() for piece in self._pieces] or [None] * len(operators)
+        snapshots: list[bytes | None] = [piece.end() for piece in self._pieces]
         if not self._pieces:
             snapshots = [each.savepoint for each in operators]
         self._operators = operators
@@ -222,7 +222,7 @@ class _Piece:
             plan.reader.time_zone,
             plan.reader.event_time,
             plan.time_mode.value,
-            self._operator.declared(),
+            self._operator.describe_states(),
         )
         log = [read_segment(self._operator.snapshot(), "model")]
         return read_state(record, {0: log}, now, watermark, self._declared)

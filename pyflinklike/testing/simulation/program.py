@@ -173,11 +173,13 @@ class SimulatedOperator:
 
     def packing(self) -> Packing:
         """Return the function that packs keyed records in a task."""
-        return packing_of(self.plan)
+        packing: Packing = packing_of(self.plan)
+        return packing
 
     def unpacker(self) -> Packing:
         """Return the function that makes rows of a task's results, in a task."""
-        return self.layout.unpacker()
+        unpacker: Packing = self.layout.unpacker()
+        return unpacker
 
     @property
     def layout(self) -> Any:
@@ -511,9 +513,11 @@ def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
     width = names.index("store_key") if column == "last_use" else at
     ranks: Counter[Any] = Counter()
     found: Rows = Counter()
-    for row, count in sorted(rows.items(), key=lambda each: each[0][at]):
+    order: Any = itemgetter(at)
+    for row in sorted(rows, key=order):
         key = row[:width]
-        found[(*row[:at], ranks[key], *row[at + 1 :])] += count
+        ranked = (*row[:at], ranks[key], *row[at + 1 :])
+        found[ranked] += rows[row]
         ranks[key] += 1
     return found
 

@@ -362,7 +362,7 @@ class Run:
         expected = self._program.expected(query.committed)
         for batch in query.committed:
             number = batch.number
-            wanted = expected.rows.get(number, {})
+            wanted: Mapping[Any, int] = expected.rows.get(number, {})
             got = query.sinks.by_batch[number]
             if got != wanted:
                 self._differ(f"rows of batch {number}", got, wanted)
@@ -370,7 +370,9 @@ class Run:
         for at, wanted_state in enumerate(expected.states):
             got_state = self._state(at)
             for name in sorted({*got_state, *wanted_state}):
-                got_rows, wanted_rows = got_state.get(name, {}), wanted_state.get(name, {})
+                nothing: Mapping[Any, int] = {}
+                got_rows = got_state.get(name, nothing)
+                wanted_rows = wanted_state.get(name, nothing)
                 if got_rows != wanted_rows:
                     self._differ(f"operator {at} state {name!r}", got_rows, wanted_rows)
 
