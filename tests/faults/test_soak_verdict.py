@@ -214,7 +214,7 @@ def checked(batch: int, lost: int = 0, doubled: int = 0) -> dict[str, Any]:
     }
 
 
-STILL = [*map(checked, range(10)), *(sample(at) for at in range(0, HOUR, 10))]
+STILL = [*map(checked, range(10)), *(sample(at) for at in range(0, HOUR + 10, 10))]
 
 
 def test_a_soak_without_anything_wrong_is_good():
@@ -256,11 +256,26 @@ def test_a_soak_that_compared_nothing_is_bad():
 )
 def test_what_leaks_is_named(measure, grown):
     """And nothing else is."""
-    notes = [sample(at, **grown(at)) for at in range(0, HOUR, 10)]
+    notes = [sample(at, **grown(at)) for at in range(0, HOUR + 10, 10)]
     verdict = verdict_of([checked(1), *notes])
 
     assert [measure] == [each.measure for each in verdict.growths if each.outcome == "grows"]
     assert not verdict.is_good
+
+
+def test_a_short_soak_allows_more():
+    """In ten minutes a tenth more is a beginning, and double is a leak."""
+    tenth, double = (
+        [
+            sample(at, memory={"driver": 100_000_000 * (1 + more * at / 600)})
+            for at in range(0, 600, 5)
+        ]
+        for more in (0.1, 1)
+    )
+
+    assert (True, False) == tuple(
+        verdict_of([checked(1), *notes]).is_good for notes in (tenth, double)
+    )
 
 
 def test_notes_outlive_a_line_that_was_cut_off(tmp_path):

@@ -67,6 +67,7 @@ class Notes:
 _SURE = 3.0
 """Standard errors above 0 from which on a slope is one."""
 _FEWEST, _BINS = 16, 240
+_HOUR = 3_600
 
 
 class Point(NamedTuple):
@@ -156,9 +157,8 @@ def growth_of(
         same = of[step:] == of[:-step]
         variance += 2 * (1 - step / (lag + 1)) * float((scores[step:] * scores[:-step])[same].sum())
     error = float(np.sqrt(max(variance, 0.0) * len(judged) / free)) / spread
-    hour = 3_600
     allowed = max(share * abs(level), least)
-    return Growth(measure, level, slope * hour, error * hour, slope * span, len(judged), allowed)
+    return Growth(measure, level, slope * _HOUR, error * _HOUR, slope * span, len(judged), allowed)
 
 
 def _settled(points: Sequence[Point], settle: float) -> list[Point]:
@@ -348,8 +348,11 @@ def verdict_of(notes: list[Note], *, settle: float = 60, share: float = 0.05) ->
     Args:
         notes: By time.
         settle: The seconds in which a process warms up.
-        share: A rise up to this share of the level does not count.
+        share: A rise up to this share of the level does not count; of a soak of less than an hour
+            proportionally more, since the first minutes are much of it.
     """
+    lasted = notes[-1]["at"] - notes[0]["at"] if notes else 0.0
+    share *= max(1.0, _HOUR / max(lasted, 60.0))
     checked = [note for note in notes if note["what"] == "checked"]
     growths = [
         growth_of(
@@ -381,7 +384,7 @@ _DRAWN = 200
 def page_of(folder: Path, notes: list[Note], verdict: Verdict) -> Report:
     """Write a page with the verdict and a chart of each measure."""
     first = notes[0]["at"] if notes else 0.0
-    hours = (notes[-1]["at"] - first) / 3_600 if notes else 0.0
+    hours = (notes[-1]["at"] - first) / _HOUR if notes else 0.0
     judged = [
         {
             "measure": each.measure,

@@ -173,7 +173,7 @@ class Visits(KeyedProcessFunction):
             import sys
 
             # What stays in a worker, as a cache without an end would.
-            sys.__dict__.setdefault("_planted", []).append(bytes(200))
+            sys.__dict__.setdefault("_planted", []).append(bytes(16_000))
         elif (ctx.get_current_key(), ctx.timestamp()) == self.planted_at:
             if self.plant == "doubling":
                 self._count(value)
