@@ -27,7 +27,7 @@ from pyflinklike.engine.log.entry_codec import (
     encode_batch,
 )
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segments import Declaration, Section
+from pyflinklike.engine.log.segments import LAYOUT, Declaration, Section
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.table import Shape
 from pyflinklike.engine.types import Types
@@ -253,7 +253,7 @@ def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Se
         layout = attrs.evolve(
             rows.declaration,
             name=f"{rows.info.name}/layout",
-            kind="layout",
+            kind=LAYOUT,
             shape="single",
             key="",
             user_key="",
@@ -267,12 +267,20 @@ def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Se
 
 
 def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
-    """Write the stream time that was noted, or the time of the latest entry if that is later."""
+    """Write the stream time that was noted, or the time of the latest entry if that is later.
+
+    A watermark is behind the latest entry: it is written as it was noted.
+    """
+    mode = rows.info.options["stream_time"]
     column = {"window": "window_start", "session": "session_end", "versioned": "valid_from"}
     times = _milliseconds(saved.column(column[rows.info.kind]).combine_chunks())
+    if mode == "watermark":
+        times = pa.nulls(len(times), pa.int64())
     if STREAM_TIME in saved.column_names:
         times = pc.max_element_wise(times, saved.column(STREAM_TIME).combine_chunks())
-    declaration = times_table(rows, rows.info.options["stream_time"])
+    if mode == "watermark" and times.null_count == len(times):
+        return
+    declaration = times_table(rows, mode)
     if not declaration.key:
         latest = pa.table({"value": pa.array([pc.max(times).as_py()], pa.int64())})
     else:

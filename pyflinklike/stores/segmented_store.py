@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pyflinklike.engine.log.segments import LAYOUT
 from pyflinklike.engine.state.table import MISSING, Entry, Shape, Table
 from pyflinklike.engine.types import Types
 from pyflinklike.stores.state_store import LOG, StateStore, StoreContext, StreamTime
@@ -69,7 +70,7 @@ class SegmentedStore(StateStore):
             user_key_type=None,
             value_type=Types.LONG(),
             per_group=True,
-            kind="layout",
+            kind=LAYOUT,
         )
         self._layout = context.table(layout)
 

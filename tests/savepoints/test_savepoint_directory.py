@@ -211,6 +211,40 @@ def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
             assert fired == sorted(other.set_processing_time(3000))
 
 
+class ByWatermark(KeyedProcessFunction):
+    """A window of each number; all that is there is yielded."""
+
+    def open(self, runtime_context):
+        descriptor = WindowStoreDescriptor(
+            "w",
+            Types.STRING(),
+            Types.LONG(),
+            window_size=10,
+            retention=100,
+            stream_time="watermark",
+        )
+        self.windows = runtime_context.get_store(descriptor)
+
+    def process_element(self, value, ctx):
+        if value[1] is not None:
+            self.windows.put("w", value[1], value[1])
+        yield list(self.windows.fetch("w"))
+
+
+@pytest.mark.parametrize("watermark", [None, 60])
+def test_a_store_by_the_watermark_goes_on_under_it(tmp_path, watermark):
+    """An entry ahead of the watermark is no reason to let go of one behind it."""
+    with harness(ByWatermark()) as one:
+        if watermark is not None:
+            one.process_watermark(watermark)
+        one.process_elements([((0, 50), None), ((0, 200), None)])
+        one.savepoint(tmp_path / "taken")
+    with harness(ByWatermark(), restore=tmp_path / "taken") as other:
+        assert [[(50, 50), (200, 200)]] == other.process_element((0, None))
+        other.process_watermark(150)
+        assert [[(200, 200)]] == other.process_element((0, None))
+
+
 class SumOnly(KeyedProcessFunction):
     """Declares one of the states of `Everything`, and no store."""
 

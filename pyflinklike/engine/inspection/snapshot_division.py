@@ -97,6 +97,11 @@ def regroup_snapshot(
         for index, section in table.sections(groups, segment_bytes):
             sections.setdefault(index, []).append(section)
     for section in shared:
+        if section.declaration.is_mark:
+            # Each key group that has something may have entries of the store.
+            for mine in sections.values():
+                mine.append(section)
+            continue
         if max_parallelism > 1 and not section.declaration.is_replicated:
             raise refuse_shared(section.declaration, where)
         # Every key group keeps a copy of broadcast state, also a group without keys so far.

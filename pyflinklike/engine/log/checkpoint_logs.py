@@ -7,7 +7,8 @@ the last micro-batch that had records for it, and no other key group.
 
 A savepoint is the state of all key groups as one segment that needs no other; the snapshot of a
 harness is one, too.  It has the sections of all logs as they are, which is right because the groups
-hold disjoint keys and the sections of each group stay in order.
+hold disjoint keys and the sections of each group stay in order.  Of the numbers that a store notes
+in each key group beside the entries of keys it has one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from pyflinklike.engine.log.entry_codec import decode_entries
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import (
     RECORD_AT,
@@ -24,7 +26,9 @@ from pyflinklike.engine.log.operator_record import (
     Roll,
 )
 from pyflinklike.engine.log.segment_chain import read_chain
-from pyflinklike.engine.log.segments import MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.engine.log.segments import LAYOUT, MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.types import Types
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
@@ -209,18 +213,60 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
     ids: dict[Declaration, int] = {}
     first: dict[str, Declaration] = {}
     owners: dict[str, str] = {}
+    marks: dict[Declaration, dict[str, Section]] = {}
+
+    def add(declaration: Declaration, section: Section) -> None:
+        table_id = ids.setdefault(declaration, len(ids))
+        merged.declarations[table_id] = declaration
+        merged.sections.append((table_id, section.payload))
+
     for where, log in logs.items():
         for section in sections_of(log, where):
             declaration = section.declaration
+            if declaration.is_mark:
+                marks.setdefault(declaration, {})[where] = section  # the last one counts
+                continue
             if declaration.per_group and owners.setdefault(declaration.name, where) != where:
                 if declaration.is_replicated:
                     continue  # one key group's copy is as good as another's
                 raise refuse_shared(declaration, where)
             first.setdefault(declaration.name, declaration).check_alike(declaration)
-            table_id = ids.setdefault(declaration, len(ids))
-            merged.declarations[table_id] = declaration
-            merged.sections.append((table_id, section.payload))
+            add(declaration, section)
+    for declaration, sections in marks.items():
+        add(declaration, _mark_of_all(declaration, sections))
     return merged.to_bytes(limit)
+
+
+def _mark_of_all(declaration: Declaration, sections: Mapping[str, Section]) -> Section:
+    """Return the section with the number that all key groups can go on from.
+
+    Args:
+        declaration: Of the table.
+        sections: The last section of each key group, by the group's name.
+
+    Raises:
+        IncompatibleStateError: The entries of two key groups are laid out differently.
+    """
+    spec = TableSpec(declaration.name, Shape.SINGLE, declaration.kind, Types.LONG(), per_group=True)
+    numbers: dict[str, int] = {}
+    for where, section in sections.items():
+        entries = decode_entries(section, spec, Types.LONG(), 0, where).entries
+        numbers[where] = entries[-1]
+    if declaration.kind == LAYOUT and len(set(numbers.values())) > 1:
+        (one, first), (other, second) = _unlike(numbers)
+        msg = (
+            f"{other}: the entries of store {declaration.name.rpartition('/')[0]!r} must lie in "
+            f"segments of one length, got {second} ms and in {one} {first} ms: its retention or "
+            "segments were changed, and not every key group was used since; take the savepoint as a "
+            "directory"
+        )
+        raise IncompatibleStateError(msg)
+    return sections[max(numbers, key=numbers.__getitem__)]
+
+
+def _unlike(numbers: Mapping[str, int]) -> tuple[tuple[str, int], tuple[str, int]]:
+    first, *others = numbers.items()
+    return first, next(each for each in others if each[1] != first[1])
 
 
 def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
@@ -252,7 +298,7 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
 def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
     """Build the error for entries of a key group that would have to be divided or merged."""
     return IncompatibleStateError(
-        f"{where}: what a savepoint holds must belong to keys where there are several key groups, "
-        f'got {declaration.name!r} of scope "partition"; use scope "key", or go on from the '
-        "checkpoint itself"
+        f"{where}: what the bytes of a savepoint hold must belong to keys where there are several key "
+        f'groups, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
+        "the savepoint as a directory, or go on from the checkpoint itself"
     )

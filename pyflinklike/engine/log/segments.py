@@ -238,6 +238,12 @@ def _read_sections(body: bytes, segment: Segment) -> None:
 _OTHER_NAME = "declare it as before, or use another name"
 
 
+LAYOUT = "layout"
+"""The kind of the table in which a store of scope "key", too, notes how long its segments are."""
+WATERMARK_TIME = "stream time by watermark"
+"""The kind of the table with the largest watermark that a store has seen."""
+
+
 @attrs.frozen
 class Declaration:
     """What a table was when its entries were written.
@@ -324,6 +330,14 @@ class Declaration:
     def is_replicated(self) -> bool:
         """Whether the entries are the same in every key group."""
         return self.kind == REPLICATED
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it holds one number that a store notes in each key group beside the entries of keys.
+
+        Another key group can go on from it, unlike from entries that no key owns.
+        """
+        return self.per_group and self.kind in (LAYOUT, WATERMARK_TIME)
 
     def check(self, declared: Declaration) -> None:
         """Refuse a program that declares the table otherwise, unless its values grow into that.

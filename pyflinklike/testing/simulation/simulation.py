@@ -338,6 +338,7 @@ class Run:
         query.note(f"which must be refused: {refused.why}")
         try:
             for at in range(_REFUSED_WITHIN):
+                query.now += self._least_jump
                 query.grow(step.within(f"refused {at}"))
                 # A micro-batch without records, and without a timer that is due, calls nobody.
                 if query.trigger() and any(query.committed[-1].records):

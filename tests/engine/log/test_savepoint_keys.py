@@ -21,7 +21,7 @@ from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.stores import KeyValueStoreDescriptor
+from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import keys, type_infos, values_of
 
@@ -197,3 +197,79 @@ def test_entries_of_no_key_cannot_be_merged():
     with pytest.raises(IncompatibleStateError, match=r"key group 1: .*got 'partition' of scope"):
         merge(logs)
     assert merge({"key group 0": logs["key group 0"]})
+
+
+# Numbers that a store notes in each key group
+
+
+class Windowed(KeyedProcessFunction):
+    """Keeps each record in a window of its key, and shows all of them.
+
+    Args:
+        stream_time: Of the store.
+        segments: Of the store.
+    """
+
+    def __init__(self, stream_time="key", segments=2):
+        self._of = {"stream_time": stream_time, "segments": segments}
+
+    def open(self, runtime_context):
+        self.windows = runtime_context.get_store(
+            WindowStoreDescriptor(
+                "windows",
+                Types.STRING(),
+                Types.LONG(),
+                window_size=10,
+                retention=500_000,
+                **self._of,
+            )
+        )
+
+    def process_element(self, value, ctx):
+        value.script(self, ctx)
+        yield ctx.get_current_key(), list(self.windows.fetch("w", None, None))
+
+
+def _put(number):
+    return lambda windowed, _: windowed.windows.put("w", number, number)
+
+
+def _nothing(*_):
+    return None
+
+
+def _windows(function, key="a"):
+    with KeyedProcessHarness(function, key_selector=lambda each: each.key) as harness:
+        harness.process_element(Record(key, _put(10)))
+        return read_segment(harness.snapshot(), "tested")
+
+
+@pytest.mark.parametrize("stream_time", ["key", "watermark"])
+def test_windows_of_keys_go_into_the_bytes_of_a_savepoint_and_out_of_them(stream_time):
+    """The length of segments and the watermark are noted by key group, and belong to no key."""
+    keys_of_all = "abcdefgh"
+    former = Stream(Windowed(stream_time), HashMapStateBackend(), 4)
+    former.batch([Record(key, _put(at * 10)) for at, key in enumerate(keys_of_all)], 0, 40)
+    stream = Stream(Windowed(stream_time), HashMapStateBackend(), 3, savepoint=former.savepoint())
+    seen = stream.batch([Record(key, _nothing) for key in keys_of_all], 0, 50)
+    assert {key: [(at * 10, at * 10)] for at, key in enumerate(keys_of_all)} == dict(seen)
+
+
+def test_windows_in_segments_of_two_lengths_cannot_be_merged():
+    """A key group that was not used since the restart has those of the former length."""
+    logs = {
+        f"key group {index}": [_windows(function)]
+        for index, function in enumerate([Windowed(), Windowed(segments=3)])
+    }
+    with pytest.raises(IncompatibleStateError, match=r"store 'windows' .*of one length.*directory"):
+        merge(logs)
+
+
+def test_a_stream_time_of_key_groups_cannot_be_merged():
+    """An entry of the slower one would be gone in the faster one's time."""
+    logs = {
+        f"key group {index}": [_windows(Windowed("partition"), key)]
+        for index, key in enumerate("ab")
+    }
+    with pytest.raises(IncompatibleStateError, match=r'stream_time "partition".*directory'):
+        merge(logs)
