@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from pyflinklike.engine.foreign_names import INSIDE, JAVA, refused, tell_once
+from pyflinklike.engine.foreign_names import INSIDE, JAVA, make_refused, tell_once
 
 __all__ = [
     "former_names",
@@ -400,7 +400,7 @@ def _refusal(module: str, name: str) -> Any:
         raise AttributeError(msg)
     is_error = module == "util.exceptions" and name.endswith("Exception")
     place = f"{module}.{name}"
-    made = refused(place, reason, Exception if is_error else object)
+    made = make_refused(place, reason, Exception if is_error else object)
     # Annotations of a function travel with it: a worker finds the name by `__getattr__` below.
     made.__module__, made.__qualname__ = __name__, place.replace(".", _DOT)
     return made

@@ -44,7 +44,7 @@ from pyflinklike.engine.api.element_functions import (
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.foreign_names import INSIDE, former_keywords, refused, without_effect
+from pyflinklike.engine.foreign_names import INSIDE, former_keywords, make_refused, without_effect
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
@@ -599,7 +599,7 @@ class KeyedStream(DataStream):
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
     """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
-    AccumulateType = refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
+    AccumulateType = make_refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
 
     @former_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:

@@ -25,7 +25,7 @@ __all__ = [
     "former",
     "former_keywords",
     "is_of_java",
-    "refused",
+    "make_refused",
     "tell_once",
     "without_effect",
 ]
@@ -89,7 +89,7 @@ class Refused(type):
             raise RefusedNameError(_message(f"{cls.place}.{name}", cls.reason))
 
 
-def refused(place: str, reason: str, base: type = object) -> Refused:
+def make_refused(place: str, reason: str, base: type = object) -> Refused:
     """Make a name that is refused when it is used.
 
     Args:
@@ -165,7 +165,7 @@ def former(today: str) -> Callable[[F], F]:
     Args:
         today: What programs write today.
     """
-    return lambda method: _telling(
+    return lambda method: _tell_of(
         method,
         f"{method.__qualname__.removesuffix('.__init__')} is of Flink 1: write {today}",
         DeprecationWarning,
@@ -182,7 +182,7 @@ def former_keywords(**todays: str) -> Callable[[F], F]:
 
     def mark(method: F) -> F:
         @functools.wraps(method)
-        def renamed(*args: Any, **kwargs: Any) -> Any:
+        def call_renamed(*args: Any, **kwargs: Any) -> Any:
             for name in todays.keys() & kwargs.keys():
                 text = f"{name}= of {method.__qualname__} is of Flink 1: write {todays[name]}="
                 tell_once(text, DeprecationWarning)
@@ -192,8 +192,8 @@ def former_keywords(**todays: str) -> Callable[[F], F]:
                 kwargs[todays[name]] = kwargs.pop(name)
             return method(*args, **kwargs)
 
-        vars(renamed)["former_keywords"] = todays
-        return renamed  # type: ignore[return-value]
+        vars(call_renamed)["former_keywords"] = todays
+        return call_renamed  # type: ignore[return-value]
 
     return mark
 
@@ -208,21 +208,21 @@ def without_effect(reason: str) -> Callable[[C], C]:
     def mark(marked: C) -> C:
         text = f"{marked.__qualname__} has no effect here: {reason}"
         if not isinstance(marked, type):
-            told: C = _telling(marked, text, UserWarning, without_effect=reason)
+            told: C = _tell_of(marked, text, UserWarning, without_effect=reason)
             return told
         cls: Any = marked
-        cls.__init__ = _telling(cls.__init__, text, UserWarning)
+        cls.__init__ = _tell_of(cls.__init__, text, UserWarning)
         cls.without_effect = reason
         return marked
 
     return mark
 
 
-def _telling(method: Any, text: str, category: type[Warning], **marks: str) -> Any:
+def _tell_of(method: Any, text: str, category: type[Warning], **marks: str) -> Any:
     @functools.wraps(method)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def tell_and_call(*args: Any, **kwargs: Any) -> Any:
         tell_once(text, category)
         return method(*args, **kwargs)
 
-    vars(told).update(marks)
-    return told
+    vars(tell_and_call).update(marks)
+    return tell_and_call

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike.engine.foreign_names import WithoutJava, refused
+from pyflinklike.engine.foreign_names import WithoutJava, make_refused
 from pyflinklike.engine.graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.shown import shown
@@ -499,7 +499,7 @@ class FileSink(Sink):
     clock: Callable[[], int] = wall_clock
     BaseBuilder: ClassVar[Any]
     RowFormatBuilder: ClassVar[Any]
-    BulkFormatBuilder: ClassVar[Any] = refused(
+    BulkFormatBuilder: ClassVar[Any] = make_refused(
         "datastream.connectors.file_system.FileSink.BulkFormatBuilder", _BULK
     )
 
