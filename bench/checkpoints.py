@@ -5,7 +5,9 @@ Hadoop's local file system, where its native library is absent, starts `chmod` a
 files.  Each variant streams W1 with 100 records a micro-batch in one JVM, in turns; the processes that the JVM starts
 are counted by Java's flight recorder.
 
-    python bench/checkpoints.py            # some 4 minutes on 2 quiet cores
+    python bench/checkpoints.py            # some 3 minutes on 2 quiet cores
+
+Spark's own checksum files, which it writes with its second format alone, are `checkpoint_format.py`.
 """
 
 from __future__ import annotations
@@ -28,17 +30,11 @@ from sides.ours import transform
 from spark_run import MASTER, SETTINGS, progress_of, stop
 from workloads import WORKLOADS, RunningCount
 
-_CHECKSUM = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
 _LOCAL_FS = "fs.AbstractFileSystem.file.impl"
 
 VARIANTS: dict[str, dict[str, str]] = {
     "as Spark has it": {},
-    "no checksum files of Spark's": {_CHECKSUM: "false"},
     "no checksum files of Hadoop's": {_LOCAL_FS: "org.apache.hadoop.fs.local.RawLocalFs"},
-    "neither checksum file": {
-        _CHECKSUM: "false",
-        _LOCAL_FS: "org.apache.hadoop.fs.local.RawLocalFs",
-    },
 }
 """By what is said in the table: settings of the session."""
 

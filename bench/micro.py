@@ -29,7 +29,7 @@ from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
 from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import serve
@@ -107,7 +107,7 @@ class Groups:
 
     def new_operator(self) -> KeyedProcessOperator:
         """Of the workload's function, opened, with nothing warm."""
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             self.new_function(),
             BACKENDS[self.backend](),
             Types.STRING(),

@@ -25,8 +25,8 @@ from spark_run import ddl, session, stop
 from workloads import WORKLOADS
 
 from pyflinklike.spark.api import query as operators
-from pyflinklike.spark.host.python_stage import packed
-from pyflinklike.spark.host.streaming_host import transformed
+from pyflinklike.spark.host.python_stage import pack_records
+from pyflinklike.spark.host.streaming_host import apply_plan
 from pyflinklike.spark.plan.operator_plan import Plan
 
 _W1 = WORKLOADS["W1"]
@@ -46,8 +46,8 @@ class Steps:
         self._transform = ours.transform(_W1, "heap", function)
         self.cuts: dict[str, Cut] = {
             "the input, with key groups": lambda df: self._keyed(df)[0],
-            "pack": lambda df: packed(*self._keyed(df)),
-            "the state operator": lambda df: transformed(*self._keyed(df), None),
+            "pack": lambda df: pack_records(*self._keyed(df)),
+            "the state operator": lambda df: apply_plan(*self._keyed(df), None),
             "unpack": self._transform,
         }
 
@@ -57,7 +57,7 @@ class Steps:
 
         def host(keyed: DataFrame, plan: Plan, initial: Any) -> DataFrame:
             handed.append((keyed, plan))
-            return transformed(keyed, plan, initial)
+            return apply_plan(keyed, plan, initial)
 
         module: Any = operators
         former = module.streaming_host

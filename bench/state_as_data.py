@@ -32,9 +32,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.inspection.group_reader import StateReader
-from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.log.checkpoint_logs import check_log
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark import (
     key_by,
@@ -168,9 +168,9 @@ def log_and_peak(state: CheckpointState) -> tuple[int, int]:
     rows = state.blobs().where(F.col("__key_group") == number).collect()
     blobs = {row["sequence"]: bytes(row["blob"]) for row in rows}
     head, served = state.heads[index], state.roll.served_at[index]
-    log = checked_log(state.record.identity, served, head, blobs, state.where)
+    log = check_log(state.record.identity, served, head, blobs, state.where)
     size = sum(len(payload) for segment in log for _, payload in segment.sections)
-    (info,) = described(state.record, 0)
+    (info,) = describe_states(state.record, 0)
     former = pa.default_memory_pool()
     pa.set_memory_pool(_COUNTING)
     try:

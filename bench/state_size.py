@@ -48,7 +48,7 @@ from pyflinklike import (
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.spark import key_by
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
@@ -237,7 +237,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
             store.head = Head.from_bytes(row["blob"], "bench")
         else:
             store.segments[row["sequence"]] = row["blob"]
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         RunningCount(),
         HashMapStateBackend(),
         Types.STRING(),

@@ -24,6 +24,7 @@ def local_session(name: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )

@@ -40,6 +40,7 @@ __all__ = [
     "OutputError",
     "PyflinklikeError",
     "QueueOverflowError",
+    "RefusedNameError",
     "RequirementError",
     "ScanDisabledError",
     "StaleStateError",
@@ -79,6 +80,10 @@ class DeclarationTypeError(DeclarationError, TypeError):
 
 class DeclarationValueError(DeclarationError, ValueError):
     """A declaration got a value out of its range, as PyFlink's ValueError."""
+
+
+class RefusedNameError(DeclarationError, AttributeError):
+    """A name of PyFlink was used that cannot be had here; the message says what does the same."""
 
 
 class StateAccessError(PyflinklikeError):

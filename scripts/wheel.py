@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the sdist and the wheel, looks at what they hold, and tries both: python scripts/wheel.py.
 
+`--tag v0.1.0 --into dist --sbom sbom` is what a release asks for: that the version is the tag's, the
+files that were tried, and a list of what the wheel brings (CycloneDX, by cyclonedx-bom).
+
 The wheel is installed into an empty environment, and the README's first example runs there, in a
 directory outside the repository: with the wheel and what it requires, and nothing else.  The sdist
 is unpacked beside it; all its tests are collected, and those run that look at the repository.
@@ -8,7 +11,9 @@ is unpacked beside it; all its tests are collected, and those run that look at t
 
 from __future__ import annotations
 
+import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -66,6 +71,31 @@ def check_description(wheel: Path) -> None:
     _run([sys.executable, "-m", "twine", "check", "--strict", str(wheel)], cwd=wheel.parent)
 
 
+def check_tag(tag: str, wheel: Path) -> None:
+    """See that a tag is that of the version that was built, and that the changelog has a part for it."""
+    version = wheel.name.split("-")[1]
+    if tag != f"v{version}":
+        sys.exit(f"the tag must be v{version}, as setup.cfg says, got {tag!r}")
+    heading = rf"^## \[?{re.escape(version)}\]? - \d{{4}}-\d\d-\d\d$"
+    if not re.search(heading, (_ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
+        sys.exit(
+            f"CHANGELOG.md must have '## [{version}] - <the day>', got none; name the part of it"
+        )
+
+
+def list_parts(wheel: Path, folder: Path) -> Path:
+    """Write the list of what an installed wheel consists of, itself and what it requires."""
+    env, listed = folder / "parts", folder / "pyflinklike.cdx.json"
+    venv.create(env)  # without pip, which is no part
+    python = str(env / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    _run([*pip, "install", "--quiet", str(wheel)], cwd=folder)
+    write = [sys.executable, "-m", "cyclonedx_py", "environment", "--mc-type", "library"]
+    options = ["--output-reproducible", "--validate", "--output-file", str(listed)]
+    _run([*write, *options, python], cwd=folder)
+    return listed
+
+
 def try_wheel(wheel: Path, folder: Path) -> None:
     """Install the wheel into an empty environment, and run the README's first example there."""
     example = _EXAMPLE.search((_ROOT / "README.md").read_text(encoding="utf-8"))
@@ -102,9 +132,16 @@ def _refuse(what: str, names: Iterable[str]) -> None:
 
 def main() -> None:
     """Build, look, try."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--into", type=Path, help="a folder for the files, once they are tried")
+    parser.add_argument("--sbom", type=Path, help="a folder for the list of what they bring")
+    parser.add_argument("--tag", help="of the release, such as v0.1.0")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sdist, wheel = build(folder)
+        if options.tag:
+            check_tag(options.tag, wheel)
         check_sdist(sdist)
         check_wheel(wheel)
         check_description(wheel)
@@ -112,6 +149,16 @@ def main() -> None:
         print(f"{wheel.name} holds what it should, and the README's example runs on it")  # noqa: T201
         try_sdist(sdist, wheel, folder)
         print(f"{sdist.name} holds what it should, and its tests run")  # noqa: T201
+        if options.sbom:
+            _keep(options.sbom, list_parts(wheel, folder))
+        if options.into:
+            _keep(options.into, sdist, wheel)
+
+
+def _keep(folder: Path, *files: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copy2(file, folder)
 
 
 if __name__ == "__main__":

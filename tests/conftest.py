@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
-from surroundings import REPOSITORY, SPARK_SETTINGS, is_installed
+from surroundings import CHECKPOINT_FORMAT, REPOSITORY, SPARK_SETTINGS, is_installed
 
 # Before anything imports them: their asserts explain themselves as those of tests do.
 pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
@@ -67,6 +67,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What takes long, or needs more than a local Spark, runs only on request."""
     for begins, (option, what) in ON_REQUEST.items():
         parser.addoption(option, action="store_true", help=f"also {what} ({begins}*)")
+    parser.addoption(
+        "--checkpoint-format",
+        choices=("1", "2"),
+        help="the format in which Spark writes checkpoints; by default the one Spark takes",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the format of checkpoints for every session, and for the drivers that tests start."""
+    # Here, since modules of tests read the settings as they are imported.
+    chosen = config.getoption("--checkpoint-format")
+    if chosen is not None:
+        SPARK_SETTINGS[CHECKPOINT_FORMAT] = chosen
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied

@@ -68,7 +68,7 @@ def to_debezium(
     if code is None:
         msg = f"the op of a change must be one of {list(_CODES)}, got {op!r}"
         raise DeclarationValueError(msg)
-    own_key = None if code == TRUNCATE else _json(_named(_field(change, "key"), key))
+    own_key = None if code == TRUNCATE else _json(_key_under_names(_field(change, "key"), key))
     record = {"key": own_key, **_coordinates(change)}
     if _is_tombstone(change, code):
         return [{**record, "value": None}]
@@ -113,7 +113,7 @@ def _coordinates(change: Any) -> dict[str, Any]:
     return {"partition": partition, "offset": offset}
 
 
-def _named(own_key: Any, names: str | Sequence[str] | None) -> Any:
+def _key_under_names(own_key: Any, names: str | Sequence[str] | None) -> Any:
     if names is None:
         return own_key
     columns = (names,) if isinstance(names, str) else tuple(names)

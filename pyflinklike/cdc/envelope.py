@@ -83,7 +83,7 @@ def parse_envelope(value: Any) -> Envelope | None:
         if envelope is not None:
             _check_depth(value, envelope.before, envelope.after, envelope.source)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {_shown_text(value)}: {error}"
+        msg = f"a value must be the JSON of a Debezium envelope, got {_text_for_message(value)}: {error}"
         raise ValueDecodeError(msg) from error
     return envelope
 
@@ -115,7 +115,7 @@ def parse_fields(value: Any) -> dict[str, Any]:
         _check_depth(value, fields)
         return dict(fields)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {_shown_text(value)}: {error}"
+        msg = f"a value must be the JSON of a Debezium envelope, got {_text_for_message(value)}: {error}"
         raise ValueDecodeError(msg) from error
 
 
@@ -134,9 +134,7 @@ def parse_row(row: Any, side: str) -> dict[str, Any] | None:
             document = _ANYTHING.decode(row)
             _check_depth(row, document)
         except (ValueError, RecursionError) as error:
-            msg = (
-                f"{side!r} as text must be the JSON of a document, got {_shown_text(row)}: {error}"
-            )
+            msg = f"{side!r} as text must be the JSON of a document, got {_text_for_message(row)}: {error}"
             raise ValueDecodeError(msg) from error
         row = document
     if row is None or isinstance(row, dict):
@@ -159,7 +157,7 @@ def parse_key(key: Any) -> Any:
             parsed = parsed["payload"]
         _check_depth(key, parsed)
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a key must be JSON, got {_shown_text(key)}: {error}; give the topic JsonConverter keys"
+        msg = f"a key must be JSON, got {_text_for_message(key)}: {error}; give the topic JsonConverter keys"
         raise KeyDecodeError(msg) from error
     return parsed
 
@@ -194,7 +192,7 @@ def _check_depth(document: Any, *parsed: Any) -> None:
     raise ValueError(msg)
 
 
-def _shown_text(value: Any) -> str:
+def _text_for_message(value: Any) -> str:
     """Return a record's JSON for a message: bytes are decoded, as in a DataFrame."""
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value).decode(errors="backslashreplace")

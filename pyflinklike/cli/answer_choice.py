@@ -18,7 +18,7 @@ from pyflinklike.cli.answers import Answers
 from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,12 +50,12 @@ def open_answers(
             raise DeclarationValueError(f"{msg}; leave it out")
         from pyflinklike.cli.savepoint_answers import SavepointAnswers
 
-        yield SavepointAnswers.opened(path, operator)
+        yield SavepointAnswers.open(path, operator)
         return
     from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
 
     with session(master, quiet=quiet) as spark:
-        yield CheckpointAnswers.opened(spark, path, operator_of(operator), batch)
+        yield CheckpointAnswers.open(spark, path, operator_of(operator), batch)
 
 
 def is_savepoint(path: str) -> bool:
@@ -65,10 +65,10 @@ def is_savepoint(path: str) -> bool:
         DeclarationValueError: Nothing is at the path; this is found before Spark starts.
     """
     try:
-        place = place_of(path)
-        if place.exists(MANIFEST):
+        location = savepoint_location_of(path)
+        if location.exists(MANIFEST):
             return True
-        if place.exists():
+        if location.exists():
             return False
     except (DeclarationValueError, OSError):
         if ":" in path:  # Spark may know this file system although Arrow does not

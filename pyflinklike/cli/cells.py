@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 __all__ = [
     "as_json",
@@ -144,20 +144,20 @@ def write_dataset(dataset: Any, folder: str, kind: str) -> None:
         folder: Path or address of the folder to make for the file.
         kind: One of `FORMATS`.
     """
-    place = place_of(folder)
-    place.filesystem.create_dir(place.root)
-    _WRITE[kind](place, dataset)
+    location = savepoint_location_of(folder)
+    location.filesystem.create_dir(location.root)
+    _WRITE[kind](location, dataset)
 
 
-def _parquet(place: Any, dataset: Any) -> None:
-    path = place.path("part-0.parquet")
-    with pq.ParquetWriter(path, dataset.schema, filesystem=place.filesystem) as writer:
+def _parquet(location: Any, dataset: Any) -> None:
+    path = location.path("part-0.parquet")
+    with pq.ParquetWriter(path, dataset.schema, filesystem=location.filesystem) as writer:
         for batch in dataset.to_batches():
             writer.write_batch(batch)
 
 
-def _jsonl(place: Any, dataset: Any) -> None:
-    with place.filesystem.open_output_stream(place.path("part-0.jsonl")) as file:
+def _jsonl(location: Any, dataset: Any) -> None:
+    with location.filesystem.open_output_stream(location.path("part-0.jsonl")) as file:
         for line in _every_line(dataset):
             file.write(f"{line}\n".encode())
 
@@ -167,11 +167,11 @@ def _every_line(dataset: Any) -> Iterator[str]:
         yield from lines_of(batch)
 
 
-def _csv(place: Any, dataset: Any) -> None:
+def _csv(location: Any, dataset: Any) -> None:
     schema = pa.schema([pa.field(name, pa.string()) for name in dataset.schema.names])
     # The writer quotes texts but not nulls, so an empty text differs from none.
     with (
-        place.filesystem.open_output_stream(place.path("part-0.csv")) as file,
+        location.filesystem.open_output_stream(location.path("part-0.csv")) as file,
         csv.CSVWriter(file, schema) as writer,
     ):
         for batch in dataset.to_batches():

@@ -23,7 +23,7 @@ from pyflinklike.cli.cells import cells_of, lines_of
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_differences import entry_columns
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described
+from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, describe_states
 from pyflinklike.engine.inspection.state_summaries import SummaryReader
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
@@ -35,9 +35,14 @@ from pyflinklike.spark.read.checkpoint import (
     operators_of,
     query_id_of,
 )
-from pyflinklike.spark.read.group_job import Batches, frame_of_groups, mapped
-from pyflinklike.spark.read.state_frames import entries_of, has_clock, registered_of, sized
-from pyflinklike.spark.wire.own_columns import quoted
+from pyflinklike.spark.read.group_job import Batches, frame_of_groups, map_frame
+from pyflinklike.spark.read.state_frames import (
+    entries_of,
+    has_clock,
+    list_sized_states,
+    read_registered_timers_of,
+)
+from pyflinklike.spark.wire.own_columns import quote
 
 __all__ = ["CheckpointAnswers"]
 
@@ -62,7 +67,7 @@ class CheckpointAnswers:
     _clocks: list[BatchClock] = attrs.field(factory=list, init=False, repr=False)
 
     @classmethod
-    def opened(
+    def open(
         cls, spark: SparkSession, path: str, operator: int | str | None, batch_id: int | None
     ) -> CheckpointAnswers:
         """Open a checkpoint.
@@ -108,10 +113,14 @@ class CheckpointAnswers:
         """Return the states of the chosen operators."""
         if not sizes:
             return StateInfos(
-                info for each in self.operators for info in described(each.record, each.operator_id)
+                info
+                for each in self.operators
+                for info in describe_states(each.record, each.operator_id)
             )
         return StateInfos(
-            info for each in self.operators for info in _ask(functools.partial(sized, each))
+            info
+            for each in self.operators
+            for info in _ask(functools.partial(list_sized_states, each))
         )
 
     def count_keys(self) -> dict[str, int]:
@@ -156,7 +165,7 @@ class CheckpointAnswers:
         if choice.where is None:
             return frame
         try:
-            with _unlogged():
+            with _silence_pyspark():
                 filtered = frame.where(choice.where)
                 filtered.schema  # noqa: B018 - Spark Connect looks at a condition only when asked
         except PySparkException as error:
@@ -197,7 +206,9 @@ class CheckpointAnswers:
         """Return the timers of an operator, and its key columns."""
         for each in self.operators:
             if each.record.identity.name == uid:
-                return registered_of(each, self.clock()), list(KeyColumns.of(each.record).names)
+                return read_registered_timers_of(each, self.clock()), list(
+                    KeyColumns.of(each.record).names
+                )
         return None, []
 
     def timers(
@@ -209,7 +220,7 @@ class CheckpointAnswers:
     def _timers(
         self, operator: CheckpointState, domain: str | None, before: int | None, limit: int | None
     ) -> TimerCounts:
-        frame = registered_of(operator, self.clock())
+        frame = read_registered_timers_of(operator, self.clock())
         if domain is not None:
             frame = frame.where(F.col("domain") == domain)
         if before is not None:
@@ -253,15 +264,17 @@ class CheckpointAnswers:
             return
         for each in self.operators:
             uid = each.record.identity.name
-            for info in described(each.record, each.operator_id):
+            for info in describe_states(each.record, each.operator_id):
                 _write_frame(
                     self.frame(info, EntryChoice()), f"{out}/{folder_of(uid, info.name)}", kind
                 )
-            _write_frame(registered_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
+            _write_frame(
+                read_registered_timers_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind
+            )
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _silence_pyspark() -> Iterator[None]:
     """Keep PySpark from printing the errors that it raises within the context."""
     from pyspark.logger import PySparkLogger  # PySpark 3.5 has none
 
@@ -287,7 +300,7 @@ def _first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int 
         limit: The most rows; None for all.
     """
     types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
-    order = [*first, *(quoted(each) for each in order_of(types, keys) if each not in first)]
+    order = [*first, *(quote(each) for each in order_of(types, keys) if each not in first)]
     ordered = frame.orderBy(*order) if order else frame
     return _ask((ordered if limit is None else ordered.limit(limit)).toArrow)
 
@@ -329,10 +342,10 @@ def _write_frame(frame: DataFrame, folder: str, kind: str) -> None:
     if kind == "parquet":
         _ask(lambda: frame.write.parquet(folder))
     elif kind == "csv":
-        cells = mapped(frame, _cells, ", ".join(f"{quoted(n)} string" for n in frame.columns))
+        cells = map_frame(frame, _cells, ", ".join(f"{quote(n)} string" for n in frame.columns))
         _ask(lambda: cells.write.option("header", value=True).csv(folder))
     else:
-        lines = mapped(frame, _lines, "value string")
+        lines = map_frame(frame, _lines, "value string")
         _ask(lambda: lines.write.text(folder))
 
 

@@ -64,7 +64,7 @@ def state() -> None:
     """
 
 
-def _looking(command: C) -> C:
+def _add_look_options(command: C) -> C:
     """Add the options that all commands have."""
     options = [
         click.argument("path"),
@@ -113,7 +113,7 @@ def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return 0
 
-        return state.command(name)(_looking(called))
+        return state.command(name)(_add_look_options(called))
 
     return made
 
@@ -176,12 +176,12 @@ class Printer:
             return
         texts = [[as_text(row[name]) for name in columns] for row in rows]
         if sys.stdout.isatty():
-            _drawn(columns, texts)
+            _draw(columns, texts)
         else:
             _plain(columns, texts)
 
 
-def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
+def _draw(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -27,7 +27,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 
 _limit = click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
@@ -173,7 +173,7 @@ _CHECKED = {
 @click.option("--all-batches", is_flag=True, help="Every batch that is retained, not the last.")
 def _check(look: Look, all_batches: bool) -> int:
     """Verify everything that is stored, and list all findings."""
-    found, checked = _checked(look, all_batches=all_batches)
+    found, checked = _find_damage(look, all_batches=all_batches)
     if found or look.is_json:
         look.printer.rows(map(attrs.asdict, found), ["part", "message"])
     counts = [f"{getattr(checked, name)} {what}" for name, what in _CHECKED.items()]
@@ -185,9 +185,9 @@ def _check(look: Look, all_batches: bool) -> int:
     return 1 if found else 0
 
 
-def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
+def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     if not is_savepoint(look.path):
-        return _checked_checkpoint(look, all_batches=all_batches)
+        return _check_checkpoint(look, all_batches=all_batches)
     from pyflinklike.savepoints import open_savepoint
     from pyflinklike.savepoints.savepoint_directory import check_savepoint
 
@@ -201,7 +201,7 @@ def _checked(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     return check_savepoint(saved)
 
 
-def _checked_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
+def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     with session(look.master, quiet=not look.traceback) as spark:
         from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 
@@ -361,7 +361,7 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
 )
 def _export(look: Look, out: str, kind: str) -> int:
     """Write all states and timers to the directory OUT, where nothing may be yet."""
-    if place_of(out).exists():
+    if savepoint_location_of(out).exists():
         msg = f"OUT must be a path where nothing is, got {out!r}; give another"
         raise DeclarationValueError(msg)
     with look.answers() as answers:

@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
     except Exception as error:
-        return _refused(error, shows_all="--traceback" in given)
+        return _report_error(error, shows_all="--traceback" in given)
 
 
-def _refused(error: Exception, *, shows_all: bool) -> int:
+def _report_error(error: Exception, *, shows_all: bool) -> int:
     if shows_all:
         traceback.print_exception(error)
     ours = isinstance(error, PyflinklikeError)

@@ -25,7 +25,7 @@ from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.inspection.state_infos import declaration_of
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.ttl_rules import horizon_at
 from pyflinklike.engine.types.catalog import type_of
@@ -48,7 +48,7 @@ def _explain(look: Look, address: str | None) -> int:
     It knows of the program what its function declares. The uid, the key columns and
     max_parallelism are compared when the query starts.
     """
-    function = None if address is None else _imported_function(address)
+    function = None if address is None else _import_function(address)
     if function is None and is_savepoint(look.path):
         msg = f"explain tells of a program, or of the log of a checkpoint, got savepoint {look.path!r}"
         raise DeclarationValueError(f"{msg}; give --function module:Class")
@@ -63,7 +63,7 @@ def _explain(look: Look, address: str | None) -> int:
         return 1 if any(each.outcome == "refused" for each in found) else 0
 
 
-def _imported_function(address: str) -> Function:
+def _import_function(address: str) -> Function:
     """Import the function of a program.
 
     Args:
@@ -115,7 +115,7 @@ def _outcomes(answers: Answers, function: Function, *, is_checkpoint: bool) -> I
     declared = _declarations(function, record)
 
     def expiring(name: str, stored: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-        return _expiring(answers, name, stored, now)
+        return _word_expiry(answers, name, stored, now)
 
     yield from _state_outcomes(record, declared, expiring)
     counts = {
@@ -152,13 +152,13 @@ def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Ma
     task = TaskInfo(
         identity.name, max_parallelism=identity.max_parallelism, key_columns=identity.key_columns
     )
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         function, HashMapStateBackend(), type_of(identity.key), task, "explain"
     )
     with redirect_stdout(sys.stderr):
         operator.open()
         try:
-            return operator.declared()
+            return operator.describe_states()
         finally:
             operator.close()
 
@@ -217,7 +217,7 @@ def _of_ttl(
         yield "TTL of the same length, with other settings"
 
 
-def _expiring(
+def _word_expiry(
     answers: Answers, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]
 ) -> str:
     """Word the effect of another length of a TTL, by the clock of the batch."""

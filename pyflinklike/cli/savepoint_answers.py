@@ -22,8 +22,8 @@ from pyflinklike.engine.inspection.column_values import (
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_differences import (
     differences,
-    differing_schema,
     entry_columns,
+    schema_of_differences,
 )
 from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
 from pyflinklike.engine.inspection.stored_table import codes_of
@@ -48,7 +48,7 @@ class SavepointAnswers:
     operator: str | None
 
     @classmethod
-    def opened(cls, path: str, operator: str | None) -> SavepointAnswers:
+    def open(cls, path: str, operator: str | None) -> SavepointAnswers:
         """Open a savepoint.
 
         Raises:
@@ -57,13 +57,13 @@ class SavepointAnswers:
         """
         saved = open_savepoint(path)
         if operator is not None:
-            saved.manifest.operator(operator, saved.place.where)
+            saved.manifest.operator(operator, saved.location.where)
         return cls(saved, operator)
 
     @property
     def where(self) -> str:
         """The name of the savepoint in messages."""
-        return self.saved.place.where
+        return self.saved.location.where
 
     @property
     def batch_id(self) -> int | None:
@@ -76,7 +76,7 @@ class SavepointAnswers:
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
         batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
         taken = f"taken at {iso(manifest.taken_at)} by pyflinklike {manifest.library}"
-        return f"savepoint {self.saved.place.address}{batch}, {taken}"
+        return f"savepoint {self.saved.location.address}{batch}, {taken}"
 
     def states(self, *, sizes: bool = False) -> StateInfos:  # noqa: ARG002 - the manifest has them
         """Return the states of the chosen operators."""
@@ -106,9 +106,9 @@ class SavepointAnswers:
 
     def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Read some columns of a state, without a dataset, which would import pandas."""
-        place = self.saved.place
+        location = self.saved.location
         for file in self.saved.manifest.operator(uid, self.where).states[state].files:
-            with place.filesystem.open_input_file(place.path(file.path)) as opened:
+            with location.filesystem.open_input_file(location.path(file.path)) as opened:
                 yield from pq.ParquetFile(opened).iter_batches(columns=columns)
 
     def count_timers(self) -> dict[str, dict[str, int]]:
@@ -134,7 +134,7 @@ class SavepointAnswers:
         for batch in dataset.to_batches(filter=condition):
             kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), choice)])
             kept = _first(kept, order, choice.limit)
-        return self._shown(info, kept)
+        return self._add_expiry(info, kept)
 
     def _of(self, info: StateInfo, rows: pa.Table, choice: EntryChoice) -> pa.Table:
         if choice.alive is None:
@@ -166,7 +166,7 @@ class SavepointAnswers:
             return None
         return BatchClock(manifest.processing_time, manifest.watermark)
 
-    def _shown(self, info: StateInfo, rows: pa.Table) -> pa.Table:
+    def _add_expiry(self, info: StateInfo, rows: pa.Table) -> pa.Table:
         if info.ttl is None:
             return rows
         stamps = rows.column("stamp").combine_chunks()
@@ -192,14 +192,14 @@ class SavepointAnswers:
         names = dataset.schema.names
         order = ["timestamp", *order_of([(f.name, f.type) for f in dataset.schema], names)]
         counts: dict[str, dict[str, Any]] = {}
-        kept = self._dated(dataset.schema.empty_table())
+        kept = self._add_times(dataset.schema.empty_table())
         for batch in dataset.to_batches(filter=_is_wanted(domain, before)):
-            some = self._dated(pa.Table.from_batches([batch]))
+            some = self._add_times(pa.Table.from_batches([batch]))
             _count(some, counts)
             kept = _first(pa.concat_tables([kept, some]), order, limit)
         return TimerCounts(uid, [counts[each] for each in sorted(counts)], kept)
 
-    def _dated(self, timers: pa.Table) -> pa.Table:
+    def _add_times(self, timers: pa.Table) -> pa.Table:
         at = timers.schema.get_field_index("timestamp") + 1
         times = timestamps(timers.column("timestamp").combine_chunks())
         timers = timers.add_column(at, "time", times)
@@ -221,7 +221,7 @@ class SavepointAnswers:
         on = entry_columns(some.schema.names, keys)
         found = differences(one, other, on)
         changes = found.column("change").to_pylist()
-        order = order_of([(f.name, f.type) for f in differing_schema(some.schema, on)], keys)
+        order = order_of([(f.name, f.type) for f in schema_of_differences(some.schema, on)], keys)
         found = found.sort_by([(name, "ascending") for name in (*order, "change")])
         counts = {each: changes.count(each) for each in sorted(set(changes))}
         return counts, found if limit is None else found.slice(0, limit)

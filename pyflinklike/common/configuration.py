@@ -7,15 +7,19 @@ import ast
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["Configuration"]
 
+__getattr__ = of_pyflink(__name__)
+
 T = TypeVar("T")
 
 
-class Configuration:
+class Configuration(WithoutJava):
     """Settings by key.
 
     Args:
@@ -36,6 +40,18 @@ class Configuration:
         for key, value in map.items():
             made._values[key] = _text(value)
         return made
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """Return the texts of a list, which is written as `a;b` or as `[a, b]`.
+
+        Args:
+            value: The text of the list; an empty one has none.
+        """
+        text = value.strip() if value else ""
+        if text.startswith("[") and text.endswith("]"):
+            return [part.strip().strip("'\"") for part in text[1:-1].split(",") if part.strip()]
+        return text.split(";") if text else []
 
     def get_string(self, key: str, default_value: str) -> str:
         """Return the value of a key as text.

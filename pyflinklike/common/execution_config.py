@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.options import Option, boolean, duration
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.common.restart_strategy import RestartStrategyConfiguration
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import WithoutJava, former, without_effect
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["ExecutionConfig"]
+
+__getattr__ = of_pyflink(__name__)
 
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
@@ -23,7 +28,7 @@ _WATERMARK_INTERVAL = duration("pipeline.auto-watermark-interval", 200)
 _MOST_KEY_GROUPS = 32_768
 
 
-class ExecutionConfig:
+class ExecutionConfig(WithoutJava):
     """Settings of all operators of a program; those without effect here are stored for their getters.
 
     Args:
@@ -36,6 +41,7 @@ class ExecutionConfig:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
+        self.restart_strategy: RestartStrategyConfiguration | None = None
 
     def get_parallelism(self) -> int:
         """Return how many instances an operator has that does not set a number; -1 if it is not set."""
@@ -95,7 +101,7 @@ class ExecutionConfig:
     def get_global_job_parameters(self) -> dict[str, str]:
         """Return the parameters that `RuntimeContext.get_job_parameter` reads."""
         text = self._configuration.get_string(JOB_PARAMETERS, "{}")
-        return parsed_map(text)
+        return parse_map(text)
 
     def set_global_job_parameters(
         self, global_job_parameters_dict: Mapping[str, str]
@@ -118,7 +124,7 @@ class ExecutionConfig:
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo defaults", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo defaults", type_class_name, serializer_class_name)
 
     def register_type_with_kryo_serializer(
         self, type_class_name: str, serializer_class_name: str
@@ -129,7 +135,7 @@ class ExecutionConfig:
             type_class_name: The name of the class.
             serializer_class_name: The name of the serializer's class.
         """
-        return self._registered("kryo types", type_class_name, serializer_class_name)
+        return self._add_to_register("kryo types", type_class_name, serializer_class_name)
 
     def register_pojo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -137,7 +143,7 @@ class ExecutionConfig:
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("pojos", type_class_name, "")
+        return self._add_to_register("pojos", type_class_name, "")
 
     def register_kryo_type(self, type_class_name: str) -> Any:
         """Store a class of Java, for the getter.
@@ -145,7 +151,7 @@ class ExecutionConfig:
         Args:
             type_class_name: The name of the class.
         """
-        return self._registered("kryo", type_class_name, "")
+        return self._add_to_register("kryo", type_class_name, "")
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """Return the classes given to `add_default_kryo_serializer`, with their serializers."""
@@ -163,7 +169,7 @@ class ExecutionConfig:
         """Return the classes given to `register_kryo_type`."""
         return list(self._register("kryo"))
 
-    def _registered(self, kind: str, name: str, value: str) -> ExecutionConfig:
+    def _add_to_register(self, kind: str, name: str, value: str) -> ExecutionConfig:
         self._register(kind)[name] = value
         return self
 
@@ -172,23 +178,85 @@ class ExecutionConfig:
         found: dict[str, str] = registers.setdefault(kind, {})
         return found
 
-    def __getattr__(self, name: str) -> Any:
-        """Return PyFlink's setter or getter of a setting without effect here, with PyFlink's default."""
-        found = _STORED.get(name)
-        if found is None:
-            msg = (
-                f"ExecutionConfig has no {name!r}; if there is a key for it, set that in the "
-                "Configuration of the environment"
-            )
-            raise AttributeError(msg)
-        option, what = found
-        if what == "get":
-            return lambda: option.of(self._configuration)
-        if what == "get not":
-            return lambda: not option.of(self._configuration)
-        if what == "set":
-            return lambda given: self._store(option, _checked(option, given))
-        return lambda: self._store(option, what == "on")
+    def set_latency_tracking_interval(self, interval: DurationLike) -> ExecutionConfig:
+        """Store how often Flink measures latency, for its getter.
+
+        Args:
+            interval: An int is in ms.
+        """
+        return self._store(_LATENCY, to_milliseconds(interval, _LATENCY.key))
+
+    def get_latency_tracking_interval(self) -> int:
+        """Return what was set, in ms; 0 before."""
+        return _LATENCY.of(self._configuration)
+
+    def set_task_cancellation_interval(self, interval: DurationLike) -> ExecutionConfig:
+        """Store how often Flink interrupts a task that is cancelled, for its getter.
+
+        Args:
+            interval: An int is in ms.
+        """
+        return self._store(_INTERRUPTS, to_milliseconds(interval, _INTERRUPTS.key))
+
+    def get_task_cancellation_interval(self) -> int:
+        """Return what was set, in ms; 30,000 before."""
+        return _INTERRUPTS.of(self._configuration)
+
+    def set_task_cancellation_timeout(self, timeout: DurationLike) -> ExecutionConfig:
+        """Store how long Flink waits for a task that is cancelled, for its getter.
+
+        Args:
+            timeout: An int is in ms.
+        """
+        return self._store(_CANCELLATION, to_milliseconds(timeout, _CANCELLATION.key))
+
+    def get_task_cancellation_timeout(self) -> int:
+        """Return what was set, in ms; 180,000 before."""
+        return _CANCELLATION.of(self._configuration)
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        """Store whether Flink compresses snapshots, for its getter; here large segments are.
+
+        Args:
+            use_snapshot_compression: True or False.
+        """
+        return self._store(_COMPRESSION, bool(use_snapshot_compression))
+
+    def is_use_snapshot_compression(self) -> bool:
+        """Return what was set; False before."""
+        return _COMPRESSION.of(self._configuration)
+
+    @without_effect("any object that pickles has a type; declare types where they matter")
+    def disable_generic_types(self) -> ExecutionConfig:
+        """Store that elements without a type are refused, for its getter."""
+        return self._store(_GENERIC_TYPES, False)
+
+    def enable_generic_types(self) -> ExecutionConfig:
+        """Store that elements without a type are taken, as they always are."""
+        return self._store(_GENERIC_TYPES, True)
+
+    def has_generic_types_disabled(self) -> bool:
+        """Return whether they were disabled."""
+        return not _GENERIC_TYPES.of(self._configuration)
+
+    # Of Flink 1
+
+    @former("the keys restart-strategy..., which have no effect either")
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> ExecutionConfig:
+        """Store a strategy for its getter: Spark runs a failed task again.
+
+        Args:
+            restart_strategy_configuration: One made by `RestartStrategies`.
+        """
+        self.restart_strategy = restart_strategy_configuration
+        return self
+
+    @former("nothing: it has no effect")
+    def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
+        """Return what was set; None before."""
+        return self.restart_strategy
 
     def _store(self, option: Option[Any], value: Any) -> ExecutionConfig:
         option.set(self._configuration, value)
@@ -201,7 +269,7 @@ class ExecutionConfig:
         return hash(self._configuration)
 
 
-def parsed_map(text: str) -> dict[str, str]:
+def parse_map(text: str) -> dict[str, str]:
     """Read a map as configurations write it: JSON, or `key:value,key:value`.
 
     Raises:
@@ -221,50 +289,50 @@ def parsed_map(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _checked(option: Option[Any], given: Any) -> Any:
-    """Return a value that the getter can return; it is checked where it is set."""
-    if isinstance(option.default, bool):
-        return bool(given)
-    return to_milliseconds(given, option.key)
-
-
-def _switch(name: str, option: Option[bool], getter: str) -> dict[str, tuple[Option[Any], str]]:
-    return {
-        f"enable_{name}": (option, "on"),
-        f"disable_{name}": (option, "off"),
-        getter: (option, "get"),
-    }
-
-
-def _number(name: str, option: Option[int]) -> dict[str, tuple[Option[Any], str]]:
-    return {f"set_{name}": (option, "set"), f"get_{name}": (option, "get")}
-
-
 _GENERIC_TYPES = boolean("pipeline.generic-types", True)
 _COMPRESSION = boolean("execution.checkpointing.snapshot-compression", False)
-_STORED: dict[str, tuple[Option[Any], str]] = {
-    **_switch(
-        "closure_cleaner",
-        boolean("pipeline.closure-cleaner", True),
-        "is_closure_cleaner_enabled",
-    ),
-    **_switch("object_reuse", boolean("pipeline.object-reuse", False), "is_object_reuse_enabled"),
-    **_switch("force_kryo", boolean("pipeline.force-kryo", False), "is_force_kryo_enabled"),
-    **_switch("force_avro", boolean("pipeline.force-avro", False), "is_force_avro_enabled"),
-    "enable_generic_types": (_GENERIC_TYPES, "on"),
-    "disable_generic_types": (_GENERIC_TYPES, "off"),
-    "has_generic_types_disabled": (_GENERIC_TYPES, "get not"),
-    **_switch(
-        "auto_generated_uids",
-        boolean("pipeline.auto-generate-uids", True),
-        "has_auto_generated_uids_enabled",
-    ),
-    **_number("latency_tracking_interval", duration("metrics.latency.interval", 0)),
-    **_number(
-        "task_cancellation_interval",
-        duration("task.cancellation.interval", 30_000, "task.cancellation-interval"),
-    ),
-    **_number("task_cancellation_timeout", duration("task.cancellation.timeout", 180_000)),
-    "set_use_snapshot_compression": (_COMPRESSION, "set"),
-    "is_use_snapshot_compression": (_COMPRESSION, "get"),
+_LATENCY = duration("metrics.latency.interval", 0)
+_INTERRUPTS = duration("task.cancellation.interval", 30_000, "task.cancellation-interval")
+_CANCELLATION = duration("task.cancellation.timeout", 180_000)
+
+_SWITCHES = {
+    "closure_cleaner": boolean("pipeline.closure-cleaner", True),
+    "object_reuse": boolean("pipeline.object-reuse", False),
+    "force_kryo": boolean("pipeline.force-kryo", False),
+    "force_avro": boolean("pipeline.force-avro", False),
+    "auto_generated_uids": boolean("pipeline.auto-generate-uids", True),
 }
+"""Settings without effect, by the names of their methods."""
+
+
+def _setter(name: str, option: Option[bool], value: bool) -> Callable[[Any], ExecutionConfig]:
+    def set_option(self: ExecutionConfig) -> ExecutionConfig:
+        return self._store(option, value)
+
+    set_option.__name__ = name
+    set_option.__qualname__ = f"{ExecutionConfig.__name__}.{name}"
+    set_option.__doc__ = f"Store {value} as `{option.key}`, for its getter."
+    return set_option
+
+
+def _getter(name: str, option: Option[bool]) -> Callable[[Any], bool]:
+    def get_option(self: ExecutionConfig) -> bool:
+        return option.of(self._configuration)
+
+    get_option.__name__ = name
+    get_option.__qualname__ = f"{ExecutionConfig.__name__}.{name}"
+    get_option.__doc__ = f"Return whether `{option.key}` is set; {option.default} before."
+    return get_option
+
+
+def _add_switches() -> None:
+    """Give the class the methods of its switches, which differ in nothing but their names."""
+    for switch, option in _SWITCHES.items():
+        for name, value in ((f"enable_{switch}", True), (f"disable_{switch}", False)):
+            setattr(ExecutionConfig, name, _setter(name, option, value))
+        verb = "has" if switch.endswith("s") else "is"
+        getter = f"{verb}_{switch}_enabled"
+        setattr(ExecutionConfig, getter, _getter(getter, option))
+
+
+_add_switches()

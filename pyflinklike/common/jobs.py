@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import CancelledError
 from threading import Thread
 from typing import Any, Generic
 
 import attrs
 
 from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.job_run import JobRun, JobStatus
+from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T
 from pyflinklike.errors import HostError
 
@@ -47,6 +50,13 @@ class JobExecutionResult:
         """Return how long the run took, in ms."""
         return self._net_runtime
 
+    def get_accumulator_result(self, accumulator_name: str) -> None:
+        """Return None: accumulators are Java's.
+
+        Args:
+            accumulator_name: A name; there is none.
+        """
+
     def is_job_execution_result(self) -> bool:
         """Return True: only a job that has ended has a result."""
         return True
@@ -65,19 +75,47 @@ class CompletableFuture(Generic[T]):
     """
 
     def __init__(self, wait: Any, is_done: Any) -> None:
-        self._wait, self._is_done = wait, is_done
+        self._wait, self._is_done, self._is_cancelled = wait, is_done, False
+
+    def cancel(self) -> bool:
+        """Wait for the value no more, and return whether that was so; the job goes on.
+
+        `JobClient.cancel` cancels a job.
+        """
+        self._is_cancelled = self._is_cancelled or not self._is_done()
+        return self._is_cancelled
+
+    def cancelled(self) -> bool:
+        """Return whether it was cancelled before the value was there."""
+        return self._is_cancelled
 
     def result(self) -> T:
-        """Wait for the value and return it."""
+        """Wait for the value and return it.
+
+        Raises:
+            CancelledError: It was cancelled before.
+        """
+        if self._is_cancelled:
+            raise CancelledError
         value: T = self._wait()
         return value
 
+    def exception(self) -> Exception | None:
+        """Return the error that `result` raises; None without one, or before it is done."""
+        if not self.done():
+            return None
+        try:
+            self.result()
+        except Exception as error:
+            return error
+        return None
+
     def done(self) -> bool:
-        """Return whether the value is there."""
-        return bool(self._is_done())
+        """Return whether the value or its error is there, or it was cancelled."""
+        return self._is_cancelled or bool(self._is_done())
 
 
-class JobClient:
+class JobClient(WithoutJava):
     """Follows a job that runs in the background, as `pyflink.common.JobClient`.
 
     Args:
@@ -115,19 +153,40 @@ class JobClient:
         self._run.cancel()
         return CompletableFuture(self._thread.join, lambda: not self._thread.is_alive())
 
-    def stop_with_savepoint(self, *_: Any, **__: Any) -> CompletableFuture[str]:
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Return no results: accumulators are Java's."""
+        return CompletableFuture(dict, lambda: True)
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,  # noqa: ARG002
+        savepoint_directory: str | None = None,
+    ) -> CompletableFuture[str]:
         """Refuse a savepoint: a job goes on from its checkpoint.
+
+        Args:
+            advance_to_end_of_event_time: Not used.
+            savepoint_directory: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        return self.trigger_savepoint(savepoint_directory)
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Refuse a savepoint: a job goes on from its checkpoint.
+
+        Args:
+            savepoint_directory: Not used.
 
         Raises:
             HostError: Always.
         """
         msg = (
-            "a job here has no savepoints of its own, got stop_with_savepoint; cancel it, and start "
-            "it again with the same execution.checkpointing.dir"
+            f"a job here has no savepoints of its own, got one for {shown(savepoint_directory)}; "
+            "cancel the job, and start it again with the same execution.checkpointing.dir"
         )
         raise HostError(msg)
-
-    trigger_savepoint = stop_with_savepoint
 
     def _result(self) -> JobExecutionResult:
         self._thread.join()

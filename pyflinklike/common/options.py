@@ -19,7 +19,7 @@ from pyflinklike.common.configuration import Configuration
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
-__all__ = ["Option", "boolean", "duration", "enumerated", "integer", "named", "refuse_wrong"]
+__all__ = ["Option", "boolean", "duration", "enum_member", "integer", "refuse_wrong", "text"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -64,7 +64,7 @@ class Option(Generic[T]):
         Raises:
             DeclarationValueError: The setting does not take the text.
         """
-        key, text = self._found(configuration)
+        key, text = self._find(configuration)
         if text is None:
             return self.default
         try:
@@ -75,14 +75,14 @@ class Option(Generic[T]):
 
     def text_of(self, configuration: Configuration) -> str | None:
         """Return the text in a configuration; None if it is not set."""
-        return self._found(configuration)[1]
+        return self._find(configuration)[1]
 
     def set(self, configuration: Configuration, value: Any) -> None:
         """Write a value, in a form that `of` reads."""
         text = value.name if isinstance(value, Enum) else str(value)
         configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
 
-    def _found(self, configuration: Configuration) -> tuple[str, str | None]:
+    def _find(self, configuration: Configuration) -> tuple[str, str | None]:
         for key in (self.key, *self.older):
             if configuration.contains_key(key):
                 text = configuration.get_string(key, "")
@@ -93,33 +93,33 @@ class Option(Generic[T]):
 _ALL: list[Option[Any]] = []
 
 
-def _known(option: Option[T]) -> Option[T]:
+def _remember(option: Option[T]) -> Option[T]:
     _ALL.append(option)
     return option
 
 
 def duration(key: str, default: int, *older: str) -> Option[int]:
     """Declare a length of time, in ms."""
-    return _known(Option(key, default, _milliseconds, older))
+    return _remember(Option(key, default, _milliseconds, older))
 
 
 def integer(key: str, default: int, *older: str) -> Option[int]:
     """Declare a whole number."""
-    return _known(Option(key, default, _integer, older))
+    return _remember(Option(key, default, _integer, older))
 
 
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
     """Declare a bool."""
-    return _known(Option(key, default, _boolean, older))
+    return _remember(Option(key, default, _boolean, older))
 
 
-def enumerated(key: str, default: E, *older: str) -> Option[E]:
+def enum_member(key: str, default: E, *older: str) -> Option[E]:
     """Declare a member of an enum, by its name."""
     members = type(default).__members__
-    return _known(Option(key, default, lambda text: _member(members, text), older))
+    return _remember(Option(key, default, lambda text: _member(members, text), older))
 
 
-def named(key: str, *older: str) -> Option[str | None]:
+def text(key: str, *older: str) -> Option[str | None]:
     """Declare a text; an empty one is None."""
     return Option(key, None, lambda text: text or None, older)
 

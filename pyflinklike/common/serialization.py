@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes bytes of elements, and elements of bytes, under the path that PyFlink has for it."""
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.graph.files import Encoder
 from pyflinklike.engine.graph.serialization import (
     ByteArraySchema,
@@ -18,3 +19,5 @@ __all__ = [
     "SerializationSchema",
     "SimpleStringSchema",
 ]
+
+__getattr__ = of_pyflink(__name__)

@@ -14,6 +14,8 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types import Types as _Types
@@ -22,8 +24,10 @@ from pyflinklike.engine.types.row_types import RowTypeInfo
 
 __all__ = ["AssignableRowTypeInfo", "Row", "RowKind", "Types", "restore_row"]
 
+__getattr__ = of_pyflink(__name__)
 
-class RowKind(Enum):
+
+class RowKind(WithoutJava, Enum):
     """The kind of a change, as `pyflink.common.RowKind`."""
 
     INSERT = 0
@@ -217,7 +221,7 @@ class _NoFieldError(KeyError, ValueError):
     __str__ = Exception.__str__
 
 
-def named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
+def make_named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
     """Make rows with the same names, without the checks of a call with keywords.
 
     Args:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyFlink's DataStream API, under the names of `pyflink.datastream`."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.async_data_stream import AsyncDataStream
 from pyflinklike.datastream.checkpoint_config import (
     CheckpointConfig,
@@ -121,21 +121,6 @@ __all__ = [
     "WindowedStream",
 ]
 
-_STORAGE = "set execution.checkpointing.dir; Spark writes checkpoints there"
-
-__getattr__ = refusing(
-    __name__,
-    {
-        "SourceFunction": "it is Java's; use from_collection or from_source",
-        "SinkFunction": "it is Java's; use sink_to or print",
-        "ExternalizedCheckpointCleanup": "it is ExternalizedCheckpointRetention, as in Flink 2",
-        "CheckpointStorage": _STORAGE,
-        "JobManagerCheckpointStorage": _STORAGE,
-        "FileSystemCheckpointStorage": _STORAGE,
-        "CustomCheckpointStorage": _STORAGE,
-        "SlotSharingGroup": "where steps run is Spark's matter; leave it out",
-        "MemorySize": "where steps run is Spark's matter; leave it out",
-    },
-)
+__getattr__ = of_pyflink(__name__)
 
 pin(globals())

@@ -6,17 +6,20 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import AsyncWait
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
 __all__ = ["AsyncDataStream"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class AsyncDataStream:
@@ -43,7 +46,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, None, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=False)
+        return _wait(data_stream, async_function, *options, is_ordered=False)
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -68,7 +71,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, async_retry_strategy, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=False)
+        return _wait(data_stream, async_function, *options, is_ordered=False)
 
     @staticmethod
     def ordered_wait(
@@ -91,7 +94,7 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, None, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=True)
+        return _wait(data_stream, async_function, *options, is_ordered=True)
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -116,10 +119,10 @@ class AsyncDataStream:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         options = (timeout, async_retry_strategy, capacity, output_type)
-        return _waiting(data_stream, async_function, *options, is_ordered=True)
+        return _wait(data_stream, async_function, *options, is_ordered=True)
 
 
-def _waiting(
+def _wait(
     data_stream: DataStream,
     function: AsyncFunction,
     timeout: DurationLike,
@@ -141,11 +144,11 @@ def _waiting(
         AsyncWait,
         "async wait operator",
         output_type_of(output_type),
-        function=captured(function),
+        function=copy_function(function),
         timeout=milliseconds,
         capacity=capacity,
         is_ordered=is_ordered,
-        retry=captured(retry),
+        retry=copy_function(retry),
     )
 
 

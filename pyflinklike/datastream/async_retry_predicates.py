@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyflinklike.common.pyflink_names import of_pyflink
+
 __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:

@@ -12,13 +12,21 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike.common.configuration import Configuration
-from pyflinklike.common.options import Option, boolean, duration, enumerated, integer, named
+from pyflinklike.common.options import Option, boolean, duration, enum_member, integer, text
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+)
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import Duration, DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import WithoutJava, former
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError
 
 __all__ = ["CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class CheckpointingMode(Enum):
@@ -37,11 +45,11 @@ class ExternalizedCheckpointRetention(Enum):
 
 
 INTERVAL = duration("execution.checkpointing.interval", -1)
-DIRECTORY = named(
+DIRECTORY = text(
     "execution.checkpointing.dir", "state.checkpoints.dir", "state.backend.fs.checkpointdir"
 )
-_MODE = enumerated("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
-RETENTION = enumerated(
+_MODE = enum_member("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
+RETENTION = enum_member(
     "execution.checkpointing.externalized-checkpoint-retention",
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
 )
@@ -61,7 +69,7 @@ _FORCED = boolean("execution.checkpointing.unaligned.forced", False)
 _UNLIMITED = 2**31 - 1
 
 
-class CheckpointConfig:
+class CheckpointConfig(WithoutJava):
     """Settings of checkpoints.
 
     Args:
@@ -136,22 +144,72 @@ class CheckpointConfig:
         return RETENTION.of(self._configuration)
 
     def set_externalized_checkpoint_retention(
-        self, retention: ExternalizedCheckpointRetention
+        self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
         """Set what happens to the checkpoint when the job is cancelled.
 
         Args:
-            retention: `DELETE_ON_CANCELLATION` removes it; any other keeps it.
+            retention_mode: `DELETE_ON_CANCELLATION` removes it; any other keeps it.
 
         Raises:
             DeclarationTypeError: It is no `ExternalizedCheckpointRetention`.
         """
-        return self._set(RETENTION, _member(retention, ExternalizedCheckpointRetention))
+        return self._set(RETENTION, _member(retention_mode, ExternalizedCheckpointRetention))
 
-    # The names in Flink 1
-    get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
-    set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
-    enable_externalized_checkpoints = set_externalized_checkpoint_retention
+    # Of Flink 1
+
+    @former("get_externalized_checkpoint_retention()")
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
+        """Return what happens to the checkpoint when the job is cancelled."""
+        return self.get_externalized_checkpoint_retention()
+
+    @former("set_externalized_checkpoint_retention(retention_mode)")
+    def set_externalized_checkpoint_cleanup(
+        self, cleanup_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """Set what happens to the checkpoint when the job is cancelled.
+
+        Args:
+            cleanup_mode: As for `set_externalized_checkpoint_retention`.
+        """
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    @former("set_externalized_checkpoint_retention(retention_mode)")
+    def enable_externalized_checkpoints(
+        self, cleanup_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """Set what happens to the checkpoint when the job is cancelled.
+
+        Args:
+            cleanup_mode: As for `set_externalized_checkpoint_retention`.
+        """
+        return self.set_externalized_checkpoint_retention(cleanup_mode)
+
+    @former("set_checkpoint_storage_dir(path), or the key execution.checkpointing.dir")
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        """Set where checkpoints are, by the folder of a storage.
+
+        Args:
+            storage: A `FileSystemCheckpointStorage`; any other has no folder, and no effect.
+
+        Raises:
+            DeclarationTypeError: It is no `CheckpointStorage`.
+        """
+        if not isinstance(storage, CheckpointStorage):
+            msg = (
+                f"it takes a CheckpointStorage, got {shown(storage)}; give for example "
+                "FileSystemCheckpointStorage('/checkpoints')"
+            )
+            raise DeclarationTypeError(msg)
+        if isinstance(storage, FileSystemCheckpointStorage):
+            self.set_checkpoint_storage_dir(str(storage.get_checkpoint_path()))
+        return self
+
+    @former("the key execution.checkpointing.dir")
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """Return the folder of checkpoints as a storage; None where there is none."""
+        path = DIRECTORY.of(self._configuration)
+        return None if path is None else FileSystemCheckpointStorage(path)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Return whether a retention was set; here checkpoints stay unless they are to be deleted."""
@@ -260,6 +318,16 @@ class CheckpointConfig:
             alignment_timeout: An int is in ms.
         """
         return self._set(_ALIGNMENT, to_milliseconds(alignment_timeout, "alignment_timeout"))
+
+    get_aligned_checkpoint_timeout = get_alignment_timeout
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
+        """Store for its getter how long a checkpoint waits before it overtakes elements.
+
+        Args:
+            alignment_timeout: An int is in ms.
+        """
+        return self.set_alignment_timeout(alignment_timeout)
 
     def is_force_unaligned_checkpoints(self) -> bool:
         """Return what `set_force_unaligned_checkpoints` was given last; False before."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from pyflinklike.datastream.stream_node import OutputType, checked_function, output_type_of
+from pyflinklike.datastream.stream_node import OutputType, check_function, output_type_of
 from pyflinklike.engine.api.element_functions import KeySelector
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
@@ -16,6 +16,7 @@ from pyflinklike.engine.api.process_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.nodes import Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import TypeInformation
@@ -54,7 +55,7 @@ class Connectable(Protocol[S_co]):
         """Return the stream of a new node whose inputs are this stream and another one."""
 
 
-class ConnectedStreams(Generic[S]):
+class ConnectedStreams(Generic[S], WithoutJava):
     """Two streams for a function of both, as `pyflink.datastream.ConnectedStreams`.
 
     Args:
@@ -91,7 +92,7 @@ class ConnectedStreams(Generic[S]):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = checked_function(
+        function = check_function(
             func, (CoMapFunction,), "The input function must be a CoMapFunction!"
         )
         return self._result("Co-Map", function, output_type)
@@ -107,7 +108,7 @@ class ConnectedStreams(Generic[S]):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         message = "The input must be a CoFlatMapFunction!"
-        function = checked_function(func, (CoFlatMapFunction,), message)
+        function = check_function(func, (CoFlatMapFunction,), message)
         return self._result("Co-Flat Map", function, output_type)
 
     def process(
@@ -129,7 +130,7 @@ class ConnectedStreams(Generic[S]):
         else:
             kinds, name = (CoProcessFunction,), "CO-PROCESS"
             message = "The input must be a CoProcessFunction where not both streams have keys"
-        return self._result(name, checked_function(func, kinds, message), output_type)
+        return self._result(name, check_function(func, kinds, message), output_type)
 
     @property
     def _is_keyed(self) -> bool:
@@ -190,7 +191,7 @@ class BroadcastConnectedStream(Generic[S]):
         main, other = self.non_broadcast_stream, self.broadcast_stream
         kind: type = KeyedBroadcastProcessFunction if main.has_keys else BroadcastProcessFunction
         of = "keyed" if main.has_keys else "non-keyed"
-        function = checked_function(
+        function = check_function(
             func, (kind,), f"A {kind.__name__} should be applied to {of} DataStream"
         )
         return main.joined(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
 from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
     BroadcastConnectedStream,
@@ -24,7 +25,7 @@ from pyflinklike.datastream.stream_node import (
     ObjectKeyTypeInfo,
     OutputType,
     StreamNode,
-    checked_function,
+    check_function,
     output_type_of,
 )
 from pyflinklike.datastream.windowed_stream import WindowedStream
@@ -43,8 +44,9 @@ from pyflinklike.engine.api.element_functions import (
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.foreign_names import INSIDE, former_keywords, make_refused, without_effect
 from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
     Filter,
@@ -61,7 +63,7 @@ from pyflinklike.engine.graph.nodes import (
     ToSink,
     Union,
 )
-from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink
+from pyflinklike.engine.graph.sinks import CollectSink, PrintSink, Sink, SinkMaker
 from pyflinklike.engine.graph.watermarks import WatermarkStrategy
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
@@ -76,6 +78,7 @@ from pyflinklike.windows.window_options import Windowed, count_window
 __all__ = [
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",
@@ -83,6 +86,8 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class _Kinds(NamedTuple):
@@ -142,6 +147,7 @@ class DataStream(StreamNode):
 
     # Of one element
 
+    @former_keywords(type_info="output_type")
     def map(
         self, func: MapFunction | Callable[[Any], Any], output_type: OutputType = None
     ) -> DataStream:
@@ -155,9 +161,10 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = captured(as_map_function(func))
+        function = copy_function(as_map_function(func))
         return self._with(self._kinds.map, "Map", function, output_type_of(output_type))
 
+    @former_keywords(result_type="output_type", type_info="output_type")
     def flat_map(
         self,
         func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
@@ -173,7 +180,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = captured(as_flat_map_function(func))
+        function = copy_function(as_flat_map_function(func))
         return self._with(self._kinds.flat_map, "FlatMap", function, output_type_of(output_type))
 
     def filter(self, func: FilterFunction | Callable[[Any], Any]) -> DataStream:
@@ -185,9 +192,10 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        function = captured(as_filter_function(func))
+        function = copy_function(as_filter_function(func))
         return self._with(self._kinds.filter, "Filter", function, self.get_type())
 
+    @former_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element, also for side outputs.
 
@@ -198,7 +206,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = checked_function(
+        function = check_function(
             func, (ProcessFunction,), "ProcessFunction is required for DataStream"
         )
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
@@ -219,7 +227,7 @@ class DataStream(StreamNode):
         types = kind.get_field_types()
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
         picked = as_map_function(lambda value: tuple([value[index] for index in field_indexes]))
-        return self._with(Map, "Projection", captured(picked), output_type)
+        return self._with(Map, "Projection", copy_function(picked), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give elements event times, and make watermarks of them, from here on.
@@ -230,7 +238,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: It is no `WatermarkStrategy`.
         """
-        strategy = checked_function(
+        strategy = check_function(
             watermark_strategy, (WatermarkStrategy,), "it takes a WatermarkStrategy"
         )
         return self._next(
@@ -313,23 +321,30 @@ class DataStream(StreamNode):
         """Send elements to the instance of the same number."""
         return self._partition(Partitioning.FORWARD)
 
-    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor[Any, Any]) -> Any:
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor[Any, Any] | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor[Any, Any],
+    ) -> Any:
         """Send each element to all instances of the next operator.
 
         Args:
-            broadcast_state_descriptors: The states that the elements change; with them the result is
-                a `BroadcastStream`, for `connect`, else a `DataStream`.
+            broadcast_state_descriptor: A state that the elements change; with one the result is a
+                `BroadcastStream`, for `connect`, else a `DataStream`.
+            other_broadcast_state_descriptors: Further such states.
 
         Raises:
             DeclarationTypeError: One is no `MapStateDescriptor`.
         """
-        if not broadcast_state_descriptors:
+        if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
             return self._partition(Partitioning.BROADCAST)
-        for each in broadcast_state_descriptors:
+        given: Any = broadcast_state_descriptor
+        descriptors = (given, *other_broadcast_state_descriptors)
+        for each in descriptors:
             if not isinstance(each, MapStateDescriptor):
                 msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
                 raise DeclarationTypeError(msg)
-        return BroadcastStream(self, broadcast_state_descriptors)
+        return BroadcastStream(self, descriptors)
 
     def partition_custom(
         self,
@@ -349,12 +364,13 @@ class DataStream(StreamNode):
         if not callable(given) or isinstance(partitioner, type):
             msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
             raise DeclarationTypeError(msg)
-        selector = captured(as_key_selector(key_selector))
-        how = {"partitioner": captured(given), "selector": selector.get_key}
+        selector = copy_function(as_key_selector(key_selector))
+        how = {"partitioner": copy_function(given), "selector": selector.get_key}
         return self._partition(Partitioning.CUSTOM, **how)
 
     # Keys and windows
 
+    @former_keywords(key_type_info="key_type")
     def key_by(
         self,
         key_selector: KeySelector | Callable[[Any], Any],
@@ -370,7 +386,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        selector = captured(as_key_selector(key_selector))
+        selector = copy_function(as_key_selector(key_selector))
         kind = ObjectKeyTypeInfo() if key_type is None else output_type_of(key_type)
         node = self._program.add(
             KeyBy,
@@ -392,7 +408,7 @@ class DataStream(StreamNode):
             DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
-        windowed = Windowed(captured(window_assigner), self.get_type(), keyed=False, env=env)
+        windowed = Windowed(copy_function(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
 
@@ -429,7 +445,7 @@ class DataStream(StreamNode):
             raise DeclarationValueError(msg)
         sink = self._sink(CollectSink(), "Collect Sink", to_run=False)
         run = self._program.collect(sink, job_execution_name)
-        results = CloseableIterator(run, run.collected(sink))
+        results = CloseableIterator(run, run.collect(sink))
         if limit is None:
             return results
         with results:
@@ -466,6 +482,20 @@ class DataStream(StreamNode):
             self._program, self._sink(PrintSink(sink_identifier), "Print to Std. Out")
         )
 
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Write a line for each element to the standard error; PyFlink has it in Java only.
+
+        Args:
+            sink_identifier: A text before each line; None for no text.
+        """
+        sink = PrintSink(sink_identifier, is_error=True)
+        return DataStreamSink(self._program, self._sink(sink, "Print to Std. Err"))
+
+    @without_effect("each job computes its elements anew; write them to files where that is dear")
+    def cache(self) -> CachedDataStream:
+        """Return a stream of the same elements, which each job computes anew."""
+        return CachedDataStream(self._program, self._number)
+
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the elements to a sink.
 
@@ -482,19 +512,20 @@ class DataStream(StreamNode):
         return DataStreamSink(self._program, self._sink(sink, "Sink"))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Refuse a sink function: PyFlink's are Java's.
+        """Write the elements to a `FlinkKafkaProducer`, or to any other sink.
 
         Args:
-            sink_func: A sink for `sink_to` is accepted.
+            sink_func: The producer; sinks of `sink_to` are taken, too.
 
         Raises:
-            DeclarationTypeError: It is anything else.
+            DeclarationTypeError: It is neither.
         """
-        if isinstance(sink_func, Sink):
-            return self.sink_to(sink_func)
+        sink = sink_func.sink() if isinstance(sink_func, SinkMaker) else sink_func
+        if isinstance(sink, Sink):
+            return DataStreamSink(self._program, self._sink(sink, "Sink"))
         msg = (
-            f"add_sink takes sink functions of Java, got {shown(sink_func)}; use sink_to with a "
-            "FileSink or KafkaSink, or print"
+            f"add_sink takes a FlinkKafkaProducer or a sink, got {shown(sink_func)}; use sink_to with "
+            "a FileSink or KafkaSink, or print"
         )
         raise DeclarationTypeError(msg)
 
@@ -548,13 +579,29 @@ class DataStream(StreamNode):
         return DataStream(self._program, node.id)
 
 
+class CachedDataStream(DataStream):
+    """A stream that `DataStream.cache` made."""
+
+    def invalidate(self) -> None:
+        """Do nothing: no elements are stored."""
+
+    def _set(self, **settings: Any) -> NoReturn:
+        msg = (
+            f"Setting {', '.join(settings)} for CachedDataStream is not supported, got "
+            f"{shown(settings)}; set it on the stream before cache()"
+        )
+        raise DeclarationError(msg)
+
+
 class KeyedStream(DataStream):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
 
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
     """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
+    AccumulateType = make_refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
 
+    @former_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element and timer, with keyed state.
 
@@ -566,7 +613,7 @@ class KeyedStream(DataStream):
             DeclarationTypeError: An argument is of the wrong kind.
         """
         message = "KeyedProcessFunction is required for KeyedStream"
-        function = checked_function(func, (KeyedProcessFunction,), message)
+        function = check_function(func, (KeyedProcessFunction,), message)
         return self._with(Keyed, "KEYED PROCESS", function, output_type_of(output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
@@ -579,7 +626,7 @@ class KeyedStream(DataStream):
             DeclarationTypeError: It is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
-        windowed = Windowed(captured(window_assigner), self.get_type(), env=env)
+        windowed = Windowed(copy_function(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
@@ -604,7 +651,7 @@ class KeyedStream(DataStream):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        return self._with(Fold, "Reduce", captured(as_reduce_function(func)), self.get_type())
+        return self._with(Fold, "Reduce", copy_function(as_reduce_function(func)), self.get_type())
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Sum a field; the other fields are those of the key's first element.
@@ -683,7 +730,7 @@ class KeyedStream(DataStream):
         node = self._node
         assert isinstance(node, KeyBy)
         key_of = node.selector.get_key
-        pair = captured(as_map_function(lambda value: Row(key_of(value), value)))
+        pair = copy_function(as_map_function(lambda value: Row(key_of(value), value)))
         kind = output_type_of([node.key_type, self.get_type()])
         return self.without_keys()._with(Map, "Key and value", pair, kind)
 
@@ -693,10 +740,30 @@ class KeyedStream(DataStream):
 
     def _of_windows(self, operator: WindowOperator, output_type: TypeInformation) -> DataStream:
         name = type(operator.declared.assigner).__name__
-        return self._with(Keyed, name, captured(operator), output_type)
+        return self._with(Keyed, name, copy_function(operator), output_type)
 
     def _partition(self, how: Partitioning, **fields: Any) -> NoReturn:  # noqa: ARG002
         msg = f"Cannot override partitioning for KeyedStream, got {how.value.lower()}; call it before key_by"
+        raise DeclarationError(msg)
+
+    def broadcast(self, *args: Any) -> Any:  # noqa: ARG002
+        """Refuse another distribution: that of a keyed stream is by its keys.
+
+        Args:
+            args: Not used.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        return self._partition(Partitioning.BROADCAST)
+
+    def cache(self) -> NoReturn:
+        """Refuse a cache: a keyed stream is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        msg = "Cache for KeyedStream is not supported, got a key_by; call it before key_by"
         raise DeclarationError(msg)
 
     def _set(self, **settings: Any) -> NoReturn:

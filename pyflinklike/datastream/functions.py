@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users subclass, under the path that PyFlink has for it."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.api.async_function import (
     AsyncFunction,
     AsyncRetryPredicate,
@@ -65,10 +65,4 @@ __all__ = [
     "WindowFunction",
 ]
 
-__getattr__ = refusing(
-    __name__,
-    {
-        "SourceFunction": "it is Java's; use from_collection or from_source",
-        "SinkFunction": "it is Java's; use sink_to or print",
-    },
-)
+__getattr__ = of_pyflink(__name__)

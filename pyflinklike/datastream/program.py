@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
-from pyflinklike.common.options import enumerated, named, refuse_wrong
-from pyflinklike.common.types import Row, RowKind, named_rows
+from pyflinklike.common.options import enum_member, refuse_wrong, text
+from pyflinklike.common.types import Row, RowKind, make_named_rows
 from pyflinklike.datastream.checkpoint_config import DIRECTORY, INTERVAL, RETENTION
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
@@ -41,9 +41,9 @@ RUNTIME_MODE = "execution.runtime-mode"
 RECORDS_PER_BATCH = "pyflinklike.source.records-per-batch"
 FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _DEFAULT_NAME = "Flink Streaming Job"
-_MODE = enumerated(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
-_RECOVERY = named("execution.state-recovery.path", "execution.savepoint.path")
-_BACKEND = named("state.backend.type", "state.backend")
+_MODE = enum_member(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
+_RECOVERY = text("execution.state-recovery.path", "execution.savepoint.path")
+_BACKEND = text("state.backend.type", "state.backend")
 _BACKENDS: dict[str, type[StateBackend]] = {
     "hashmap": HashMapStateBackend,
     "rocksdb": EmbeddedRocksDBStateBackend,
@@ -152,7 +152,7 @@ class Program:
         _need_spark("from_data_frame")
         from pyflinklike.spark.jobs.data_frame_source import data_frame_source
 
-        return data_frame_source(df, event_time, named_rows)
+        return data_frame_source(df, event_time, make_named_rows)
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         _refuse_shared_uids(graph)
@@ -194,13 +194,13 @@ class Program:
             max_parallelism=max_parallelism if max_parallelism > 0 else None,
             job_parameters=self.execution_config.get_global_job_parameters(),
             records_per_batch=records if records > 0 else None,
-            state_backend=self.state_backend or self._named_backend(),
+            state_backend=self.state_backend or self._find_backend(),
             checkpoint_dir=DIRECTORY.of(config),
             recovery_path=_RECOVERY.of(config),
             is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
             files_per_batch=files if files > 0 else None,
             checkpoint_interval=interval if interval >= 0 else None,
-            python_files=(*self.python_files, *_listed(values.get("python.files", ""))),
+            python_files=(*self.python_files, *_split_list(values.get("python.files", ""))),
             configuration=values,
         )
 
@@ -220,7 +220,7 @@ class Program:
         is_automatic = mode is RuntimeExecutionMode.AUTOMATIC
         return mode is RuntimeExecutionMode.BATCH or (is_automatic and graph.is_bounded)
 
-    def _named_backend(self) -> StateBackend | None:
+    def _find_backend(self) -> StateBackend | None:
         given = _BACKEND.of(self.configuration)
         if given is None:
             return None
@@ -294,7 +294,7 @@ def _tell_of_local() -> None:
     )
 
 
-def _listed(text: str) -> Sequence[str]:
+def _split_list(text: str) -> Sequence[str]:
     return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
 
 

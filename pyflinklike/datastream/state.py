@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State, under the path that PyFlink has for it."""
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.state import (
     AggregatingState,
     AppendingState,
@@ -41,3 +42,5 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+__getattr__ = of_pyflink(__name__)

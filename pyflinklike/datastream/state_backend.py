@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State backends, under the path that PyFlink has for them."""
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.rocksdb.rocksdb_backend import (
     EmbeddedRocksDBStateBackend,
@@ -24,3 +25,5 @@ __all__ = [
     "RocksDBStateBackend",
     "StateBackend",
 ]
+
+__getattr__ = of_pyflink(__name__)

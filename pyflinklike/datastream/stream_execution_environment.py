@@ -9,41 +9,49 @@ from __future__ import annotations
 
 import os
 import pickle
-import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
-from pyflinklike.common.options import Option, boolean, duration, named
+from pyflinklike.common.options import Option, boolean, duration, text
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.common.restart_strategy import RestartStrategyConfiguration
 from pyflinklike.common.types import Types as RowTypes
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.data_stream import DataStream
+from pyflinklike.datastream.former import TimeCharacteristic
 from pyflinklike.datastream.program import RUNTIME_MODE, Program
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike.engine.graph.execution_plan import execution_plan, pictured
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.foreign_names import WithoutJava, former, without_effect
+from pyflinklike.engine.graph.execution_plan import draw_picture, execution_plan
+from pyflinklike.engine.graph.files import FileSource, StreamFormat
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job import RuntimeExecutionMode
 from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.graph.sources import CollectionSource, Source
+from pyflinklike.engine.graph.sources import CollectionSource, Source, SourceMaker
 from pyflinklike.engine.graph.watermarks import WatermarkStrategy
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.errors import DeclarationTypeError, HostError, StateValueError
 
 __all__ = ["StreamExecutionEnvironment"]
+
+__getattr__ = of_pyflink(__name__)
 
 _DEFAULTS_IN = "PYFLINKLIKE_CONFIGURATION"
 """The environment variable with settings for every environment: `key=value;key=value`."""
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(WithoutJava):
     """The place where a program declares sources and runs jobs; `get_execution_environment` makes one."""
 
     def __init__(self) -> None:
         self._program = Program(self)
+        self._time_characteristic = TimeCharacteristic.EventTime
+        self._local_parallelism = os.cpu_count() or 1
 
     @staticmethod
     def get_execution_environment(
@@ -123,6 +131,7 @@ class StreamExecutionEnvironment:
         self._program.configuration.set_string(RUNTIME_MODE, execution_mode.name)
         return self
 
+    @former("the key state.backend.type: hashmap or rocksdb")
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
         """Set where working state is kept, as in PyFlink 1; PyFlink 2 has the key `state.backend.type`.
 
@@ -131,6 +140,54 @@ class StreamExecutionEnvironment:
         """
         self._program.state_backend = state_backend
         return self
+
+    @former("the key state.backend.type")
+    def get_state_backend(self) -> Any:
+        """Return what `set_state_backend` was given; None before."""
+        return self._program.state_backend
+
+    @former("the keys restart-strategy..., which have no effect either")
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> StreamExecutionEnvironment:
+        """Store a strategy for its getter: Spark runs a failed task again.
+
+        Args:
+            restart_strategy_configuration: One made by `RestartStrategies`.
+        """
+        self.get_config().restart_strategy = restart_strategy_configuration
+        return self
+
+    @former("nothing: it has no effect")
+    def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
+        """Return what was set; None before."""
+        return self.get_config().restart_strategy
+
+    @former("nothing: event time counts wherever a stream has a WatermarkStrategy")
+    def set_stream_time_characteristic(
+        self, characteristic: TimeCharacteristic
+    ) -> StreamExecutionEnvironment:
+        """Store the kind of time for its getter: windows and timers say theirs by themselves.
+
+        Args:
+            characteristic: The kind.
+
+        Raises:
+            DeclarationTypeError: It is no `TimeCharacteristic`.
+        """
+        if not isinstance(characteristic, TimeCharacteristic):
+            msg = (
+                f"it takes a TimeCharacteristic, got {shown(characteristic)}; leave the call out, or "
+                "give TimeCharacteristic.EventTime"
+            )
+            raise DeclarationTypeError(msg)
+        self._time_characteristic = characteristic
+        return self
+
+    @former("nothing: event time counts wherever a stream has a WatermarkStrategy")
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """Return the kind of time that was set; `EventTime` before, as since Flink 1.12."""
+        return self._time_characteristic
 
     # Checkpoints
 
@@ -167,6 +224,10 @@ class StreamExecutionEnvironment:
         """Return whether checkpoints that overtake elements were enabled; here none does."""
         return bool(self.get_checkpoint_config().is_unaligned_checkpoints_enabled())
 
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Return whether checkpoints overtake elements in any case; here none does."""
+        return bool(self.get_checkpoint_config().is_force_unaligned_checkpoints())
+
     # Settings without effect here
 
     def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
@@ -189,6 +250,23 @@ class StreamExecutionEnvironment:
     def is_chaining_enabled(self) -> bool:
         """Return whether chaining is still enabled, without effect here."""
         return _CHAINING.of(self._program.configuration)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Return whether Flink would chain such operators; the host decides here."""
+        return _CHAINING_OF_OTHERS.of(self._program.configuration)
+
+    @without_effect("set_parallelism says how many instances operators have")
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Store a number for its getter.
+
+        Args:
+            parallelism: The number.
+        """
+        self._local_parallelism = parallelism
+
+    def get_default_local_parallelism(self) -> int:
+        """Return what was set; the number of this machine's cores before."""
+        return self._local_parallelism
 
     def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
         """Store whether state is written as a changelog; here it always is.
@@ -222,6 +300,32 @@ class StreamExecutionEnvironment:
         """
         self._program.configuration.set_string("python.executable", python_exec)
 
+    @without_effect(
+        "functions run with the packages of the host's Python: install them there, or ship an environment with spark.archives"
+    )
+    def set_python_requirements(
+        self,
+        requirements_file_path: str,
+        requirements_cache_dir: str | None = None,
+    ) -> None:
+        """Accept a list of packages, which are not installed.
+
+        Args:
+            requirements_file_path: A path; it is ignored.
+            requirements_cache_dir: A path; it is ignored.
+        """
+
+    @without_effect(
+        "archives are not unpacked: add_python_file ships modules, and spark.archives environments"
+    )
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Accept an archive, which is not unpacked.
+
+        Args:
+            archive_path: A path; it is ignored.
+            target_dir: A path; it is ignored.
+        """
+
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:  # noqa: ARG002
         """Accept a slot sharing group without effect: the host decides where operators run.
 
@@ -253,15 +357,21 @@ class StreamExecutionEnvironment:
         """
         self._program.python_files.append(file_path)
 
+    @without_effect("jars are not loaded: connectors are not Java's")
     def add_jars(self, *jars_path: str) -> None:
-        """Warn that jars are not loaded: connectors here are not Java's.
+        """Accept jars, which are not loaded.
 
         Args:
             jars_path: Paths of jars; they are ignored.
         """
-        warnings.warn(f"jars are not loaded, got {list(jars_path)}", stacklevel=2)
 
-    add_classpaths = add_jars
+    @without_effect("jars are not loaded: connectors are not Java's")
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Accept jars, which are not loaded.
+
+        Args:
+            classpaths: Addresses of jars; they are ignored.
+        """
 
     # Sources
 
@@ -285,7 +395,7 @@ class StreamExecutionEnvironment:
             msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
             raise DeclarationTypeError(msg)
         kind = output_type_of(type_info)
-        elements = tuple(_converted(list(collection), kind))
+        elements = tuple(_convert(list(collection), kind))
         return self._source(
             CollectionSource(elements), WatermarkStrategy(), "Collection Source", kind
         )
@@ -317,7 +427,68 @@ class StreamExecutionEnvironment:
             msg = f"from_source takes a WatermarkStrategy, got {shown(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
             raise DeclarationTypeError(msg)
         kind = source.type_info if type_info is None else output_type_of(type_info)
-        return self._source(source, captured(watermark_strategy), source_name, kind)
+        return self._source(source, copy_function(watermark_strategy), source_name, kind)
+
+    def add_source(
+        self,
+        source_func: Any,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Make a stream of the elements of a `FlinkKafkaConsumer`, or of any other source.
+
+        Args:
+            source_func: The consumer; sources of `from_source` are taken, too.
+            source_name: The name of the source where jobs are shown.
+            type_info: The type of the elements; None is the source's own.
+
+        Raises:
+            DeclarationTypeError: It is neither.
+        """
+        source = source_func.source() if isinstance(source_func, SourceMaker) else source_func
+        if not isinstance(source, Source):
+            remedy = instance_of(
+                Source, source, "use from_collection, from_source or from_data_frame"
+            )
+            msg = (
+                f"add_source takes a FlinkKafkaConsumer or a source, got {shown(source)}; {remedy}"
+            )
+            raise DeclarationTypeError(msg)
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
+    def create_input(
+        self,
+        input_format: Any,
+        type_info: TypeInformation | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        """Refuse a format of input, which is Java's.
+
+        Args:
+            input_format: Not used.
+            type_info: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = (
+            f"formats of input are Java's, got {shown(input_format)}; read with a FileSource and "
+            "from_source, or with Spark and from_data_frame"
+        )
+        raise HostError(msg)
+
+    @former(
+        "FileSource.for_record_stream_format(StreamFormat.text_line_format(), path) and from_source"
+    )
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """Make a stream of the lines of a file, or of all files in a folder, which ends.
+
+        Args:
+            file_path: The path.
+            charset_name: The encoding of the text.
+        """
+        lines = StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(lines, file_path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source")
 
     def from_data_frame(
         self,
@@ -408,13 +579,13 @@ class StreamExecutionEnvironment:
             DeclarationValueError: There is no such form.
             RequirementError: The package that draws is not installed.
         """
-        return pictured(self._program.graph(), form)
+        return draw_picture(self._program.graph(), form)
 
     def close(self) -> None:
         """Do nothing: an environment has nothing to close."""
 
 
-def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
+def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
     """Return elements as a stream of this type has them: copies, so later changes do not show."""
     if kind == Types.PICKLED_BYTE_ARRAY():
         try:
@@ -436,8 +607,11 @@ def _converted(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
 _BUFFER_TIMEOUT = duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")
 _BUFFER_TIMEOUT_ENABLED = boolean("execution.buffer-timeout.enabled", True)
 _CHAINING = boolean("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
+_CHAINING_OF_OTHERS = boolean(
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
+)
 _CHANGELOG = boolean("state.changelog.enabled", False, "state.backend.changelog.enabled")
-_SAVEPOINTS = named(
+_SAVEPOINTS = text(
     "execution.checkpointing.savepoint-dir",
     "state.savepoints.dir",
     "savepoints.state.backend.fs.dir",

@@ -13,7 +13,8 @@ import attrs
 
 from pyflinklike.datastream.program import Program
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job_run import JobRun
 from pyflinklike.engine.graph.nodes import Node
 from pyflinklike.engine.shown import instance_of, shown
@@ -28,7 +29,7 @@ __all__ = [
     "ObjectKeyTypeInfo",
     "OutputType",
     "StreamNode",
-    "checked_function",
+    "check_function",
     "output_type_of",
 ]
 
@@ -40,7 +41,7 @@ D = TypeVar("D", bound="StreamNode")
 _HASH = re.compile("[0-9A-Fa-f]{32}")
 
 
-class StreamNode:
+class StreamNode(WithoutJava):
     """A node of the graph with settings that may still change.
 
     Args:
@@ -169,7 +170,7 @@ class CloseableIterator(Generic[T]):
         self._run.cancel()
 
 
-def checked_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
+def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
     """Return a copy of a function, which no later change of the program reaches.
 
     Args:
@@ -184,7 +185,7 @@ def checked_function(function: Any, kinds: tuple[type, ...], message: str) -> An
         remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
         msg = f"{message}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
-    return captured(function)
+    return copy_function(function)
 
 
 def output_type_of(output_type: OutputType) -> TypeInformation:

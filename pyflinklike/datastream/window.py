@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows, under the path that PyFlink has for them."""
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -78,3 +79,5 @@ __all__ = [
     "WindowAssigner",
     "WindowSerializer",
 ]
+
+__getattr__ = of_pyflink(__name__)

@@ -83,7 +83,7 @@ def run(
     """
     from pyflinklike.demo.runs import find_on_batch, find_on_stream
 
-    flights, checkpoint = _written(days, directory / "flights"), directory / "checkpoint"
+    flights, checkpoint = _write(days, directory / "flights"), directory / "checkpoint"
     source = findings.FlightTables.of(days)
     print(f"streaming {source.days} days, {days_per_batch} to a micro-batch", flush=True)
     with findings.progress_display(source.days) as update:
@@ -97,7 +97,7 @@ def run(
     print("processing the same files as a batch", flush=True)
     find_on_batch(spark, min(flights.iterdir()))  # so that the next one finds Spark warm
     batch = find_on_batch(spark, flights)
-    known = findings.known_by(batch.silences, source.end)
+    known = findings.find_known_silences(batch.silences, source.end)
     equal = _same(stream.alerts, batch.alerts) and _same(stream.silences, known)
     findings.print_findings(source, stream.alerts, stream.silences)
     if aircraft is not None:
@@ -108,7 +108,7 @@ def run(
     return equal
 
 
-def _written(days: list[Any], directory: Path) -> Path:
+def _write(days: list[Any], directory: Path) -> Path:
     directory.mkdir()
     write_days(days, directory)
     return directory
@@ -181,6 +181,7 @@ def _settings(directory: Path) -> dict[str, Any]:
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.shuffle.partitions": str(_CORES),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     }
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLD_BATCHES",
     "FlightTables",
-    "known_by",
+    "find_known_silences",
     "print_aircraft",
     "print_findings",
     "progress_display",
@@ -88,7 +88,7 @@ class FlightTables:
         return self.records - self.without_tailnum - self.cancelled
 
 
-def known_by(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
+def find_known_silences(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
     """Return the silences that a stream knows when its last flight is at `end`.
 
     Its watermark is then 1 ms before that.  A batch knows that nothing follows its last record, so

@@ -71,7 +71,7 @@ class _Collected:
         """Take the side output of a micro-batch."""
         self._silences[number] = _rows(batch)
 
-    def found(self) -> Findings:
+    def findings(self) -> Findings:
         """Return all findings so far."""
         return Findings(
             [row for rows in list(self._alerts.values()) for row in rows],
@@ -129,8 +129,8 @@ def find_on_stream(
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
             if query.lastProgress is not None:
-                on_progress(query.lastProgress, collected.found())
-        found = collected.found()
+                on_progress(query.lastProgress, collected.findings())
+        found = collected.findings()
         found.batches = _micro_batches(query.recentProgress)
     finally:
         query.stop()

@@ -17,7 +17,15 @@ from typing import Any, Final, TypeGuard, TypeVar
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["counted", "install", "is_int", "is_int64", "is_number", "noting_plain", "warn_of_short"]
+__all__ = [
+    "check_count",
+    "install",
+    "is_int",
+    "is_int64",
+    "is_number",
+    "note_plain",
+    "warn_of_short",
+]
 
 
 def is_int(value: object) -> TypeGuard[int]:
@@ -54,7 +62,7 @@ _PLAIN: Final = "_plain_lengths"
 _SECOND: Final = 1000
 
 
-def counted(number: Any, what: str) -> int:
+def check_count(number: Any, what: str) -> int:
     """Return a number that is an int of at least 1.
 
     Args:
@@ -74,7 +82,7 @@ def counted(number: Any, what: str) -> int:
     return number
 
 
-def noting_plain(assigner: A, *lengths: Any) -> A:
+def note_plain(assigner: A, *lengths: Any) -> A:
     """Have an assigner remember which of its lengths were plain numbers, and return it.
 
     Args:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, get_type_hints
 
+import attrs
+
 __all__ = ["DOORS", "pin"]
 
 DOORS: Final = frozenset(
@@ -87,6 +89,11 @@ def _is_behind_a_door(module: str) -> bool:
 def _resolve_annotations(cls: type) -> None:
     """Replace the annotation texts of a class by types, while its own module is still known."""
     own = inspect.get_annotations(cls)
+    hints = get_type_hints(cls, include_extras=True)
     if own:
-        hints = get_type_hints(cls, include_extras=True)
         cls.__annotations__ = {name: hints[name] for name in own}
+    if attrs.has(cls) and hasattr(vars(cls).get("__init__"), "__annotations__"):
+        # The `__init__` that attrs writes has the texts of other modules: of the fields of its bases.
+        named = {each.alias: hints[each.name] for each in attrs.fields(cls) if each.name in hints}
+        texts = vars(cls)["__init__"].__annotations__
+        texts.update({name: named[name] for name in texts if name in named})

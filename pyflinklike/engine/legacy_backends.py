@@ -26,7 +26,7 @@ __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksD
 _FILE_SIZE_THRESHOLD = 20 * 1024
 
 
-def _deprecated(name: str, now: str) -> None:
+def _warn_deprecated(name: str, now: str) -> None:
     warnings.warn(
         f"{name} is of Flink 1.x; use {now}(). Its paths and sizes have no effect: "
         "Spark's checkpointLocation says where state is made durable",
@@ -60,7 +60,7 @@ class MemoryStateBackend(HashMapStateBackend):
     ) -> None:
         del checkpoint_path, savepoint_path
         _refuse_java(j_memory_state_backend)
-        _deprecated("MemoryStateBackend", "HashMapStateBackend")
+        _warn_deprecated("MemoryStateBackend", "HashMapStateBackend")
         size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
         self.__attrs_init__(
             max_state_size=size, asynchronous=using_asynchronous_snapshots is not False
@@ -108,7 +108,7 @@ class FsStateBackend(HashMapStateBackend):
                 "or use HashMapStateBackend(), which needs none"
             )
             raise DeclarationValueError(msg)
-        _deprecated("FsStateBackend", "HashMapStateBackend")
+        _warn_deprecated("FsStateBackend", "HashMapStateBackend")
         small = file_state_size_threshold
         threshold = _FILE_SIZE_THRESHOLD if small is None else small
         self.__attrs_init__(
@@ -166,7 +166,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
-        _deprecated("RocksDBStateBackend", "EmbeddedRocksDBStateBackend")
+        _warn_deprecated("RocksDBStateBackend", "EmbeddedRocksDBStateBackend")
         self._checkpoint_backend = checkpoint_stream_backend
 
     def get_checkpoint_backend(self) -> StateBackend:

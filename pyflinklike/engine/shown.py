@@ -32,7 +32,7 @@ def shown(value: object) -> str:
     `...` stands for the middle of a long text, for further elements, and for deep nesting.  If
     `__repr__` fails, the class is shown.
     """
-    return _cut(_SHORT.repr(value), _MOST)
+    return _shorten(_SHORT.repr(value), _MOST)
 
 
 def shown_state(name: str) -> str:
@@ -73,10 +73,10 @@ def _message(error: BaseException) -> str:
     if says is _KEY_ERROR and len(args) == 1:
         return shown(args[0])
     if says is _ANY_ERROR and len(args) == 1:
-        return shown(args[0]) if type(args[0]).__str__ is _BY_REPR else _cut(str(error), _MOST)
+        return shown(args[0]) if type(args[0]).__str__ is _BY_REPR else _shorten(str(error), _MOST)
     if says is _ANY_ERROR and args:
         return shown(args)
-    return _cut(str(error), _MOST)
+    return _shorten(str(error), _MOST)
 
 
 def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) -> str:
@@ -116,7 +116,7 @@ class _ShortRepr(reprlib.Repr):
             return f"<{kind.__name__} whose repr failed with {type(error).__name__}>"
 
     def repr_instance(self, x: Any, _: int) -> str:
-        return _cut(repr(x), self.maxother)
+        return _shorten(repr(x), self.maxother)
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() > _BITS:  # Python refuses to write very long ints in decimal
@@ -126,7 +126,7 @@ class _ShortRepr(reprlib.Repr):
     def repr_bytes(self, x: bytes | bytearray, _: int) -> str:
         # Escape only the ends of long bytes: escaping them all could take four times their memory.
         end = self.maxbytes // 2
-        return _cut(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxbytes)
+        return _shorten(repr(x if len(x) < 2 * end else x[:end] + x[-end:]), self.maxbytes)
 
     repr_bytearray = repr_bytes
 
@@ -155,7 +155,7 @@ def _and_more(parts: list[str], count: int) -> list[str]:
     return parts if len(parts) == count else [*parts, "..."]
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     """Cut the middle out of a text that is too long."""
     if len(text) <= most:
         return text

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     V = TypeVar("V", default=Any)
     W = TypeVar("W", default=Any)
 else:
+    import typing
     from typing import TypeVar
 
     ACC = TypeVar("ACC")
@@ -33,8 +34,8 @@ else:
     T_co = TypeVar("T_co", covariant=True)
     V = TypeVar("V")
     W = TypeVar("W")
-    # `typing` has them from Python 3.11 on, and only type checkers look at them.
+    # `typing` has both from Python 3.11 on.  `get_type_hints` puts brackets behind `Unpack`.
     Self = Any
-    Unpack = Any
+    Unpack = getattr(typing, "Unpack", tuple)
 
 __all__ = ["ACC", "IN", "OUT", "K", "Self", "T", "T_co", "Unpack", "V", "W"]

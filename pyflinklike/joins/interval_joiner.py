@@ -27,12 +27,13 @@ from pyflinklike.engine.api.contexts import RuntimeContext
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
 from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.shown import own_state
+from pyflinklike.engine.log.damage import RESTORE_ADVICE
+from pyflinklike.engine.shown import own_state, shown_state
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.state.keyed_states import MapState
 from pyflinklike.engine.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
 from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.joins.join_functions import ProcessJoinFunction, outputs_in
 
 __all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
@@ -176,11 +177,11 @@ class IntervalJoin(KeyedCoProcessFunction):
 
     def process_element1(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Join a left element with the right ones."""
-        return self._joined(self._left, self._right, value, ctx)
+        return self._join(self._left, self._right, value, ctx)
 
     def process_element2(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         """Join a right element with the left ones."""
-        return self._joined(self._right, self._left, value, ctx)
+        return self._join(self._right, self._left, value, ctx)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         """Remove the elements that can no longer find a partner."""
@@ -196,10 +197,10 @@ class IntervalJoin(KeyedCoProcessFunction):
             if earliest is not None:
                 ctx.timer_service().register_event_time_timer(earliest + kept_for)
 
-    def _joined(
+    def _join(
         self, side: _Side, other: _Side, value: Any, ctx: KeyedProcessFunction.Context
     ) -> Iterator[Any]:
-        timestamp, timers = _timed(ctx.timestamp()), ctx.timer_service()
+        timestamp, timers = _time_of(ctx.timestamp()), ctx.timer_service()
         if timestamp < timers.current_watermark():
             if side.late is None:
                 self._dropped.inc()
@@ -242,7 +243,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         yield from outputs_in(results, self._function, "process_element")
 
 
-def _timed(timestamp: int | None) -> int:
+def _time_of(timestamp: int | None) -> int:
     """Return the time of an element.
 
     Raises:
@@ -307,7 +308,7 @@ class JoinBuffer(MapState[bytes, Any]):
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
-            place = _KEY.pack(timestamp + _BIAS, _KEY.unpack(last)[1] + 1)
+            place = _KEY.pack(timestamp + _BIAS, self._unpacked(last)[1] + 1)
         self.put(place, (joined, element))
 
     def within(self, first: int, last: int) -> Iterator[Buffered]:
@@ -316,7 +317,11 @@ class JoinBuffer(MapState[bytes, Any]):
         begin = _KEY.pack(max(first + _BIAS, 0), 0)
         for place, stored in self._range(begin, _end(last)):
             joined, element = thaw(stored)
-            yield Buffered(place, _KEY.unpack(place)[0] - _BIAS, joined, element)
+            # Null would count as "not joined", and give an element alone that has found a partner.
+            if joined is None:
+                rule = "an element says whether it has joined"
+                raise self._damaged(rule, "null")
+            yield Buffered(place, self._unpacked(place)[0] - _BIAS, joined, element)
 
     def mark_joined(self, buffered: Buffered) -> None:
         """Note that an element has found a partner."""
@@ -325,9 +330,19 @@ class JoinBuffer(MapState[bytes, Any]):
     def earliest(self) -> int | None:
         """Return the least time of an element, or None if there is no element."""
         for place, _ in self._range(limit=1):
-            time: int = _KEY.unpack(place)[0]
-            return time - _BIAS
+            return self._unpacked(place)[0] - _BIAS
         return None
+
+    def _unpacked(self, place: bytes) -> tuple[int, int]:
+        """Return the time, as it is stored, and the number in a place."""
+        if len(place) != _KEY.size:
+            raise self._damaged(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
+        time, number = _KEY.unpack(place)
+        return time, number
+
+    def _damaged(self, rule: str, got: str) -> CorruptStateError:
+        msg = f"{shown_state(self.name)}: {rule}, got {got}; {RESTORE_ADVICE}"
+        return CorruptStateError(msg)
 
 
 def _end(last: int) -> bytes | None:

@@ -25,11 +25,11 @@ from pyflinklike.kafka.options import (
     Bounds,
     ReaderOptions,
     hide_secrets,
-    made,
+    make_client,
     without_consumer_settings,
 )
 
-__all__ = ["Cluster", "Topics", "resolved"]
+__all__ = ["Cluster", "Topics", "resolve_offsets"]
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class Cluster:
 
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
-        self._admin = made(AdminClient, without_consumer_settings(options.settings))
+        self._admin = make_client(AdminClient, without_consumer_settings(options.settings))
         self._seconds = options.api_timeout_ms / 1_000
         level = options.settings.get("isolation.level", "read_committed")
         self._level = (
@@ -128,7 +128,7 @@ class Cluster:
         found = self._offsets(partitions, where)
         return {each: offset if offset >= 0 else None for each, offset in found.items()}
 
-    def committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
+    def read_committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
         """Return the offsets that a consumer group has committed, where it has.
 
         Args:
@@ -181,7 +181,7 @@ class Cluster:
         )
 
 
-def resolved(
+def resolve_offsets(
     bounds: Bounds, partitions: list[Partition], cluster: Cluster, option: str
 ) -> dict[Partition, int]:
     """Return the offsets that an option means, now.

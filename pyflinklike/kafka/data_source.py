@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.cluster import Cluster, resolved
+from pyflinklike.kafka.cluster import Cluster, resolve_offsets
 from pyflinklike.kafka.delivery import deliver
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.messages import (
@@ -39,7 +39,7 @@ from pyflinklike.kafka.messages import (
     of_rows,
     spark_columns,
 )
-from pyflinklike.kafka.offsets import OffsetRange, split
+from pyflinklike.kafka.offsets import OffsetRange, split_ranges
 from pyflinklike.kafka.options import ReaderOptions, WriterOptions, reader_options, writer_options
 from pyflinklike.kafka.stream_reader import stream_reader
 from pyflinklike.spark.plan.session import prepare_workers
@@ -154,8 +154,8 @@ class KafkaBatchReader(DataSourceReader):
         """
         cluster = Cluster(self._options)
         there = cluster.topics().partitions
-        start = resolved(self._options.starting, there, cluster, "startingOffsets")
-        end = resolved(self._options.ending, there, cluster, "endingOffsets")
+        start = resolve_offsets(self._options.starting, there, cluster, "startingOffsets")
+        end = resolve_offsets(self._options.ending, there, cluster, "endingOffsets")
         for (topic, number), offset in start.items():
             last = end[topic, number]
             if last < offset:
@@ -166,7 +166,7 @@ class KafkaBatchReader(DataSourceReader):
             for each, offset in start.items()
             if offset < end[each]
         ]
-        return list(split(ranges, self._options.min_partitions))
+        return list(split_ranges(ranges, self._options.min_partitions))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of a range; this runs in a task.
@@ -228,11 +228,11 @@ def stream_writer(options: WriterOptions, schema: StructType) -> DataSourceStrea
 
 def _write(options: WriterOptions, messages: Iterator[Message]) -> Written:
     """Write the records of a task."""
-    named = map(RecordIds.of_task().named, messages) if options.record_ids else messages
+    named = map(RecordIds.of_task().add_to, messages) if options.record_ids else messages
     return Written(deliver(named, options.settings))
 
 
-def _arrived(messages: Iterable[Any]) -> int:
+def _count_arrived(messages: Iterable[Any]) -> int:
     return sum(each.records for each in messages if each is not None)
 
 
@@ -244,20 +244,22 @@ class _BatchWriter(DataSourceArrowWriter):
         return _write(self._options, of_batches(iterator, self._options.topic))
 
     def abort(self, messages: list[Any]) -> None:
-        _LOG.warning("a batch failed; at least %d records stay in their topics", _arrived(messages))
+        _LOG.warning(
+            "a batch failed; at least %d records stay in their topics", _count_arrived(messages)
+        )
 
 
 class _Stream:
     """The driver's part of a stream's writer: all records are in the topics already."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        _LOG.debug("micro-batch %d: %d records", batchId, _arrived(messages))
+        _LOG.debug("micro-batch %d: %d records", batchId, _count_arrived(messages))
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         _LOG.warning(
             "micro-batch %d failed; at least %d records stay in their topics, and come again",
             batchId,
-            _arrived(messages),
+            _count_arrived(messages),
         )
 
 

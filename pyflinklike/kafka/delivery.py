@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, Producer
 
 from pyflinklike.errors import DeliveryError
 from pyflinklike.kafka.messages import Message
-from pyflinklike.kafka.options import hide_secrets, made, without_consumer_settings
+from pyflinklike.kafka.options import hide_secrets, make_client, without_consumer_settings
 
 __all__ = ["Delivery", "deliver"]
 
@@ -67,7 +67,7 @@ class Delivery:
         else:
             defaults = _DEFAULTS
         chosen = {**defaults, **without_consumer_settings(settings), "enable.idempotence": True}
-        self._producer, self._settings = made(Producer, chosen), settings
+        self._producer, self._settings = make_client(Producer, chosen), settings
         self._sent = self._arrived = 0
         self._failed: tuple[Any, Any] | None = None
 

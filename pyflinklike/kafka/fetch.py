@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from pyflinklike.errors import BrokerError, DataLossError
 from pyflinklike.kafka.messages import RecordColumns
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
-from pyflinklike.kafka.options import ReaderOptions, hide_secrets, made
+from pyflinklike.kafka.options import ReaderOptions, hide_secrets, make_client
 
 __all__ = ["fetch", "refuse_new_topics", "refuse_step_back", "report_gone", "report_loss"]
 
@@ -56,7 +56,7 @@ def fetch(wanted: OffsetRange, options: ReaderOptions) -> Iterator[pa.RecordBatc
         BrokerError: No record comes for `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
     """
     settings = {"fetch.wait.max.ms": 100, **options.settings, **_ALWAYS}
-    consumer = made(Consumer, settings)
+    consumer = make_client(Consumer, settings)
     try:
         yield from _Fetch(consumer, wanted, options).batches()
     finally:

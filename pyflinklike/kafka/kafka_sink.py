@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import SerializationSchema, check_schema
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
 from pyflinklike.engine.shown import instance_of, shown, shown_error
@@ -25,7 +26,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
-from pyflinklike.kafka.options import as_options, checked_property, writer_options
+from pyflinklike.kafka.options import as_options, check_property, writer_options
 
 __all__ = [
     "KafkaRecordSerializationSchema",
@@ -77,7 +78,7 @@ class _Writer:
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
-        self._named = RecordIds.of_task().named if options.record_ids else None
+        self._named = RecordIds.of_task().add_to if options.record_ids else None
         self._delivery = Delivery(options.settings)
 
     def write(self, value: Any, timestamp: int | None) -> None:
@@ -171,7 +172,7 @@ class KafkaSinkBuilder:
         Raises:
             DeclarationTypeError: The name or the value is no text.
         """
-        name, text = checked_property(key, value)
+        name, text = check_property(key, value)
         self._properties[name] = text
         return self
 
@@ -187,7 +188,7 @@ class KafkaSinkBuilder:
         options = as_options(self._properties, is_reader=False)
         # A wrong option is refused here, not when the job runs.
         writer_options(options)
-        return KafkaSink(options, captured(self._serializer))
+        return KafkaSink(options, copy_function(self._serializer))
 
 
 class KafkaTopicSelector(ABC):
@@ -203,18 +204,20 @@ class KafkaTopicSelector(ABC):
 
 
 @attrs.frozen
-class KafkaRecordSerializationSchema:
+class KafkaRecordSerializationSchema(WithoutJava):
     """Makes records of elements, as PyFlink's; `builder()` makes it.
 
     Args:
         topic: Returns the topic of an element.
         value: Makes values.
         key: Makes keys; None means records without keys.
+        is_timed: True where records have the times of their elements.
     """
 
     topic: Callable[[Any], Any]
     value: SerializationSchema
     key: SerializationSchema | None = None
+    is_timed: bool = True
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
@@ -247,7 +250,7 @@ class KafkaRecordSerializationSchema:
             raise OutputError(msg)
         # An element that is yielded at the end of a batch has the last of all times, which no
         # record has.
-        time = None if timestamp == MAX_WATERMARK else timestamp
+        time = timestamp if self.is_timed and timestamp != MAX_WATERMARK else None
         return Message(topic, key, value, timestamp=time)
 
 

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.checks import is_int64
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.serialization import DeserializationSchema, check_schema
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import TypeInformation
@@ -36,7 +37,7 @@ from pyflinklike.kafka.cluster import Cluster
 from pyflinklike.kafka.data_source import FORMAT, register
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
-from pyflinklike.kafka.options import ReaderOptions, as_options, checked_property, reader_options
+from pyflinklike.kafka.options import ReaderOptions, as_options, check_property, reader_options
 from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
 
 __all__ = [
@@ -132,11 +133,11 @@ class KafkaSource(FrameSource):
     # In splits
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True: the splits are ranges of partitions."""
         return True
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the ranges of offsets to be read, as they are now.
 
         Raises:
@@ -153,9 +154,9 @@ class KafkaSource(FrameSource):
         ranges = [(*each, first[each], last[each]) for each in partitions]
         return [json.dumps(each) for each in ranges if each[2] < each[3]]
 
-    def read_part(self, part: str) -> Elements:
+    def read_split(self, split: str) -> Elements:
         """Yield the elements of a range, in order."""
-        wanted = OffsetRange(*json.loads(part))
+        wanted = OffsetRange(*json.loads(split))
         return chain.from_iterable(map(self.elements, fetch(wanted, self._reader_options())))
 
     def read(self, index: int, parallelism: int) -> Elements:
@@ -167,14 +168,14 @@ class KafkaSource(FrameSource):
         if not self.is_bounded:
             msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
             raise HostError(msg)
-        return self._read_parts(index, parallelism)
+        return self._read_splits(index, parallelism)
 
-    def _read_parts(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        for part in self.parts():
-            topic, number, *_ = json.loads(part)
+    def _read_splits(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        for split in self.splits():
+            topic, number, *_ = json.loads(split)
             # By name, not by number: another instance may see a topic that this one does not.
             if zlib.crc32(f"{topic}/{number}".encode()) % parallelism == index:
-                yield from self.read_part(part)
+                yield from self.read_split(split)
 
     def _reader_options(self) -> ReaderOptions:
         return reader_options(self.options, streaming=not self.is_bounded)
@@ -256,7 +257,7 @@ class KafkaSourceBuilder:
         Args:
             starting_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._starting = checked_initializer(starting_offsets_initializer)
+        self._starting = check_initializer(starting_offsets_initializer)
         return self
 
     def set_bounded(
@@ -267,7 +268,7 @@ class KafkaSourceBuilder:
         Args:
             stopping_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._stopping = checked_initializer(stopping_offsets_initializer)
+        self._stopping = check_initializer(stopping_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
@@ -313,7 +314,7 @@ class KafkaSourceBuilder:
         Raises:
             DeclarationTypeError: The name or the value is no text.
         """
-        name, text = checked_property(key, value)
+        name, text = check_property(key, value)
         self._properties[name] = text
         return self
 
@@ -342,7 +343,7 @@ class KafkaSourceBuilder:
         # A wrong option is refused here, not when the job runs.
         reader_options(options, streaming=self._stopping is None)
         group = self._properties.get("group.id")
-        deserializer = captured(self._deserializer)
+        deserializer = copy_function(self._deserializer)
         return KafkaSource(options, what, group, self._starting, self._stopping, deserializer)
 
     def _subscribe(self, option: str, text: str, what: str) -> KafkaSourceBuilder:
@@ -398,7 +399,7 @@ class _Kind(Enum):
 
 
 @attrs.frozen
-class KafkaOffsetsInitializer:
+class KafkaOffsetsInitializer(WithoutJava):
     """Offsets of all partitions, found when a job begins; a job that goes on has its own.
 
     Its static methods make it, as PyFlink's.
@@ -498,9 +499,9 @@ class KafkaOffsetsInitializer:
             return _until_the_end(cluster.at_time(partitions, self._time), partitions, cluster)
         named = {(each.topic, each.partition): offset for each, offset in self._offsets.items()}
         given = {each: named[each] for each in partitions if each in named}
-        return self._completed(given, partitions, cluster, group)
+        return self._complete(given, partitions, cluster, group)
 
-    def _completed(
+    def _complete(
         self,
         given: Mapping[Partition, int],
         partitions: list[Partition],
@@ -509,7 +510,7 @@ class KafkaOffsetsInitializer:
     ) -> dict[Partition, int]:
         """Add committed offsets, or those of the strategy, for all other partitions."""
         missing = [each for each in partitions if each not in given]
-        committed = cluster.committed(missing, group) if group is not None and missing else {}
+        committed = cluster.read_committed(missing, group) if group is not None and missing else {}
         left = [each for each in missing if each not in committed]
         if self._otherwise is KafkaOffsetResetStrategy.NONE:
             _refuse_none(left, group)
@@ -580,7 +581,7 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
     return offsets.items()
 
 
-def checked_initializer(given: Any) -> KafkaOffsetsInitializer:
+def check_initializer(given: Any) -> KafkaOffsetsInitializer:
     """Return the argument, which must say where to start or stop.
 
     Raises:

@@ -293,7 +293,7 @@ class RecordIds:
         """Make the ids for the task that runs here."""
         return cls(TaskContext.get())
 
-    def named(self, message: Message) -> Message:
+    def add_to(self, message: Message) -> Message:
         """Return the message with a header that holds its id."""
         digest = _digest(message)
         number = self._seen[digest]

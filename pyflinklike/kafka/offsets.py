@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from pyflinklike.engine.checks import is_int64
 from pyflinklike.errors import CorruptStateError
 
-__all__ = ["OffsetRange", "Offsets", "Partition", "limited", "split"]
+__all__ = ["OffsetRange", "Offsets", "Partition", "limit_ends", "split_ranges"]
 
 
 Partition = tuple[str, int]
@@ -98,7 +98,7 @@ class OffsetRange(InputPartition):
         return hash((self.topic, self.partition, self.start, self.end))
 
 
-def limited(
+def limit_ends(
     start: Mapping[Partition, int], end: Mapping[Partition, int], most: int
 ) -> dict[Partition, int]:
     """Return the ends of a micro-batch of at most `most` offsets.
@@ -124,7 +124,7 @@ def limited(
     return {each: start[each] + taken[each] for each in end}
 
 
-def split(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]:
+def split_ranges(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]:
     """Cut large ranges into parts of about equal size, so that there are at least `least`.
 
     Args:

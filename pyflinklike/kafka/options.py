@@ -32,9 +32,9 @@ __all__ = [
     "ReaderOptions",
     "WriterOptions",
     "as_options",
-    "checked_property",
+    "check_property",
     "hide_secrets",
-    "made",
+    "make_client",
     "reader_options",
     "without_consumer_settings",
     "writer_options",
@@ -116,7 +116,7 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
         DeclarationValueError: An option is unknown, missing or out of its range; the message says
             which, and what is allowed.
     """
-    given = _known(options, _READER, "a reader")
+    given = _find_known(options, _READER, "a reader")
     settings, timeout = client_settings(options)
     prefix = given.get("groupIdPrefix", "spark-kafka-source")
     # A consumer of librdkafka must have one, although no group is joined.
@@ -147,12 +147,12 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
     Raises:
         DeclarationValueError: An option is unknown, missing or out of its range.
     """
-    given = _known(options, _WRITER, "a writer")
+    given = _find_known(options, _WRITER, "a writer")
     settings, _ = client_settings(options)
     return WriterOptions(settings, given.get("topic"), _flag(given, "recordIds", "false"))
 
 
-def _known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict[str, str]:
+def _find_known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict[str, str]:
     """Return the options of these names, whatever the case in which they were given."""
     canonical = {name.lower(): name for name in names}
     given = {}
@@ -311,7 +311,7 @@ def without_consumer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if not name.startswith(_OF_CONSUMERS)}
 
 
-def made(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:
+def make_client(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:
     """Make a client with these settings.
 
     Args:
@@ -414,7 +414,7 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
     (name,) = names
     value = given[name].strip()
     if name == "assign":
-        return Subscription(partitions=_assigned(value))
+        return Subscription(partitions=_read_assignment(value))
     if name == "subscribePattern":
         return Subscription(pattern=_pattern(value))
     topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
@@ -433,7 +433,7 @@ def _pattern(value: str) -> str:
     return value
 
 
-def _assigned(value: str) -> tuple[Partition, ...]:
+def _read_assignment(value: str) -> tuple[Partition, ...]:
     try:
         found = tuple(
             (topic, int(number))
@@ -474,7 +474,7 @@ _OVERRIDDEN: Final = frozenset(
 )
 
 
-def checked_property(key: Any, value: Any) -> tuple[str, str]:
+def check_property(key: Any, value: Any) -> tuple[str, str]:
     """Check a property, whose name and value must be text, and return both.
 
     Raises:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyflinklike.errors import HostError
-from pyflinklike.kafka.cluster import Cluster, Topics, resolved
+from pyflinklike.kafka.cluster import Cluster, Topics, resolve_offsets
 from pyflinklike.kafka.fetch import (
     fetch,
     refuse_new_topics,
@@ -24,7 +24,7 @@ from pyflinklike.kafka.fetch import (
     report_gone,
     report_loss,
 )
-from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition, limited, split
+from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition, limit_ends, split_ranges
 from pyflinklike.kafka.options import ReaderOptions
 
 try:
@@ -69,7 +69,7 @@ class _Progress:
     def first(self) -> Offsets:
         """Return where a new query starts."""
         topics = self._cluster.topics()
-        start = resolved(
+        start = resolve_offsets(
             self._options.starting, topics.partitions, self._cluster, "startingOffsets"
         )
         return Offsets(start, topics.ids)
@@ -101,7 +101,7 @@ class _Progress:
     def take(self, start: Offsets, end: Offsets, most: int | None) -> Offsets:
         """Return the end of a micro-batch of at most `most` offsets; `start` if it is empty."""
         begins = self._begins(start, end)
-        taken = dict(end.at) if most is None else limited(begins, end.at, most)
+        taken = dict(end.at) if most is None else limit_ends(begins, end.at, most)
         # While the brokers have no controller they tell no ids; the ids that were known stay.
         ids = {**start.topic_ids, **end.topic_ids}
         return start if taken == dict(start.at) else Offsets(taken, ids)
@@ -124,7 +124,7 @@ class _Progress:
             for each, last in end.at.items()
             if begins[each] < last
         ]
-        return split(ranges, self._options.min_partitions)
+        return split_ranges(ranges, self._options.min_partitions)
 
     def _check(self, start: Offsets, topics: Topics) -> None:
         refuse_new_topics(start, topics.ids)
@@ -182,7 +182,7 @@ class KafkaStreamReader(DataSourceStreamReader):
             DeclarationValueError: The offsets do not fit the topics.
             BrokerError: A broker does not answer, or a topic does not exist.
         """
-        return self._planned(self._progress.first())
+        return self._note_plan(self._progress.first())
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
         """Return the end of the next micro-batch: all partitions' ends, without a limit.
@@ -193,14 +193,14 @@ class KafkaStreamReader(DataSourceStreamReader):
         """
         # After a restart nothing says where the query is; then `partitions` compares.
         start, end = self._known, self._progress.latest(self._known)
-        return self._planned(end) if start is None else self._take(start, end, None)
+        return self._note_plan(end) if start is None else self._take(start, end, None)
 
     def _take(self, start: Offsets, end: Offsets, most: int | None) -> dict[str, Any]:
         taken = self._progress.take(start, end, most)
         self._checked = start, taken
-        return self._planned(taken)
+        return self._note_plan(taken)
 
-    def _planned(self, end: Offsets) -> dict[str, Any]:
+    def _note_plan(self, end: Offsets) -> dict[str, Any]:
         self._known = end
         return end.to_json()
 

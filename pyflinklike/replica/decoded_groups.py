@@ -217,7 +217,7 @@ class DecodedGroups:
     def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
         for name in [each for each in state.pending if not self._may_be_asked(each)]:
             del state.pending[name]
-        with self.tables.written(), self.surroundings.under(GROUP_KEY):
+        with self.tables.allow_writes(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:
                 store.arrange()
         self._group.backend.discard_changes()
@@ -281,7 +281,7 @@ class UnwrittenTables:
         return UnwrittenTable(self._tables.table(spec), self)
 
     @contextmanager
-    def written(self) -> Iterator[None]:
+    def allow_writes(self) -> Iterator[None]:
         """Let the tables take writes within the context."""
         self.takes_writes = True
         try:

@@ -20,7 +20,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.checkpoint_logs import check_groups, check_head, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import chained, read_one
+from pyflinklike.engine.log.segment_chain import read_chain, read_one
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import (
@@ -210,10 +210,10 @@ def image_of(
     logs = {
         index: _group_log(blobs, f"{where}, key group {index}") for index, blobs in groups.items()
     }
-    return _checked(position, clock, logs, called, where, operator_id, share)
+    return _make_image(position, clock, logs, called, where, operator_id, share)
 
 
-def _checked(
+def _make_image(
     position: Position,
     clock: BatchClock,
     logs: Mapping[int, GroupLog],
@@ -306,7 +306,7 @@ def next_image(
         assert index is not None
         place = f"{where}, key group {index}"
         logs[index] = _next(image.groups.get(index), blobs, place)
-    return _checked(position, clock, logs, called, where, image.operator_id, image.share)
+    return _make_image(position, clock, logs, called, where, image.operator_id, image.share)
 
 
 def _copy(image: Image, index: int | None) -> dict[int, bytes]:
@@ -327,7 +327,7 @@ def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> Gr
             read_one(blobs.get, after, where).parent == former.head.nonce
         ):
             first, parent = after, former.head.nonce
-    for _ in chained(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
+    for _ in read_chain(blobs.get, range(first, head.next_sequence), parent, head.nonce, where):
         pass
     return log
 
@@ -401,7 +401,7 @@ class Share:
                 raise DeclarationValueError(f"{msg}; leave it out for all")
         return cls(wanted, groups)
 
-    def stored(self, route: Route, max_parallelism: int) -> StoredShare:
+    def store(self, route: Route, max_parallelism: int) -> StoredShare:
         """Return the stored form of this share, for one operator.
 
         Args:

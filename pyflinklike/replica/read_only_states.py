@@ -311,7 +311,7 @@ class ReadOnlyStore(ReadOnly):
         """The scope: "key" if each current key has its own store, "partition" if all share one."""
         return "partition" if self._key is NO_KEY_GIVEN else "key"
 
-    def _asked(self, ask: Callable[[Any], Any]) -> list[Any]:
+    def _ask_groups(self, ask: Callable[[Any], Any]) -> list[Any]:
         """Ask the store in each key group that it has to read, and return the answers."""
         version = self._pick(None, None, None)
         if self._key is not NO_KEY_GIVEN:
@@ -323,13 +323,13 @@ class ReadOnlyStore(ReadOnly):
 
     def _first(self, ask: Callable[[Any], Any], default: Any = None) -> Any:
         """Return the first answer that is not None, as Kafka's store over several partitions does."""
-        for found in self._asked(ask):
+        for found in self._ask_groups(ask):
             if found is not None:
                 return found
         return default
 
     def _cursor(self, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False) -> Cursor[Any]:
-        return Cursor.merged(self._asked(ask), reverse=reverse)
+        return Cursor.merged(self._ask_groups(ask), reverse=reverse)
 
     def _scan(
         self, verb: str, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False
@@ -361,7 +361,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         """
         wanted = list(keys)
         found: dict[Any, Any] = {}
-        for some in reversed(self._asked(lambda store: store.multi_get(wanted))):
+        for some in reversed(self._ask_groups(lambda store: store.multi_get(wanted))):
             found |= some
         return {key: found[key] for key in wanted if key in found}
 
@@ -399,16 +399,16 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
 
     def approximate_num_entries(self) -> int:
         """Count the entries; in a replica the number is exact."""
-        return sum(self._asked(len))
+        return sum(self._ask_groups(len))
 
     def __len__(self) -> int:
         return self.approximate_num_entries()
 
     def __bool__(self) -> bool:
-        return not all(self._asked(lambda store: store.is_empty))
+        return not all(self._ask_groups(lambda store: store.is_empty))
 
     def __contains__(self, key: object) -> bool:
-        return any(self._asked(lambda store: key in store))
+        return any(self._ask_groups(lambda store: key in store))
 
     def __getitem__(self, key: Any) -> Any:
         found = self.get(key)
@@ -763,5 +763,5 @@ def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:
 
 def _timer(version: Version, raw: RawTimer) -> Timer:
     timestamp, domain, _, stored = raw
-    key, namespace = version.thawed(stored)
+    key, namespace = version.thaw(stored)
     return Timer(key, TimeDomain(domain), timestamp, namespace)

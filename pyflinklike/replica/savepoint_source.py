@@ -19,7 +19,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import divided
+from pyflinklike.engine.log.segment_chain import divide
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Section
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.types import TypeInformation
@@ -52,8 +52,8 @@ class SavepointSource:
             UnknownStateError: The savepoint has no such operator.
             StateValueError, IncompatibleStateError: A value or key does not fit its type.
         """
-        place, manifest = self.directory.place, self.directory.manifest
-        operator = manifest.operator(self.operator, place.where)
+        location, manifest = self.directory.location, self.directory.manifest
+        operator = manifest.operator(self.operator, location.where)
         record = operator.record
         sections: dict[int, list[Section]] = {0: []}
         for name in operator.states:
@@ -74,7 +74,7 @@ class SavepointSource:
         )
         # Without a noted clock nothing is known to have expired.
         clock = BatchClock(manifest.processing_time or 0, watermark)
-        return Image(position, record, clock, groups, {}, place.where)
+        return Image(position, record, clock, groups, {}, location.where)
 
     def after(self, image: Image) -> None:
         """Return None: a savepoint has no later image."""
@@ -108,11 +108,11 @@ def _sections(rows: StateRows, saved: pa.Table) -> Iterator[tuple[int, Section]]
 
 
 def _log(record: OperatorRecord, sections: Iterable[Section]) -> GroupLog:
-    segments = list(divided(sections, WorkingState(0), b"", SEGMENT_BYTES))
+    segments = list(divide(sections, WorkingState(0), b"", SEGMENT_BYTES))
     blobs = {sequence: each.to_bytes() for sequence, each in enumerate(segments)}
     size = sum(map(len, blobs.values()))
     head = Head(
-        segments[-1].nonce,  # `divided` gives at least one segment
+        segments[-1].nonce,  # `divide` gives at least one segment
         next_sequence=len(segments),
         first_sequence=0,
         log_bytes=size,

@@ -143,7 +143,7 @@ class Bounds:
         age = self.max_age if max_age is None else to_length(max_age, "max_age")
         found = self.version()
         if age is not None and self.now() - found.checked_at > age:
-            found = self._checked(age)
+            found = self._check(age)
         if at_least_batch is None:
             return found
         if not is_int(at_least_batch):
@@ -154,7 +154,7 @@ class Bounds:
         patience = self.timeout if timeout is None else to_length(timeout, "timeout")
         return self._at_least(at_least_batch, patience)
 
-    def _checked(self, age: int) -> Version:
+    def _check(self, age: int) -> Version:
         try:
             self.refresh()
         except PyflinklikeError as error:

@@ -12,7 +12,7 @@ import attrs
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.state_infos import (
     StateInfo,
-    described,
+    describe_states,
     descriptor_of,
     state_of,
     timers_of,
@@ -185,7 +185,7 @@ class Version:
         at = GROUP_KEY if wanted is None else wanted
         return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
 
-    def thawed(self, stored: Any) -> tuple[Any, Any]:
+    def thaw(self, stored: Any) -> tuple[Any, Any]:
         """Return key and namespace of a timer, in the user's form."""
         key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
         if namespace_type is None:
@@ -220,7 +220,7 @@ class OpenStates:
         self.route = route
         self.lock = threading.RLock()
         """StoredShare while the tables are read, since they point at one key at a time."""
-        self.infos = {info.name: info for info in described(groups.record, 0)}
+        self.infos = {info.name: info for info in describe_states(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
         self._timers: dict[TimeDomain, Table] = {}
@@ -234,14 +234,14 @@ class OpenStates:
         """
         found = self._states.get(name)
         if found is None:
-            found = self._states[name] = self._opened(self._info(name))
+            found = self._states[name] = self._open(self._info(name))
         return found
 
     def _info(self, name: str) -> StateInfo:
         where = f"operator {self.groups.record.identity.name!r}"
         return state_of(self.infos.values(), name, where)
 
-    def _opened(self, info: StateInfo) -> OpenState:
+    def _open(self, info: StateInfo) -> OpenState:
         groups = self.groups
         rows = StateRows.of(groups.record, info)
         spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)

@@ -25,26 +25,26 @@ from pyflinklike.report.page import (
     Picture,
     Report,
     bars,
+    check_path,
     flat_bars,
-    opened_for_writing,
     size_in_words,
-    stacked,
+    stack_bars,
 )
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     change_feed,
     checkpoint_states,
+    load_blobs,
     location_of,
     operators_of,
     partitions_of_batches,
-    refusing,
-    stored,
+    refuse_errors,
 )
 from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 from pyflinklike.spark.read.group_job import frame_of_groups
 from pyflinklike.spark.read.state_changes import changes_up_to
-from pyflinklike.spark.read.state_frames import Location, sized
+from pyflinklike.spark.read.state_frames import Location, list_sized_states
 from pyflinklike.spark.wire.key_groups import index_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 
@@ -96,11 +96,11 @@ def checkpoint_report(
         OSError: The page cannot be written.
     """
     # First, since reading the state may take long and would be in vain.
-    written = opened_for_writing(path)
+    written = check_path(path)
     location = location_of(checkpoint)
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
-    with refusing(f"checkpoint {location!r}"):
+    with refuse_errors(f"checkpoint {location!r}"):
         first = _first_batches(found, _BATCHES)
         contents = CheckpointContents(found, first)
         pictures = [
@@ -146,7 +146,7 @@ def _states(found: list[CheckpointState]) -> Picture:
             "bytes": info.bytes,
         }
         for each in found
-        for info in sized(each)
+        for info in list_sized_states(each)
     ]
     columns = ["operator", "state", "kind", "value", "ttl_ms", "entries", "bytes"]
     note = (
@@ -230,7 +230,7 @@ def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
 def _expiry(contents: CheckpointContents) -> Picture:
     rows = contents.expiry()
     note = "Entries by when their TTL ends, by the clock of the batch."
-    charts = [stacked(rows, "entries", "ends", "state", [])] if rows else []
+    charts = [stack_bars(rows, "entries", "ends", "state", [])] if rows else []
     columns = ["operator", "state", "ends", "entries"]
     return Picture(
         "expiry", "Expiry", note if rows else "No state has a TTL.", columns, rows, charts
@@ -240,7 +240,7 @@ def _expiry(contents: CheckpointContents) -> Picture:
 def _timers(contents: CheckpointContents) -> Picture:
     rows = contents.timers()
     note = "Timers by how far they are ahead of the clock of the batch."
-    charts = [stacked(rows, "timers", "comes", "domain", [])] if rows else []
+    charts = [stack_bars(rows, "timers", "comes", "domain", [])] if rows else []
     columns = ["operator", "domain", "comes", "timers"]
     return Picture(
         "timers", "Timers", note if rows else "No timer is registered.", columns, rows, charts
@@ -394,7 +394,7 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
         first: The first batch; if it is greater than the last one, only the last one is measured.
     """
     first = min(first, state.batch_id)
-    before = stored(state.spark, state.location, state.operator_id, first, state.where)
+    before = load_blobs(state.spark, state.location, state.operator_id, first, state.where)
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]
     if first == state.batch_id:

@@ -28,11 +28,11 @@ __all__ = [
     "Picture",
     "Report",
     "bars",
+    "check_path",
     "flat_bars",
     "lines",
-    "opened_for_writing",
     "size_in_words",
-    "stacked",
+    "stack_bars",
 ]
 
 
@@ -113,8 +113,8 @@ class Report:
         }
 
     def _repr_html_(self) -> str:
-        parts = "".join(_noted(each) + _shown(each) for each in self.pictures)
-        return f"<h3>{html.escape(self.title)}</h3><p>{html.escape(self.facts)}</p>{_headed(self)}{parts}"
+        parts = "".join(_write_note(each) + _write_table(each) for each in self.pictures)
+        return f"<h3>{html.escape(self.title)}</h3><p>{html.escape(self.facts)}</p>{_write_headline(self)}{parts}"
 
     def write(self) -> Report:
         """Write the page.
@@ -127,7 +127,7 @@ class Report:
         return self
 
 
-def opened_for_writing(path: str | os.PathLike[str]) -> str:
+def check_path(path: str | os.PathLike[str]) -> str:
     """Check that a page can be written to a path, and return the path.
 
     Raises:
@@ -145,7 +145,7 @@ def _page(report: Report) -> str:
         for each in report.pictures
         for at, spec in enumerate(each.charts)
     }
-    body = "\n".join(_noted(each) + _charted(each) for each in report.pictures)
+    body = "\n".join(_write_note(each) + _write_charts(each) for each in report.pictures)
     title = html.escape(report.title)
     # Only a `<` could end the script element that holds the text.
     specs = json.dumps(charts, default=str, allow_nan=False).replace("<", "\\u003c")
@@ -154,7 +154,7 @@ def _page(report: Report) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{title}</h1><p>{html.escape(report.facts)}</p>\n{_headed(report)}\n{body}\n"
+        f"<h1>{title}</h1><p>{html.escape(report.facts)}</p>\n{_write_headline(report)}\n{body}\n"
         f'<script id="charts" type="application/json">{specs}</script>\n'
         f"<script>{_script()}</script>\n<script>{_EMBED}</script></body></html>\n"
     )
@@ -173,7 +173,7 @@ def _script() -> str:
     )
 
 
-def _headed(report: Report) -> str:
+def _write_headline(report: Report) -> str:
     if not report.headline:
         return ""
     told = (
@@ -183,22 +183,22 @@ def _headed(report: Report) -> str:
     return f'<div class="headline">{"".join(told)}</div>'
 
 
-def _noted(picture: Picture) -> str:
+def _write_note(picture: Picture) -> str:
     note = f"<p>{html.escape(picture.note)}</p>" if picture.note else ""
     return f"<h2>{html.escape(picture.title)}</h2>{note}"
 
 
-def _charted(picture: Picture) -> str:
+def _write_charts(picture: Picture) -> str:
     places = "".join(
         f'<div id="chart-{picture.name}-{at}"></div>' for at in range(len(picture.charts))
     )
-    table = _shown(picture)
+    table = _write_table(picture)
     if places and len(picture.rows) > _TALLEST:
         table = f"<details><summary>The numbers</summary>{table}</details>"
     return places + table
 
 
-def _shown(picture: Picture) -> str:
+def _write_table(picture: Picture) -> str:
     """Make a table of the numbers in readable units; `data` has the numbers themselves."""
     if not picture.rows:
         return ""
@@ -270,7 +270,9 @@ def bars(
         .mark_bar()
         .encode(
             x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
-            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            y=alt.Y(
+                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
+            ),
             color=color,
             tooltip=_tooltips(alt, rows),
         )
@@ -280,9 +282,9 @@ def bars(
             color="#5a6675", strokeDash=[4, 4]
         )
         chart = chart + line.encode(
-            y=alt.Y("median", type="quantitative", title=_in_words(of), axis=_counted(alt, of))
+            y=alt.Y("median", type="quantitative", title=_in_words(of), axis=_count_axis(alt, of))
         )
-    return _sized(chart, len(rows))
+    return _size_chart(chart, len(rows))
 
 
 def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
@@ -299,7 +301,9 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
         alt.Chart(_data(alt, rows), title=title)
         .mark_bar(color=_BLUE)
         .encode(
-            x=alt.X(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            x=alt.X(
+                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
+            ),
             y=alt.Y(_field(by), type="ordinal", sort=None, title=_in_words(by)),
             tooltip=_tooltips(alt, rows),
         )
@@ -308,7 +312,7 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
     return spec
 
 
-def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> Any:
+def stack_bars(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> Any:
     """Draw a bar of several parts for each value of a column.
 
     Args:
@@ -324,14 +328,16 @@ def stacked(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> A
         .mark_bar()
         .encode(
             x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
-            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            y=alt.Y(
+                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
+            ),
             color=alt.Color(
                 _field(parts), type="nominal", sort=list(order), title=_in_words(parts)
             ),
             tooltip=_tooltips(alt, rows),
         )
     )
-    return _sized(chart, len({row[by] for row in rows}))
+    return _size_chart(chart, len({row[by] for row in rows}))
 
 
 def lines(rows: Rows, of: str, by: str, each: str) -> Any:
@@ -354,12 +360,14 @@ def lines(rows: Rows, of: str, by: str, each: str) -> Any:
                 title=_in_words(by),
                 axis=alt.Axis(format="d", tickMinStep=1),
             ),
-            y=alt.Y(_field(of), type="quantitative", title=_in_words(of), axis=_counted(alt, of)),
+            y=alt.Y(
+                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
+            ),
             color=alt.Color(_field(each), type="nominal", title=_in_words(each)),
             tooltip=_tooltips(alt, rows),
         )
     )
-    return _sized(chart)
+    return _size_chart(chart)
 
 
 def _altair() -> Any:
@@ -369,7 +377,7 @@ def _altair() -> Any:
     return altair
 
 
-def _sized(chart: Any, bars: int | None = None) -> dict[str, Any]:
+def _size_chart(chart: Any, bars: int | None = None) -> dict[str, Any]:
     width = _WIDTH if bars is None else min(_WIDTH, 60 * max(bars, 2))
     spec: dict[str, Any] = chart.properties(width=width, height=_HEIGHT).to_dict()
     return spec
@@ -394,7 +402,7 @@ def _upright(alt: Any) -> Any:
     return alt.Axis(labelAngle=0, labelOverlap=True)
 
 
-def _counted(alt: Any, of: str) -> Any:
+def _count_axis(alt: Any, of: str) -> Any:
     """Return an axis of numbers, with large ones in thousands, millions and so on."""
     if _is_size(of):
         return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)

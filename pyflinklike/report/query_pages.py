@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.report.page import Picture, Report, lines, opened_for_writing, stacked
+from pyflinklike.report.page import Picture, Report, check_path, lines, stack_bars
 from pyflinklike.spark.host.observed_metrics import metrics_of
 
 __all__ = ["ProgressLog", "query_report", "read_progress"]
@@ -66,7 +66,7 @@ def query_report(
             has the progress of several queries.
         OSError: The file cannot be read, or the page cannot be written.
     """
-    written = opened_for_writing(path)
+    written = check_path(path)
     if isinstance(query, (str, os.PathLike)):
         every = _of_one(list(read_progress(query)), name, os.fspath(query))
     else:
@@ -138,7 +138,7 @@ def _durations(batches: Sequence[Progress]) -> Picture:
         told["other"] = max(total - sum(told.values()), 0)
         rows += [{"batch": each["batchId"], "phase": what, "ms": ms} for what, ms in told.items()]
     note = "Where the time of each batch went; the state is read, changed and written in addBatch."
-    chart = stacked(rows, "ms", "batch", "phase", [*_PHASES, "other"])
+    chart = stack_bars(rows, "ms", "batch", "phase", [*_PHASES, "other"])
     return Picture("durations", "Time of a batch", note, list(rows[0]), rows, [chart])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from pyflinklike.errors import DeclarationError
+from pyflinklike.errors import DeclarationError, RefusedNameError
 from pyflinklike.run.finder import install
 
 
@@ -66,13 +66,13 @@ def main(arguments: list[str]) -> None:
 
 
 def _of_script(error: Exception, script: Path) -> TracebackType | None:
-    """Cut from a traceback what lies before the script, and what finds modules behind it."""
+    """Cut from a traceback what lies before the script, and what finds names behind it."""
     frames = list(_frames(error.__traceback__))
     inside = script.resolve()
     while frames and not _is_of(frames[0], inside):
         frames.pop(0)
-    if isinstance(error, ImportError):
-        while frames and _finds_modules(frames[-1]):
+    if isinstance(error, (ImportError, RefusedNameError)):
+        while frames and _finds_names(frames[-1]):
             frames.pop()
     last: TracebackType | None = None
     for frame in reversed(frames):
@@ -92,7 +92,7 @@ def _is_of(frame: TracebackType, script: Path) -> bool:
     return name.is_file() and name.resolve() in (script, script / "__main__.py")
 
 
-def _finds_modules(frame: TracebackType) -> bool:
+def _finds_names(frame: TracebackType) -> bool:
     module = str(frame.tb_frame.f_globals.get("__name__", ""))
     return module.startswith(("pyflinklike.", "importlib.")) or module == "importlib"
 

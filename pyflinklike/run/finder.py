@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from pyflinklike.common.missing_names import MISSING_MODULES
+from pyflinklike.common.pyflink_names import is_known, module_of_names, why_missing
 from pyflinklike.errors import DeclarationError
 
 __all__ = ["install", "uninstall"]
@@ -42,6 +42,23 @@ class _SameModule(Loader):
         module.__spec__ = self._own_spec
 
 
+class _OfNames(Loader):
+    """Loads a module of PyFlink of which nothing is ours: its names are refused when they are used.
+
+    Args:
+        inner: Its name below `pyflink`.
+    """
+
+    def __init__(self, inner: str) -> None:
+        self._inner = inner
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return module_of_names(spec.name, self._inner)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module is made already."""
+
+
 class _Finder(MetaPathFinder):
     """Finds modules of PyFlink among ours; for a missing one the error says what to use instead."""
 
@@ -54,28 +71,32 @@ class _Finder(MetaPathFinder):
         if fullname != _THEIRS and not fullname.startswith(f"{_THEIRS}."):
             return None
         inner = fullname[len(_THEIRS) + 1 :]
-        _check_there(fullname, inner)
-        ours = f"{_OURS}.{inner}" if inner else _OURS
-        found = importlib.util.find_spec(ours)
+        remedy = why_missing(inner)
+        if remedy is not None:
+            msg = f"pyflinklike has nothing for {fullname}: {remedy}"
+            raise ModuleNotFoundError(msg, name=fullname)
+        found = _spec_of_ours(inner)
+        if found is None and is_known(inner):
+            return ModuleSpec(fullname, _OfNames(inner), is_package=True)
         if found is None:
             msg = f"pyflinklike has no module {inner!r}; its reference says what there is"
             raise ModuleNotFoundError(msg, name=fullname)
         is_package = found.submodule_search_locations is not None
-        return ModuleSpec(fullname, _SameModule(ours), origin=found.origin, is_package=is_package)
+        return ModuleSpec(
+            fullname, _SameModule(found.name), origin=found.origin, is_package=is_package
+        )
 
     def __reduce__(self) -> tuple[Callable[[], MetaPathFinder], tuple[()]]:
         # A worker of Spark has it, too, before it imports a module of the user's.
         return _in_place, ()
 
 
-def _check_there(fullname: str, inner: str) -> None:
-    """Refuse a module that PyFlink has and this library has not."""
-    parts = inner.split(".")
-    for length in range(1, len(parts) + 1):
-        remedy = MISSING_MODULES.get(".".join(parts[:length]))
-        if remedy is not None:
-            msg = f"pyflinklike has nothing for {fullname}: {remedy}"
-            raise ModuleNotFoundError(msg, name=fullname)
+def _spec_of_ours(inner: str) -> ModuleSpec | None:
+    """Return the spec of our module at a path of PyFlink; None where there is none."""
+    package = inner.rpartition(".")[0]
+    if package and _spec_of_ours(package) is None:
+        return None
+    return importlib.util.find_spec(f"{_OURS}.{inner}" if inner else _OURS)
 
 
 _FINDER: Final = _Finder()

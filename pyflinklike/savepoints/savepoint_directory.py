@@ -21,7 +21,12 @@ from pyarrow import fs
 
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.log_check import Checked, Finding
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_infos import (
+    StateInfo,
+    StateInfos,
+    describe_states,
+    state_of,
+)
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Section, Segment
@@ -43,11 +48,11 @@ from pyflinklike.savepoints.manifest import (
 from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of_timers
 
 __all__ = [
-    "Place",
     "SavepointDirectory",
+    "SavepointLocation",
     "check_savepoint",
     "open_savepoint",
-    "place_of",
+    "savepoint_location_of",
     "write_log",
 ]
 
@@ -57,11 +62,11 @@ class SavepointDirectory:
     """An opened savepoint.
 
     Args:
-        place: The directory that it is in.
+        location: The directory that it is in.
         manifest: Its description of itself.
     """
 
-    place: Place
+    location: SavepointLocation
     manifest: Manifest
 
     def operators(self) -> list[str]:
@@ -80,17 +85,17 @@ class SavepointDirectory:
         if operator is None:
             chosen: Sequence[SavedOperator] = self.manifest.operators
         else:
-            chosen = [self.manifest.operator(operator, self.place.where)]
+            chosen = [self.manifest.operator(operator, self.location.where)]
         return StateInfos(
             attrs.evolve(
                 info, entries=each.states[info.name].rows, bytes=_size(each.states[info.name])
             )
             for number, each in enumerate(chosen)
-            for info in described(each.record, number)
+            for info in describe_states(each.record, number)
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.place.where)}</p>{self.states()._repr_html_()}"
+        return f"<p>{html.escape(self.location.where)}</p>{self.states()._repr_html_()}"
 
     def dataset(self, state: str, operator: str | None = None) -> Any:
         """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
@@ -105,7 +110,7 @@ class SavepointDirectory:
             UnknownStateError: There is no such state or operator.
             CorruptStateError: A file of the state is missing or was changed.
         """
-        found = self.manifest.operator(operator, self.place.where)
+        found = self.manifest.operator(operator, self.location.where)
         rows = self.rows_of(found, state)
         return self._dataset(found.states[state], rows.schema)
 
@@ -121,7 +126,7 @@ class SavepointDirectory:
             UnknownStateError: There is no such operator.
             CorruptStateError: A file of the timers is missing or was changed.
         """
-        found = self.manifest.operator(operator, self.place.where)
+        found = self.manifest.operator(operator, self.location.where)
         return self._dataset(found.timers, TimersReader(found.record, None).schema)
 
     def rows_of(self, operator: SavedOperator, state: str) -> StateRows:
@@ -130,7 +135,7 @@ class SavepointDirectory:
         Raises:
             UnknownStateError: There is no such state.
         """
-        info = state_of(described(operator.record, 0), state, self.place.where)
+        info = state_of(describe_states(operator.record, 0), state, self.location.where)
         return StateRows.of(operator.record, info, saved=True)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
@@ -139,10 +144,10 @@ class SavepointDirectory:
         if not saved.files:
             return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
         # A page may be damaged and still be decoded, and an old file may have fewer rows.
-        self.place.verify(saved.files)
-        paths = [self.place.path(each.path) for each in saved.files]
+        self.location.verify(saved.files)
+        paths = [self.location.path(each.path) for each in saved.files]
         return dataset.dataset(
-            paths, schema=schema, format="parquet", filesystem=self.place.filesystem
+            paths, schema=schema, format="parquet", filesystem=self.location.filesystem
         )
 
     def verify(self) -> None:
@@ -151,7 +156,7 @@ class SavepointDirectory:
         Raises:
             CorruptStateError: A file is missing or was changed.
         """
-        self.place.verify(
+        self.location.verify(
             each
             for operator in self.manifest.operators
             for saved in (*operator.states.values(), operator.timers)
@@ -170,7 +175,7 @@ class SavepointDirectory:
             StateValueError: A value does not fit its type.
             IncompatibleStateError: A key does not fit its type.
         """
-        found = self.manifest.operator(operator, self.place.where)
+        found = self.manifest.operator(operator, self.location.where)
         snapshot = Segment(os.urandom(16), b"")
         for section in self._sections(found):
             table_id = next(
@@ -202,60 +207,66 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
         DeclarationTypeError, DeclarationValueError: The path is none.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
-    place = place_of(path)
-    return SavepointDirectory(place, place.manifest())
+    location = savepoint_location_of(path)
+    return SavepointDirectory(location, location.manifest())
 
 
 # Writing
 
 
 def write_log(
-    place: Place, record: OperatorRecord, log: list[Segment], library: str, taken_at: int
+    location: SavepointLocation,
+    record: OperatorRecord,
+    log: list[Segment],
+    library: str,
+    taken_at: int,
 ) -> None:
     """Write all state of one key group, such as a harness has, as a savepoint.
 
     Args:
-        place: An empty directory, or one that does not exist yet.
+        location: An empty directory, or one that does not exist yet.
         record: Record of the operator.
         log: Log of the key group.
         library: Version of pyflinklike.
         taken_at: Time of now, in ms.
     """
-    states = {info.name: _written(place, record, log, info) for info in described(record, 0)}
+    states = {
+        info.name: _write_state(location, record, log, info) for info in describe_states(record, 0)
+    }
     reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
-    timers = [each for each in reader.read(0, log, place.where) if each.num_rows]
+    timers = [each for each in reader.read(0, log, location.where) if each.num_rows]
     domains = {
         domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
         for domain in ("event_time", "processing_time")
     }
-    operator = SavedOperator(record, states, _write(place, folder, timers), domains)
+    operator = SavedOperator(record, states, _write(location, folder, timers), domains)
     # Last of all: a directory without a manifest is no savepoint.
-    place.finish(Manifest(library, taken_at, (operator,)))
+    location.finish(Manifest(library, taken_at, (operator,)))
 
 
-def _written(
-    place: Place, record: OperatorRecord, log: list[Segment], info: StateInfo
+def _write_state(
+    location: SavepointLocation, record: OperatorRecord, log: list[Segment], info: StateInfo
 ) -> SavedRows:
     reader = StateReader(StateRows.of(record, info, saved=True), None)
-    tables = [each for each in reader.read(0, log, place.where) if each.num_rows]
-    return _write(place, folder_of(record.identity.name, info.name), tables)
+    tables = [each for each in reader.read(0, log, location.where) if each.num_rows]
+    return _write(location, folder_of(record.identity.name, info.name), tables)
 
 
-def _write(place: Place, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
+def _write(location: SavepointLocation, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
     every = list(tables)
     if not every:
         return SavedRows(0)
     table = pa.concat_tables(every)
-    place.filesystem.create_dir(place.path(folder))
+    location.filesystem.create_dir(location.path(folder))
     name = f"{folder}/part-0.parquet"
     pq.write_table(
         table,
-        place.path(name),
-        filesystem=place.filesystem,
+        location.path(name),
+        filesystem=location.filesystem,
         compression="zstd",
         write_page_checksum=True,
     )
-    return SavedRows(table.num_rows, (place.saved_file(name),))
+    return SavedRows(table.num_rows, (location.measure_file(name),))
 
 
 # The directory
@@ -267,20 +278,20 @@ _READERS = 4
 
 
 @attrs.frozen
-class Place:
+class SavepointLocation:
     """A directory that is a savepoint, or becomes one.
 
     Args:
         address: The address as it was given.
         filesystem: Arrow's filesystem.
         root: The path in it, without a slash at its end.
-        location: The absolute path or address at which Spark finds it, without a slash at its end.
+        uri: The absolute path or address at which Spark finds it, without a slash at its end.
     """
 
     address: str
     filesystem: Any
     root: str
-    location: str
+    uri: str
 
     @property
     def where(self) -> str:
@@ -322,7 +333,7 @@ class Place:
             file.write(manifest.to_json().encode())
         self.filesystem.move(hidden, self.path(MANIFEST))
 
-    def saved_file(self, name: str) -> SavedFile:
+    def measure_file(self, name: str) -> SavedFile:
         """Return a file of the directory with its size and checksum."""
         digest, size = hashlib.sha256(), 0
         with self.filesystem.open_input_stream(self.path(name), compression=None) as file:
@@ -331,10 +342,10 @@ class Place:
                 size += len(chunk)
         return SavedFile(name, size, digest.hexdigest())
 
-    def saved_files(self, names: Iterable[str]) -> tuple[SavedFile, ...]:
+    def measure_files(self, names: Iterable[str]) -> tuple[SavedFile, ...]:
         """Return files of the directory with their sizes and checksums."""
         with ThreadPoolExecutor(_READERS) as readers:
-            return tuple(readers.map(self.saved_file, names))
+            return tuple(readers.map(self.measure_file, names))
 
     def verify(self, files: Iterable[SavedFile]) -> None:
         """Check that files are those that were written.
@@ -345,13 +356,13 @@ class Place:
         with ThreadPoolExecutor(_READERS) as readers:
             for misfit in readers.map(self.misfit, files):
                 if misfit is not None:
-                    raise damaged(self, misfit)
+                    raise damage_error(self, misfit)
 
     def misfit(self, saved: SavedFile) -> str | None:
         """Say how a file differs from the one that was written; None if it does not."""
         if not self.exists(saved.path):
             return f"a file is missing, got no {saved.path}"
-        found = self.saved_file(saved.path)
+        found = self.measure_file(saved.path)
         if found == saved:
             return None
         rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"
@@ -381,7 +392,7 @@ class Place:
         names = [info.base_name for info in self.filesystem.get_file_info(selector)]
         return sorted(f"{folder}/{name}" for name in names if name.endswith(".parquet"))
 
-    def begin(self, mode: str) -> Place:
+    def begin(self, mode: str) -> SavepointLocation:
         """Return where to write a savepoint meant for here: here, or beside the one that is here.
 
         Raises:
@@ -405,9 +416,9 @@ class Place:
         beside.delete()
         return beside
 
-    def _beside(self, what: str) -> Place:
+    def _beside(self, what: str) -> SavepointLocation:
         """Return the directory beside this one that has its name and an extension."""
-        names = {each: f"{getattr(self, each)}.{what}" for each in ("address", "root", "location")}
+        names = {each: f"{getattr(self, each)}.{what}" for each in ("address", "root", "uri")}
         return attrs.evolve(self, **names)
 
     def delete(self) -> None:
@@ -427,12 +438,12 @@ class Place:
                 msg = f"{self.where}: a savepoint is not written into a checkpoint, got a path in "
                 raise DeclarationValueError(f"{msg}{each!r}; give one outside of it")
 
-    def replace(self, written: Place) -> None:
-        """Move a savepoint that was written beside this place to this place."""
+    def replace(self, written: SavepointLocation) -> None:
+        """Move a savepoint that was written beside this directory to its place."""
         if written.root == self.root:
             return
         # Two renames, since deleting takes long: a break in between leaves both of them whole, and
-        # whoever opens this place is told so.
+        # whoever opens this directory is told so.
         replaced = self._beside("replaced")
         replaced.delete()
         self.filesystem.move(self.root, replaced.root)
@@ -440,7 +451,7 @@ class Place:
         replaced.delete()
 
 
-def place_of(path: str | os.PathLike[str]) -> Place:
+def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
     """Return the directory that a path or an address leads to.
 
     Raises:
@@ -457,18 +468,18 @@ def place_of(path: str | os.PathLike[str]) -> Place:
         if ":" not in address:
             # Made absolute here, since Java may have another working directory than Python.
             path = os.path.abspath(address)
-            return Place(address, fs.LocalFileSystem(), path, path)
+            return SavepointLocation(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
         filesystem, root = fs.FileSystem.from_uri(plain.replace("file://///", "file:///"))
-        return Place(address, filesystem, root.rstrip("/"), address.rstrip("/"))
+        return SavepointLocation(address, filesystem, root.rstrip("/"), address.rstrip("/"))
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error
 
 
-def damaged(place: Place, what: str) -> CorruptStateError:
+def damage_error(location: SavepointLocation, what: str) -> CorruptStateError:
     """Build the error for a file that differs from the manifest."""
-    return CorruptStateError(f"{place.where}: {what}; take the savepoint again")
+    return CorruptStateError(f"{location.where}: {what}; take the savepoint again")
 
 
 # Findings: its files against its manifest
@@ -480,25 +491,27 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
     Args:
         saved: The opened savepoint, whose manifest could be read.
     """
-    found = list(_unnamed(saved))
+    found = list(_find_unnamed(saved))
     checked = Checked()
     for operator in saved.manifest.operators:
         for what, rows, schema in _parts(saved, operator, found):
-            found += _of_rows(saved.place, what, rows, schema)
+            found += _of_rows(saved.location, what, rows, schema)
             checked += Checked(entries=rows.rows, files=len(rows.files))
     return found, checked
 
 
-def _unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
+def _find_unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
     """Find files that other tools would read with those of the savepoint."""
-    place = saved.place
+    location = saved.location
     for operator in saved.manifest.operators:
         states = [(name, operator.states[name]) for name in operator.states]
         for name, rows in [*states, (None, operator.timers)]:
             named = {each.path for each in rows.files}
-            for path in place.files_in(folder_of(operator.uid, name)):
+            for path in location.files_in(folder_of(operator.uid, name)):
                 if path not in named:
-                    msg = f"{place.where}: Parquet files must be those of the manifest, got {path}"
+                    msg = (
+                        f"{location.where}: Parquet files must be those of the manifest, got {path}"
+                    )
                     yield Finding("file", f"{msg} besides")
 
 
@@ -515,30 +528,32 @@ def _parts(
     yield "timers", operator.timers, TimersReader(operator.record, None).schema
 
 
-def _of_rows(place: Place, what: str, saved: SavedRows, schema: pa.Schema) -> Iterator[Finding]:
+def _of_rows(
+    location: SavepointLocation, what: str, saved: SavedRows, schema: pa.Schema
+) -> Iterator[Finding]:
     there = 0
     for each in saved.files:
-        found = _of_file(place, each, schema)
+        found = _of_file(location, each, schema)
         if isinstance(found, Finding):
             yield found
             there = saved.rows  # the number of its rows is not known
         else:
             there += found
     if there != saved.rows:
-        msg = f"{place.where}, {what}: the manifest counts {saved.rows} rows, got {there}"
+        msg = f"{location.where}, {what}: the manifest counts {saved.rows} rows, got {there}"
         yield Finding("counts", msg)
 
 
-def _of_file(place: Place, saved: SavedFile, schema: pa.Schema) -> Finding | int:
+def _of_file(location: SavepointLocation, saved: SavedFile, schema: pa.Schema) -> Finding | int:
     """Return what is wrong with a file, or how many rows it has."""
-    where = f"{place.where}, file {saved.path}"
+    where = f"{location.where}, file {saved.path}"
     try:
-        misfit = place.misfit(saved)
+        misfit = location.misfit(saved)
         if misfit is not None:
-            return Finding("file", f"{place.where}: {misfit}")
+            return Finding("file", f"{location.where}: {misfit}")
         table = pq.read_table(
-            place.path(saved.path),
-            filesystem=place.filesystem,
+            location.path(saved.path),
+            filesystem=location.filesystem,
             schema=schema,
             page_checksum_verification=True,
             partitioning=None,

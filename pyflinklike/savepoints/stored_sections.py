@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.engine.clock import TimeDomain
-from pyflinklike.engine.inspection.column_values import stored
+from pyflinklike.engine.inspection.column_values import store_column
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import timers_of
 from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows, times_table
@@ -23,7 +23,7 @@ from pyflinklike.engine.inspection.stored_table import codes_of, entry_codes, la
 from pyflinklike.engine.log.entry_codec import (
     MAX_POSITION,
     are_positions,
-    divided_batch,
+    divide_batch,
     encode_batch,
 )
 from pyflinklike.engine.log.operator_record import OperatorRecord
@@ -69,11 +69,11 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
     if len(pc.unique(entry_codes(entries))) != entries.num_rows:
         msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"
         raise StateValueError(f"{msg} {rows.entry_names}; aggregate them first")
-    yield from _stamped(rows, entries)
+    yield from _stamp_sections(rows, entries)
     yield from _helpers(rows, entries, saved)
 
 
-def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
+def _stamp_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
     """Write entries with a stamp and entries without one as sections of their own."""
     stamps = entries.column("stamp")
     if "stamp" in rows.schema.names or rows.info.kind in ("timestamped", "lru"):
@@ -85,7 +85,7 @@ def _stamped(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
 def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]:
     """Write entries as sections of the log; without entries there are none."""
     for batch in entries.combine_chunks().to_batches():
-        for part in divided_batch(batch, SECTION_BYTES):
+        for part in divide_batch(batch, SECTION_BYTES):
             if part.num_rows:
                 yield Section(declaration, encode_batch(part))
 
@@ -136,13 +136,13 @@ def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
     what, schema = f"state {rows.info.name!r}", rows.table.schema
     columns: dict[str, Any] = {"stamp": found.get("stamp", pa.nulls(saved.num_rows, pa.int64()))}
     if not rows.declaration.per_group:
-        columns["key"] = rows.keys.stored([found[name] for name in rows.keys.names])
+        columns["key"] = rows.keys.store([found[name] for name in rows.keys.names])
     if rows.declaration.namespace:
         namespace = type_of(rows.declaration.namespace)
-        columns["namespace"] = stored(found["namespace"], namespace, what, as_key=True)
+        columns["namespace"] = store_column(found["namespace"], namespace, what, as_key=True)
     if rows.declaration.value:
         nullable = rows.info.kind == "versioned"
-        columns["value"] = stored(
+        columns["value"] = store_column(
             found["value"], type_of(rows.declaration.value), what, nullable=nullable
         )
     if rows.info.kind in _USER_KEYS:
@@ -157,7 +157,7 @@ def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
 def _user_keys(rows: StateRows, found: dict[str, Any]) -> Any:
     assert rows.info.user_key_type is not None
     what = f"state {rows.info.name!r}"
-    return stored(found["user_key"], type_of(rows.info.user_key_type), what, as_key=True)
+    return store_column(found["user_key"], type_of(rows.info.user_key_type), what, as_key=True)
 
 
 def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
@@ -178,7 +178,7 @@ def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
 def _store_keys(rows: StateRows, found: dict[str, Any]) -> list[bytes]:
     assert rows.info.user_key_type is not None
     kind, what = type_of(rows.info.user_key_type), f"store {rows.info.name!r}"
-    each = stored(found["store_key"], kind, what, as_key=True)
+    each = store_column(found["store_key"], kind, what, as_key=True)
     codec = KeyCodec(rows.info.name, kind)
     return [codec.encode(kind.thaw_key(key)) for key in kind.from_arrow(each)]
 
@@ -314,10 +314,12 @@ def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Sect
         declaration = timers_of(record, domain)
         mine = saved.filter(pc.equal(domains, domain.name.lower()))
         found = {name: mine.column(name).combine_chunks() for name in mine.column_names}
-        columns = {"key": keys.stored([found[name] for name in keys.names])}
+        columns = {"key": keys.store([found[name] for name in keys.names])}
         if declaration.namespace:
             namespace = type_of(declaration.namespace)
-            columns["namespace"] = stored(found["namespace"], namespace, "timers", as_key=True)
+            columns["namespace"] = store_column(
+                found["namespace"], namespace, "timers", as_key=True
+            )
         columns["user_key"] = found["timestamp"].cast(pa.int64())
         yield from section_of(declaration, pa.table(columns))
 

@@ -209,12 +209,12 @@ def app(
         raise DeclarationTypeError(msg)
 
     def application(environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        return _answered(answer, guard, environ, start_response)
+        return _respond(answer, guard, environ, start_response)
 
     return application
 
 
-def _answered(
+def _respond(
     answer: _Ask, guard: Guard, environ: Mapping[str, Any], start_response: StartResponse
 ) -> Iterable[bytes]:
     method = environ.get("REQUEST_METHOD", "GET")
@@ -222,56 +222,56 @@ def _answered(
     if not guard.knows_host(environ):
         host = shown(environ.get("HTTP_HOST", ""))
         msg = f"it is asked under the names that it was given, got Host {host}; add it to hosts"
-        found = _failed(HTTPStatus.MISDIRECTED_REQUEST, msg)
+        found = _make_failure(HTTPStatus.MISDIRECTED_REQUEST, msg)
     elif not guard.knows_token(environ):
         msg = "a request must give the token, got none or another; send Authorization: Bearer .."
-        found = _failed(HTTPStatus.UNAUTHORIZED, msg)
+        found = _make_failure(HTTPStatus.UNAUTHORIZED, msg)
         headers.append(("WWW-Authenticate", 'Bearer realm="pyflinklike"'))
     elif method not in ("GET", "HEAD"):
         msg = f"only GET and HEAD are known, got {shown(method)}"
-        found = _failed(HTTPStatus.METHOD_NOT_ALLOWED, msg)
+        found = _make_failure(HTTPStatus.METHOD_NOT_ALLOWED, msg)
         headers.append(("Allow", "GET, HEAD"))
     else:
-        found = _found(answer, environ)
+        found = _find_answer(answer, environ)
     if found.batch_id is not None:
         headers.append(("X-Batch-Id", str(found.batch_id)))
     if found.age is not None:
         headers.append(("Age", str(max(found.age, 0) // 1000)))
     if found.status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append(("Retry-After", "1"))
-    text = _encoded(found.body)
+    text = _encode(found.body)
     headers.append(("Content-Length", str(len(text))))
     start_response(f"{found.status.value} {found.status.phrase}", headers)
     return [b"" if method == "HEAD" else text]
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write as an escape
         return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _found(answer: _Ask, environ: Mapping[str, Any]) -> _Answer:
+def _find_answer(answer: _Ask, environ: Mapping[str, Any]) -> _Answer:
     try:
         return answer(path_of(environ), query_of(environ))
     except _BusyError:
         msg = "as many requests wait as may; ask again later, or without at_least_batch and max_age"
-        return _failed(HTTPStatus.SERVICE_UNAVAILABLE, msg)
+        return _make_failure(HTTPStatus.SERVICE_UNAVAILABLE, msg)
     except PyflinklikeError as error:
         for kind, status in _STATUS:
             if isinstance(error, kind):
-                return _failed(status, str(error), type(error).__name__)
+                return _make_failure(status, str(error), type(error).__name__)
         if not isinstance(error, CorruptStateError):
             LOG.exception("a request could not be answered")
-        return _failed(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), type(error).__name__)
+        return _make_failure(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), type(error).__name__)
 
 
-def _failed(status: HTTPStatus, message: str, kind: str = "") -> _Answer:
+def _make_failure(status: HTTPStatus, message: str, kind: str = "") -> _Answer:
     return _Answer({"error": kind or status.phrase, "message": message}, status=status)
 
 
-def _known(query: Mapping[str, str], *names: str) -> None:
+def _check_parameters(query: Mapping[str, str], *names: str) -> None:
     """Check that a request has no other parameters.
 
     Raises:
@@ -312,10 +312,10 @@ class _Replica:
 
     def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
         if parts == [""]:
-            _known(query)
+            _check_parameters(query)
             return _Answer({"requests": _INDEX})
         if parts == ["health"]:
-            _known(query)
+            _check_parameters(query)
             now = self.state.position
             body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
             return _Answer(body, now.batch_id, now.age)
@@ -323,11 +323,11 @@ class _Replica:
         if not is_known and not (parts[0] == "stores" and len(parts) > 2):
             wanted = "/, /health, /states, /states/<name>, /stores/<name>/<verb> and /timers"
             got = shown("/" + "/".join(parts))
-            return _failed(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
+            return _make_failure(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
         with self._snapshot(query) as at:
             if parts == ["states"]:
-                _known(query, *BOUNDS)
-                found = _Answer({"states": [_described(each) for each in at.states()]})
+                _check_parameters(query, *BOUNDS)
+                found = _Answer({"states": [_describe(each) for each in at.states()]})
             elif parts[0] == "states":
                 found = _state(at, "/".join(parts[1:]), query)
             elif parts[0] == "timers":
@@ -368,16 +368,18 @@ class _Replica:
         verbs = verbs_of(store.info)
         if verb not in verbs:
             msg = f"a {store.info.kind} store has {sorted(verbs)}, got {shown(verb)}"
-            return _failed(HTTPStatus.NOT_FOUND, msg)
+            return _make_failure(HTTPStatus.NOT_FOUND, msg)
         chosen = verbs[verb]
         current = ("current",) if store.scope == "key" else ()
         paging = _PAGING if chosen.many else ()
-        _known(query, *current, *chosen.keys, *chosen.times, *paging, *BOUNDS)
+        _check_parameters(query, *current, *chosen.keys, *chosen.times, *paging, *BOUNDS)
         arguments = chosen.arguments(query, store.info)
         if not chosen.many:
             value = getattr(store, verb)(*arguments)
             if value is None:
-                return _failed(HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key")
+                return _make_failure(
+                    HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key"
+                )
             return _Answer({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
@@ -391,7 +393,7 @@ class _Replica:
 
     def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
         timers = at.timers()
-        _known(query, "key", *_OF_TIMERS, *_PAGING, *BOUNDS)
+        _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *BOUNDS)
         is_reverse, domain = _flag(query, "reverse"), _domain(query)
         begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
         has_windows = timers.namespace_type is not None
@@ -441,7 +443,7 @@ class _Replica:
             found = self.scans.find(query["after"], question)
             if found is None:
                 msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
-                return _failed(HTTPStatus.GONE, msg)
+                return _make_failure(HTTPStatus.GONE, msg)
             scan, start, rest = found
         if rest is None:
             rest = read(scan)
@@ -456,7 +458,7 @@ class _Replica:
         return _Answer(body, scan.position.batch_id, scan.position.age)
 
 
-def _described(info: Any) -> dict[str, Any]:
+def _describe(info: Any) -> dict[str, Any]:
     fields = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
     return {name: json_value(getattr(info, name)) for name in fields}
 
@@ -465,7 +467,7 @@ def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
     state = at[name]
     is_keyed = state.info.key_type is not None
     of_windows = () if state.info.namespace_type is None else ("namespace",)
-    _known(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
+    _check_parameters(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
     key = None
     if is_keyed:
         if "key" not in query:
@@ -476,7 +478,7 @@ def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
     value = state.get(key, namespace=namespace)
     if value is None:
         msg = f"state {name!r} has nothing of {shown(key)}"
-        return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
+        return _make_failure(HTTPStatus.NOT_FOUND, msg, "no key")
     return _Answer({"key": json_value(key), "value": json_value(value)})
 
 
@@ -579,17 +581,17 @@ class _View:
 
     def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
         if parts == [""]:
-            _known(query)
+            _check_parameters(query)
             return _Answer({"requests": {"/health": [], "/rows": ["key", *BOUNDS]}})
         if parts not in (["rows"], ["health"]):
             got = shown("/" + "/".join(parts))
-            return _failed(HTTPStatus.NOT_FOUND, f"there are /, /health and /rows, got {got}")
+            return _make_failure(HTTPStatus.NOT_FOUND, f"there are /, /health and /rows, got {got}")
         if parts == ["health"]:
-            _known(query)
+            _check_parameters(query)
             fresh = self.view.freshness
             body = {"status": "ok", "batch_id": fresh.batch_id, "watermark": fresh.watermark}
             return _Answer(body, fresh.batch_id, fresh.lag)
-        _known(query, "key", *BOUNDS)
+        _check_parameters(query, "key", *BOUNDS)
         # Asked before the row, so that the row is of this batch or of a later one.
         fresh = self._fresh(query)
         return attrs.evolve(self._row(query), batch_id=fresh.batch_id, age=fresh.lag)
@@ -631,7 +633,7 @@ class _View:
         row = self.view.get(key)
         if row is None:
             msg = f"view {self.view.name!r} has no row of {shown(key)}"
-            return _failed(HTTPStatus.NOT_FOUND, msg, "no key")
+            return _make_failure(HTTPStatus.NOT_FOUND, msg, "no key")
         return _Answer({"key": json_value(key), "value": json_value(row)})
 
 

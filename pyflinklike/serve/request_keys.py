@@ -58,18 +58,18 @@ def store_key_of(text: str, info: StateInfo) -> Any:
     if declared == Types.STRING() and not isinstance(given, str):
         given = text  # for example a name of digits, which JSON reads as a number
     try:
-        return _typed(given, declared)
+        return _read_typed(given, declared)
     except (ValueError, TypeError, ArithmeticError) as error:
         msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {shown(text)}"
         raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
 
 
-def _typed(given: Any, declared: TypeInformation) -> Any:
+def _read_typed(given: Any, declared: TypeInformation) -> Any:
     if isinstance(declared, TupleTypeInfo) and isinstance(given, list):
         if len(given) != len(declared.field_types):
             msg = f"{len(given)} values"
             raise ValueError(msg)
-        return tuple(_typed(each, kind) for each, kind in zip(given, declared.field_types))
+        return tuple(_read_typed(each, kind) for each, kind in zip(given, declared.field_types))
     if declared == Types.FLOAT() and not isinstance(given, str):
         return to_float(given, 32)
     if declared == Types.DOUBLE() and not isinstance(given, str):
@@ -87,12 +87,12 @@ def json_key_of(text: str) -> Any:
     Raises:
         StateValueError: A number has more digits than a float, so it would become another key.
     """
-    return _untyped(json_of(text), text)
+    return _read_untyped(json_of(text), text)
 
 
-def _untyped(given: Any, text: str) -> Any:
+def _read_untyped(given: Any, text: str) -> Any:
     if isinstance(given, list):
-        return tuple(_untyped(each, text) for each in given)
+        return tuple(_read_untyped(each, text) for each in given)
     if not isinstance(given, Decimal):
         return given
     try:
@@ -152,7 +152,7 @@ class Verb:
         return keys + [time_of(query[name]) if name in query else None for name in self.times]
 
 
-def _named(*verbs: Verb) -> dict[str, Verb]:
+def _by_name(*verbs: Verb) -> dict[str, Verb]:
     return {verb.name: verb for verb in verbs}
 
 
@@ -162,7 +162,7 @@ _KEY = ("key",)
 _RANGE = ("from", "to")
 
 
-_BY_KEY = _named(
+_BY_KEY = _by_name(
     Verb("get", _KEY, required=_KEY, many=False),
     Verb("range", _RANGE),
     Verb("prefix_scan", ("prefix",), required=("prefix",)),
@@ -174,14 +174,14 @@ _VERBS: dict[str, dict[str, Verb]] = {
     "key-value": _BY_KEY,
     "timestamped": _BY_KEY,
     "lru": _BY_KEY,
-    "window": _named(
+    "window": _by_name(
         Verb("get", _KEY, ("window_start",), ("key", "window_start"), many=False),
         Verb("fetch", _KEY, _RANGE, _KEY),
         Verb("fetch_range", ("key_from", "key_to"), _RANGE),
         Verb("fetch_all", (), _RANGE),
         Verb("all"),
     ),
-    "session": _named(
+    "session": _by_name(
         Verb("fetch_session", _KEY, ("start", "end"), ("key", "start", "end"), many=False),
         Verb("fetch", _KEY, required=_KEY),
         Verb("fetch_range", ("key_from", "key_to")),
@@ -189,7 +189,7 @@ _VERBS: dict[str, dict[str, Verb]] = {
         Verb("find_sessions_range", ("key_from", "key_to"), ("earliest_end", "latest_start")),
         Verb("find_ended_sessions", (), ("earliest_end", "latest_end")),
     ),
-    "versioned": _named(
+    "versioned": _by_name(
         Verb("get", _KEY, ("as_of",), _KEY, many=False),
         Verb("history", _KEY, _RANGE, _KEY),
     ),

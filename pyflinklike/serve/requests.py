@@ -34,7 +34,7 @@ def path_of(environ: Mapping[str, Any]) -> list[str]:
     Raises:
         StateValueError: The path is not UTF-8.
     """
-    return _decoded(_bytes(environ.get("PATH_INFO", "")), "the path").strip("/").split("/")
+    return _decode(_bytes(environ.get("PATH_INFO", "")), "the path").strip("/").split("/")
 
 
 def query_of(environ: Mapping[str, Any]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def query_of(environ: Mapping[str, Any]) -> dict[str, str]:
         if not part:
             continue
         name, _, value = (
-            _decoded(unquote_to_bytes(each.replace(b"+", b" ")), "the query string")
+            _decode(unquote_to_bytes(each.replace(b"+", b" ")), "the query string")
             for each in part.partition(b"=")
         )
         if name in found:
@@ -82,7 +82,7 @@ def _bytes(given: Any) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _decoded(given: bytes, what: str) -> str:
+def _decode(given: bytes, what: str) -> str:
     try:
         return given.decode("utf-8")
     except UnicodeDecodeError as error:

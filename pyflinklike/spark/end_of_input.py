@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.event_time import check_event_time, has_watermark
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT, quoted
+from pyflinklike.spark.wire.own_columns import END_OF_INPUT, quote
 
 __all__ = ["end_input", "with_ending_watermark"]
 
@@ -50,7 +50,7 @@ def with_ending_watermark(
         raise DeclarationValueError(msg)
     # The row must pass the watermark's node before it goes.  Spark moves conditions on other
     # columns before that node, so this one is on the event time.
-    time = F.col(quoted(event_time))
+    time = F.col(quote(event_time))
     is_record = time.isNull() | (time < F.timestamp_millis(F.lit(END_OF_INPUT)))
     ending = df.union(_ends(df, event_time, _path(end_marker)))
     return ending.withWatermark(event_time, delay).where(is_record)

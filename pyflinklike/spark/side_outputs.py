@@ -19,7 +19,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.host.python_stage import ours_alone
 from pyflinklike.spark.plan.operator_chain import keep_phases_of_part, phase_columns
-from pyflinklike.spark.wire.own_columns import OUTPUT_TAG, quoted
+from pyflinklike.spark.wire.own_columns import OUTPUT_TAG, quote
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 
@@ -35,7 +35,7 @@ def main_output(df: DataFrame) -> DataFrame:
     if OUTPUT_TAG not in df.columns:
         return df
     main = df.columns[: df.columns.index(OUTPUT_TAG)]
-    part = df.where(F.col(OUTPUT_TAG).isNull()).select([quoted(name) for name in main])
+    part = df.where(F.col(OUTPUT_TAG).isNull()).select([quote(name) for name in main])
     return keep_phases_of_part(df, part, main_output)
 
 
@@ -60,8 +60,8 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
         )
         raise DeclarationValueError(msg)
     tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
-    phases = [quoted(name) for name in phase_columns(df)]
-    part = tagged.select(f"{quoted(output_tag.tag_id)}.*", *phases)
+    phases = [quote(name) for name in phase_columns(df)]
+    part = tagged.select(f"{quote(output_tag.tag_id)}.*", *phases)
     return keep_phases_of_part(df, part, lambda phased: get_side_output(phased, output_tag))
 
 

@@ -77,7 +77,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
             StateValueError: The key is None, or either does not fit its type.
         """
         self._ready()
-        self._put(self._codec.encode(key), self._checked(value))
+        self._put(self._codec.encode(key), self._check(value))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
         """Store a value if the key has none, and return the value before.
@@ -112,7 +112,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         """
         self._ready()
         items: Any = pairs.items() if isinstance(pairs, Mapping) else pairs
-        checked = [(self._codec.encode(key), self._checked(value)) for key, value in items]
+        checked = [(self._codec.encode(key), self._check(value)) for key, value in items]
         for user_key, value in checked:
             self._put(user_key, value)
 
@@ -243,7 +243,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
     # What kinds of key-value store differ in
 
-    def _checked(self, value: Any) -> Any:
+    def _check(self, value: Any) -> Any:
         """Freeze a value for `_put`: None becomes `MISSING`."""
         return MISSING if value is None else self._frozen(value)
 
@@ -323,7 +323,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
             StoreValueError: No time is given, and the current element has none.
         """
         self._ready()
-        self._put(self._codec.encode(key), self._stamped(value, timestamp))
+        self._put(self._codec.encode(key), self._stamp(value, timestamp))
 
     def put_if_absent(
         self, key: K, value: Any, timestamp: TimeLike | None = None
@@ -334,10 +334,10 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
             self.put(key, value, timestamp)
         return former
 
-    def _checked(self, value: Any) -> Any:
-        return self._stamped(value, None)
+    def _check(self, value: Any) -> Any:
+        return self._stamp(value, None)
 
-    def _stamped(self, value: Any, timestamp: TimeLike | None) -> Any:
+    def _stamp(self, value: Any, timestamp: TimeLike | None) -> Any:
         if isinstance(value, ValueAndTimestamp):
             if timestamp is not None:
                 msg = f"give one time: that of {shown(value)}, or {shown(timestamp)}"

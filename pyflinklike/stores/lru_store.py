@@ -23,7 +23,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.stores.key_value_store import KeyValueStore
 from pyflinklike.stores.state_store import StoreContext
 from pyflinklike.stores.store_codec import encode_int, read_int
-from pyflinklike.stores.store_descriptors import StoreDescriptor, checked_max_entries
+from pyflinklike.stores.store_descriptors import StoreDescriptor, check_max_entries
 
 __all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 
@@ -41,7 +41,7 @@ class LruStoreDescriptor(StoreDescriptor[K, V]):
     noun = "lru"
     _is_paired = True
 
-    max_entries: int = attrs.field(kw_only=True, validator=checked_max_entries)
+    max_entries: int = attrs.field(kw_only=True, validator=check_max_entries)
 
     def new_store(self) -> LruKeyValueStore[K, V]:
         """Make the store, not yet opened."""
@@ -71,7 +71,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         by_use = self._spec_of(
             "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )
-        self._uses = context.ordered_table(by_use)
+        self._uses = context.make_ordered_table(by_use)
         counts = self._spec_of(
             "count",
             shape=Shape.SINGLE,

@@ -72,9 +72,9 @@ class StoreRegistry:
             raise UnknownStoreError(msg)
         return self._stores[name][1]
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Return the stores by name, as plain data: kind, signatures of their types, options."""
-        return {name: declared_store(descriptor) for name, (descriptor, _) in self._stores.items()}
+        return {name: describe_store(descriptor) for name, (descriptor, _) in self._stores.items()}
 
     def begin_call(self) -> None:
         """Close cursors that the previous call left open: a record or timer begins."""
@@ -99,7 +99,7 @@ class StoreRegistry:
             store.abandon()
 
 
-def declared_store(descriptor: StoreDescriptor) -> dict[str, Any]:
+def describe_store(descriptor: StoreDescriptor) -> dict[str, Any]:
     """Describe a store as plain data: kind, signatures of its types, options."""
     options = {
         field.name: getattr(descriptor, field.name)

@@ -78,14 +78,14 @@ class SegmentedStore(StateStore):
     def observed_stream_time(self) -> int | None:
         """The stream time in ms that expiry is judged by; None before the first write."""
         self._ready()
-        return self._stream_time.observed()
+        return self._stream_time.read()
 
     def drop_expired(self) -> None:
         """Delete what has expired under every key of the group."""
         context = self._ready()
         for key in self._each_key():
             with context.under(key):
-                expired = self._expired()
+                expired = self._expiry_bound()
                 if expired is not None:
                     self._sweep(expired)
 
@@ -99,7 +99,7 @@ class SegmentedStore(StateStore):
     def _admit(self, time: int) -> bool:
         """Advance stream time by a write, clean up, and return whether the write is in time."""
         self._check_layout()
-        former = self._stream_time.observed()
+        former = self._stream_time.read()
         now = self._stream_time.advance(time)
         if now is None:
             return True
@@ -115,7 +115,7 @@ class SegmentedStore(StateStore):
             self._name,
             self._expires_by,
             time,
-            self._stream_time.observed(),
+            self._stream_time.read(),
         )
         if self.on_late is not None:
             self.on_late(key, value, time)
@@ -168,15 +168,15 @@ class SegmentedStore(StateStore):
 
     # Reading
 
-    def _expired(self) -> int | None:
+    def _expiry_bound(self) -> int | None:
         """Return the last time that is expired, in ms."""
         self._check_layout()
-        now = self._stream_time.observed()
+        now = self._stream_time.read()
         return None if now is None else now - self.retention
 
-    def _clipped(self, time_from: int | None) -> int | None:
+    def _clip(self, time_from: int | None) -> int | None:
         """Return the first time that a read from `time_from` on may show."""
-        expired = self._expired()
+        expired = self._expiry_bound()
         if expired is None:
             return time_from
         return expired + 1 if time_from is None else max(time_from, expired + 1)
@@ -185,7 +185,7 @@ class SegmentedStore(StateStore):
         self, key: bytes, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> list[Found]:
         """Return the entries of one key, by time."""
-        time_from = self._clipped(time_from)
+        time_from = self._clip(time_from)
         found: list[Found] = []
         for segment in self._segments(time_from, time_to, reverse=reverse):
             prefix = encode_int(segment) + key
@@ -203,7 +203,7 @@ class SegmentedStore(StateStore):
         reverse: bool,
     ) -> list[Found]:
         """Return the entries of a range of keys, by segment, key and time."""
-        time_from = self._clipped(time_from)
+        time_from = self._clip(time_from)
         key_from, key_to = keys
         found: list[Found] = []
         for segment in self._segments(time_from, time_to, reverse=reverse):
@@ -224,7 +224,7 @@ class SegmentedStore(StateStore):
         """Return the segments that may have entries of such times."""
         if self._has_own_time and time_from is not None:
             # No entry is ahead of stream time, so there are few segments, empty ones included.
-            now = self._stream_time.observed()
+            now = self._stream_time.read()
             last = now if time_to is None or now is None else min(now, time_to)
             if last is not None:
                 few = range(time_from // self._width, last // self._width + 1)

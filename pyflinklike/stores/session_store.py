@@ -89,7 +89,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """Return the aggregate of exactly this session, or None."""
         self._ready()
         encoded, first, last = self._session(key, start, end)
-        expired = self._expired()
+        expired = self._expiry_bound()
         if expired is not None and last <= expired:
             return None
         entry = self._table.get(self._at(encoded, last, first))
@@ -123,9 +123,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded = self._codec.encode(key)
-        ends, starts = self._bound(earliest_end), self._bound(latest_start)
+        ends, starts = self._to_bound(earliest_end), self._to_bound(latest_start)
         found = self._of_key(encoded, ends, None, reverse=reverse)
-        return self._cursor(self._begun(found, starts), self._sessioned)
+        return self._cursor(self._find_begun(found, starts), self._to_windowed)
 
     def find_sessions_range(
         self,
@@ -142,9 +142,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         keys = self._key_bounds(key_from, key_to)
-        ends, starts = self._bound(earliest_end), self._bound(latest_start)
+        ends, starts = self._to_bound(earliest_end), self._to_bound(latest_start)
         found = [] if keys is None else self._of_keys(keys, ends, None, reverse=reverse)
-        return self._cursor(self._begun(found, starts), self._sessioned)
+        return self._cursor(self._find_begun(found, starts), self._to_windowed)
 
     def find_ended_sessions(
         self,
@@ -155,9 +155,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     ) -> Cursor[WindowedKeyValue]:
         """Return the sessions of all keys that end from one time to another, both included."""
         self._ready()
-        first, last = self._bound(earliest_end), self._bound(latest_end)
+        first, last = self._to_bound(earliest_end), self._to_bound(latest_end)
         found = self._of_keys((None, None), first, last, reverse=reverse)
-        return self._cursor(found, self._sessioned)
+        return self._cursor(found, self._to_windowed)
 
     def add(
         self,
@@ -200,8 +200,10 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self.skipped_records += 1
             return SessionUpdate([], None, None, late=False)
         self._admit(at)
-        near = self._begun(self._of_key(encoded, at - silence, None, reverse=False), at + silence)
-        merged = [self._sessioned(each) for each in near]
+        near = self._find_begun(
+            self._of_key(encoded, at - silence, None, reverse=False), at + silence
+        )
+        merged = [self._to_windowed(each) for each in near]
         start = min([at, *(each.start for each in merged)])
         end = max([at, *(each.end for each in merged)])
         if self._is_late(end, silence + wait):
@@ -212,7 +214,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             agg = merger(key, agg, each.value)
         agg = aggregator(key, value, agg)
         frozen = MISSING if agg is None else self._frozen(agg)
-        removed = [] if (start, end) == (at, at) else self._absorbed(key, encoded, merged)
+        removed = [] if (start, end) == (at, at) else self._absorb(key, encoded, merged)
         self._replace(self._at(encoded, end, start), frozen)
         return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
 
@@ -224,10 +226,10 @@ class SessionStore(SegmentedStore, Generic[K, V]):
 
     def _is_late(self, end: int, wait: int) -> bool:
         """Return whether a session with this end is closed or expired already."""
-        now = self._stream_time.observed()
+        now = self._stream_time.read()
         return now is not None and (end < now - wait or end <= now - self.retention)
 
-    def _absorbed(
+    def _absorb(
         self, key: K, encoded: bytes, merged: list[WindowedKeyValue]
     ) -> list[AbsorbedSession]:
         """Delete the sessions that become part of another one."""
@@ -263,10 +265,10 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             )
         return encoded, first, last
 
-    def _bound(self, time: TimeLike | None) -> int | None:
+    def _to_bound(self, time: TimeLike | None) -> int | None:
         return None if time is None else to_instant(time, f"store {self._name!r}: a bound")
 
-    def _begun(self, found: list[Found], latest_start: int | None) -> list[Found]:
+    def _find_begun(self, found: list[Found], latest_start: int | None) -> list[Found]:
         if latest_start is None:
             return found
         return [each for each in found if read_int(each[0], -INT_SIZE) <= latest_start]
@@ -274,6 +276,6 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     def _parts(self, user_key: bytes) -> tuple[Any, ...]:
         return self._key_of(user_key), read_int(user_key, -INT_SIZE), self._time_of(user_key)
 
-    def _sessioned(self, found: Found) -> WindowedKeyValue:
+    def _to_windowed(self, found: Found) -> WindowedKeyValue:
         key, start, end = self._parts(found[0])
         return WindowedKeyValue(key, self._thaw(found[1]), start, end)

@@ -83,7 +83,7 @@ class StateStore:
             IncompatibleStateError: What was restored under its name is something else.
         """
         self._context = context
-        self._table = context.ordered_table(self._descriptor.spec())
+        self._table = context.make_ordered_table(self._descriptor.spec())
         self._open_tables(context)
         tag = self._descriptor.changelog_tag
         if self._descriptor.changelog and context.wants(tag.tag_id):
@@ -92,7 +92,7 @@ class StateStore:
                 tag,
                 context,
                 self._table,
-                self._logged_key,
+                self._key_for_log,
                 self._thaw,
                 is_caching=self._descriptor.caching and self._can_cache,
             )
@@ -232,7 +232,7 @@ class StateStore:
         assert self._context is not None
         return self._context.timestamp() if timestamp is None else timestamp
 
-    def _logged_key(self, key: Any, user_key: bytes) -> Any:
+    def _key_for_log(self, key: Any, user_key: bytes) -> Any:
         assert self._context is not None
         parts = self._parts(user_key)
         if self._descriptor.scope == "key":
@@ -538,7 +538,7 @@ class StoreContext:
         self.on_table(spec)
         return table
 
-    def ordered_table(self, spec: TableSpec) -> OrderedTable:
+    def make_ordered_table(self, spec: TableSpec) -> OrderedTable:
         """Return the ordered table of a spec, with what was restored of it."""
         return cast(OrderedTable, self.table(spec))
 
@@ -598,21 +598,21 @@ class StreamTime:
             )
         )
 
-    def observed(self) -> int | None:
+    def read(self) -> int | None:
         """Return the stream time in ms; None if nothing was seen yet."""
         stored: Any = self._table.get(None)
         now = None if stored is MISSING else stored
         watermark = self._clock.watermark
         if self._is_watermark and MIN_WATERMARK < watermark < MAX_WATERMARK:
-            return self._moved(now, watermark)
+            return self._advance(now, watermark)
         return now
 
     def advance(self, time: int) -> int | None:
         """Return the stream time after an event of this time."""
-        now = self.observed()
-        return now if self._is_watermark else self._moved(now, time)
+        now = self.read()
+        return now if self._is_watermark else self._advance(now, time)
 
-    def _moved(self, now: int | None, time: int) -> int:
+    def _advance(self, now: int | None, time: int) -> int:
         if now is None or time > now:
             self._table.put(None, time)
             return time

@@ -144,7 +144,7 @@ class KeyCodec:
         try:
             value, end = decode_first(data, at)
             if not self._is_plain:
-                value = _restored(self._type, value)
+                value = _restore(self._type, value)
             elif value is None or self._thaw is None:
                 self._freeze(value)  # refuses what is of another type
             return (value if self._thaw is None else self._thaw(value)), end
@@ -193,11 +193,11 @@ def _plain(frozen: Any) -> Any:
     return frozen
 
 
-def _restored(key_type: TypeInformation, plain: Any) -> Any:
+def _restore(key_type: TypeInformation, plain: Any) -> Any:
     if plain is None:
         return None
     if isinstance(key_type, TupleTypeInfo):
-        parts = [_restored(each, part) for each, part in zip(key_type.field_types, plain)]
+        parts = [_restore(each, part) for each, part in zip(key_type.field_types, plain)]
         # The fields of a row are frozen already.
         return key_type.freeze_key(parts) if isinstance(key_type, RowTypeInfo) else tuple(parts)
     if isinstance(key_type, InstantTypeInfo):

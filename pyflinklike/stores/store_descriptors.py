@@ -30,12 +30,12 @@ __all__ = [
     "ChangelogTag",
     "ExpiringStoreDescriptor",
     "StoreDescriptor",
-    "checked_bool",
-    "checked_history",
-    "checked_max_entries",
-    "checked_name",
-    "checked_stream_time",
-    "checked_window_size",
+    "check_bool",
+    "check_history",
+    "check_max_entries",
+    "check_name",
+    "check_stream_time",
+    "check_window_size",
     "default_stream_time",
     "to_history",
     "to_window_size",
@@ -47,7 +47,7 @@ DAY = 86_400_000
 _SHORTEST_SEGMENT = 60_000
 
 
-def checked_name(_: Any, __: Any, name: Any) -> None:
+def check_name(_: Any, __: Any, name: Any) -> None:
     """Refuse a name that is not 1 to 249 of the characters Kafka takes in a topic's name."""
     if not isinstance(name, str):
         msg = f"the name of a store must be a str, got {shown(name)}; name it"
@@ -57,7 +57,7 @@ def checked_name(_: Any, __: Any, name: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
+def check_type(descriptor: Any, attribute: Any, given: Any) -> None:
     """Refuse what is no type, and a key's type without an order."""
     if not isinstance(given, TypeInformation):
         remedy = instance_of(TypeInformation, given, "use for example Types.LONG(), with ()")
@@ -70,14 +70,14 @@ def checked_type(descriptor: Any, attribute: Any, given: Any) -> None:
         check_key_type(descriptor.name, given)
 
 
-def checked_bool(descriptor: Any, attribute: Any, given: Any) -> None:
+def check_bool(descriptor: Any, attribute: Any, given: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(given, bool):
         msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {shown(given)}"
         raise DeclarationTypeError(f"{msg}; give True or False")
 
 
-def checked_config(descriptor: Any, _: Any, given: Any) -> None:
+def check_config(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is neither None nor a mapping with texts as keys."""
     texts = isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
     if given is not None and not texts:
@@ -88,16 +88,16 @@ def checked_config(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationTypeError(msg)
 
 
-def checked_scope(descriptor: Any, _: Any, given: Any) -> None:
+def check_scope(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is neither of the two scopes."""
-    checked_choice(descriptor, "scope", given, _SCOPES)
+    check_choice(descriptor, "scope", given, _SCOPES)
 
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SCOPES = ("key", "partition")
 
 
-def checked_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
+def check_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
     """Refuse what is not one of some texts."""
     if given not in choices:
         msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {shown(given)}"
@@ -123,15 +123,15 @@ class StoreDescriptor(Generic[K, V]):
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
 
-    name: str = attrs.field(validator=checked_name)
-    key_type: TypeInformation[K] = attrs.field(validator=checked_type)
-    value_type: TypeInformation[V] = attrs.field(validator=checked_type)
-    caching: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
-    changelog: bool = attrs.field(kw_only=True, default=True, validator=checked_bool)
+    name: str = attrs.field(validator=check_name)
+    key_type: TypeInformation[K] = attrs.field(validator=check_type)
+    value_type: TypeInformation[V] = attrs.field(validator=check_type)
+    caching: bool = attrs.field(kw_only=True, default=True, validator=check_bool)
+    changelog: bool = attrs.field(kw_only=True, default=True, validator=check_bool)
     changelog_config: Mapping[str, Any] | None = attrs.field(
-        kw_only=True, default=None, validator=checked_config, hash=False
+        kw_only=True, default=None, validator=check_config, hash=False
     )
-    scope: str = attrs.field(kw_only=True, default="key", validator=checked_scope)
+    scope: str = attrs.field(kw_only=True, default="key", validator=check_scope)
 
     @property
     def changelog_tag(self) -> OutputTag[ChangelogRecord]:
@@ -187,7 +187,7 @@ def default_stream_time(descriptor: Any) -> None:
         object.__setattr__(descriptor, "stream_time", descriptor.scope)
 
 
-def checked_segments(descriptor: Any, _: Any, given: Any) -> None:
+def check_segments(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is no int of at least 2."""
     if not is_int(given):
         msg = (
@@ -204,11 +204,11 @@ def to_retention(length: DurationLike) -> int:
     return to_milliseconds(length, "retention")
 
 
-def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
+def check_stream_time(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is neither None nor a mode that goes with the scope."""
     if given is None:
         return
-    checked_choice(descriptor, "stream_time", given, _STREAM_TIMES)
+    check_choice(descriptor, "stream_time", given, _STREAM_TIMES)
     if given == "key" and descriptor.scope == "partition":
         msg = (
             f"store {descriptor.name!r}: stream_time 'key' needs scope 'key', got scope "
@@ -217,7 +217,7 @@ def checked_stream_time(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def checked_retention(descriptor: Any, _: Any, given: int) -> None:
+def check_retention(descriptor: Any, _: Any, given: int) -> None:
     """Refuse less than 1 ms."""
     if given < 1:
         msg = f"store {descriptor.name!r}: retention must be at least 1 ms, got {given} ms"
@@ -232,10 +232,10 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
     """The options of window and session stores."""
 
     retention: int = attrs.field(
-        kw_only=True, default=DAY, converter=to_retention, validator=checked_retention
+        kw_only=True, default=DAY, converter=to_retention, validator=check_retention
     )
-    segments: int = attrs.field(kw_only=True, default=2, validator=checked_segments)
-    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
+    segments: int = attrs.field(kw_only=True, default=2, validator=check_segments)
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=check_stream_time)
 
     def __attrs_post_init__(self) -> None:
         """Default the stream time."""
@@ -250,7 +250,7 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
         return {"cleanup.policy": "compact,delete", "retention.ms": str(self.retention + DAY)}
 
 
-def checked_max_entries(descriptor: Any, _: Any, given: Any) -> None:
+def check_max_entries(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is no int of at least 1."""
     if not is_int(given):
         msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
@@ -270,7 +270,7 @@ def to_history(length: DurationLike) -> int:
     return to_milliseconds(length, "history_retention")
 
 
-def checked_window_size(descriptor: Any, _: Any, given: int) -> None:
+def check_window_size(descriptor: Any, _: Any, given: int) -> None:
     """Refuse less than 1 ms, and more than the retention."""
     if given < 1:
         msg = f"store {descriptor.name!r}: window_size must be at least 1 ms, got {given} ms"
@@ -283,7 +283,7 @@ def checked_window_size(descriptor: Any, _: Any, given: int) -> None:
         raise DeclarationValueError(msg)
 
 
-def checked_history(descriptor: Any, _: Any, given: int) -> None:
+def check_history(descriptor: Any, _: Any, given: int) -> None:
     """Refuse a negative time."""
     if given < 0:
         msg = (

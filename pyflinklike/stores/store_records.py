@@ -25,7 +25,7 @@ __all__ = [
     "ValueAndTimestamp",
     "VersionedRecord",
     "WindowedKeyValue",
-    "saturated",
+    "saturate",
     "to_instant",
     "windows_for",
 ]
@@ -186,7 +186,7 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
     return time
 
 
-def saturated(time: int) -> int:
+def saturate(time: int) -> int:
     """Return a time, or the largest one that fits in 64 bits."""
     return min(time, MAX_WATERMARK)
 

@@ -15,8 +15,8 @@ from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import (
     DAY,
     StoreDescriptor,
-    checked_history,
-    checked_stream_time,
+    check_history,
+    check_stream_time,
     default_stream_time,
     to_history,
 )
@@ -42,9 +42,9 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
     _is_nullable = True
 
     history_retention: int = attrs.field(
-        kw_only=True, converter=to_history, validator=checked_history
+        kw_only=True, converter=to_history, validator=check_history
     )
-    stream_time: str = attrs.field(kw_only=True, default=None, validator=checked_stream_time)
+    stream_time: str = attrs.field(kw_only=True, default=None, validator=check_stream_time)
 
     def __attrs_post_init__(self) -> None:
         """Default the stream time."""
@@ -89,7 +89,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def observed_stream_time(self) -> int | None:
         """The stream time in ms that history is judged by; None before the first write."""
         self._ready()
-        return self._stream_time.observed()
+        return self._stream_time.read()
 
     def put(self, key: K, value: V | None, timestamp: TimeLike) -> int | None:
         """Store a version; None says that there is no value from then on.
@@ -134,7 +134,7 @@ class VersionedStore(StateStore, Generic[K, V]):
             return None
         if as_of is None or latest[0] <= (at := self._instant(as_of)):
             return self._record(latest, None)
-        now = self._stream_time.observed()
+        now = self._stream_time.read()
         if now is not None and at < now - self.history_retention:
             return None
         version = self._last(encoded, at)
@@ -170,7 +170,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         encoded = self._codec.encode(key)
         begin = None if time_from is None else self._instant(time_from)
         end = None if time_to is None else self._instant(time_to)
-        now = self._stream_time.observed()
+        now = self._stream_time.read()
         oldest = None if now is None else now - self.history_retention
         found = []
         valid_to: int | None = None
@@ -191,7 +191,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         context = self._ready()
         for current in self._each_key():
             with context.under(current):
-                now = self._stream_time.observed()
+                now = self._stream_time.read()
                 keys = {user_key[:-INT_SIZE] for user_key, _ in self._table.range()}
                 if now is not None:
                     for key in keys:

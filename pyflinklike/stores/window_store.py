@@ -17,11 +17,11 @@ from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import (
     ExpiringStoreDescriptor,
-    checked_bool,
-    checked_window_size,
+    check_bool,
+    check_window_size,
     to_window_size,
 )
-from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturated, to_instant
+from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturate, to_instant
 
 __all__ = ["WindowStore", "WindowStoreDescriptor"]
 
@@ -44,9 +44,9 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
 
     noun = "window"
 
-    retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=checked_bool)
+    retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=check_bool)
     window_size: int = attrs.field(
-        kw_only=True, converter=to_window_size, validator=checked_window_size
+        kw_only=True, converter=to_window_size, validator=check_window_size
     )
 
     def _kind(self) -> str:
@@ -144,7 +144,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
             raise StateValueError(msg)
         encoded = self._codec.encode(key)
         start = self._instant(window_start, "window_start")
-        expired = self._expired()
+        expired = self._expiry_bound()
         if expired is not None and start <= expired:
             return default
         entry = self._table.get(self._at(encoded, start))
@@ -167,7 +167,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         encoded = self._codec.encode(key)
         begin, end = self._bounds(time_from, time_to)
         found = self._of_key(encoded, begin, end, reverse=reverse)
-        return self._cursor(found, self._started)
+        return self._cursor(found, self._to_start_and_value)
 
     def fetch_range(
         self,
@@ -189,7 +189,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         keys = self._key_bounds(key_from, key_to)
         begin, end = self._bounds(time_from, time_to)
         found = [] if keys is None else self._of_keys(keys, begin, end, reverse=reverse)
-        return self._cursor(found, self._windowed)
+        return self._cursor(found, self._to_windowed)
 
     def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
         """Return all windows of all keys."""
@@ -230,10 +230,10 @@ class WindowStore(SegmentedStore, Generic[K, V]):
             return self._key_of(user_key), start
         return self._key_of(user_key), start, read_int(user_key, -INT_SIZE)
 
-    def _started(self, found: Found) -> tuple[int, V]:
+    def _to_start_and_value(self, found: Found) -> tuple[int, V]:
         return self._time_of(found[0]), self._thaw(found[1])
 
-    def _windowed(self, found: Found) -> WindowedKeyValue:
+    def _to_windowed(self, found: Found) -> WindowedKeyValue:
         key, start, *_ = self._parts(found[0])
-        end = saturated(start + self.window_size)
+        end = saturate(start + self.window_size)
         return WindowedKeyValue(key, self._thaw(found[1]), start, end)

@@ -28,7 +28,7 @@ from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedPr
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.columnar_records import ColumnReader
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
@@ -167,10 +167,10 @@ class _Log:
             operator.clock.processing_time = number * self.ms_between
             operator.clock.watermark = watermark
             columns: Any = self.reader.read(self.records.slice(start, end - start))
-            rows += self._served(operator, storage, columns)
+            rows += self._serve(operator, storage, columns)
             if columns.timestamps is not None:
                 watermark = max(watermark, int(columns.timestamps.max()))
-        rows += self._ended(operators[len(batches) % len(operators)], storage)
+        rows += self._end(operators[len(batches) % len(operators)], storage)
         state = self._state(operators[0], storage)
         for operator in operators:
             operator.close()
@@ -180,24 +180,24 @@ class _Log:
         key_columns = tuple((name, "any") for name in self.reader.key_columns)
         task = TaskInfo("law", max_parallelism=1, key_columns=key_columns)
         owner = f"law-{uuid.uuid4()}"
-        made = keyed_process_operator(function, HashMapStateBackend(), self.key_type, task, owner)
+        made = make_keyed_operator(function, HashMapStateBackend(), self.key_type, task, owner)
         made.open()
         return made
 
-    def _ended(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
+    def _end(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
         """Return the rows of timers that are left when the input ends."""
         head = storage.read_head("law")
         if head is None or not self._has_timers(operator, storage):
             return []
         operator.clock.watermark = MAX_WATERMARK
         operator.clock.processing_time = _LONG * self.ms_between
-        return self._served(operator, storage, NO_RECORDS)
+        return self._serve(operator, storage, NO_RECORDS)
 
     def _has_timers(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> bool:
         operator.load(storage, storage.read_head("law"), 0)
         return bool(operator.event_timers.count() + operator.processing_timers.count())
 
-    def _served(
+    def _serve(
         self, operator: KeyedProcessOperator, storage: InMemoryLogStorage, columns: Any
     ) -> list[str]:
         is_columnar = isinstance(operator.function, KeyedBatchFunction)

@@ -59,7 +59,7 @@ class _Linked:
         for output in main if self.side is None else self._new(self.side):
             element = self.link(output)
             if element is not None:
-                results += self.harness.process_element(*_checked(element, output))
+                results += self.harness.process_element(*_check(element, output))
         return results
 
     def _new(self, side: OutputTag[Any]) -> list[Any]:
@@ -177,7 +177,7 @@ class HarnessChain:
         return results
 
 
-def _checked(element: Any, output: Any) -> tuple[Any, int | None]:
+def _check(element: Any, output: Any) -> tuple[Any, int | None]:
     """Return what a link returned, if it is a pair.
 
     Raises:

@@ -48,7 +48,7 @@ from pyflinklike.testing.operator_harness import (
     HarnessOptions,
     OperatorHarness,
     check_key_selector,
-    checked_time,
+    check_time,
 )
 
 __all__ = [
@@ -123,26 +123,26 @@ class KeyedProcessHarness(OperatorHarness):
             StateValueError: The key is None or of a type that cannot be a key.
         """
         if self._closed:
-            self._running()
+            self._open_operator()
         if timestamp is not None:
-            timestamp = checked_time(timestamp, "the timestamp of an element")
-        return self._processed(self._key_of(value, self._key_selector), value, timestamp)
+            timestamp = check_time(timestamp, "the timestamp of an element")
+        return self._process_and_collect(self._key_of(value, self._key_selector), value, timestamp)
 
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times in ms, in this order; return the main outputs."""
-        operator = self._running()
+        operator = self._open_operator()
         values, timestamps = [], []
         for value, timestamp in elements:
             values.append(value)
-            timestamps.append(checked_time(timestamp, "the timestamp of an element"))
+            timestamps.append(check_time(timestamp, "the timestamp of an element"))
         keys = [self._key_of(value, self._key_selector) for value in values]
-        return self._collected(operator.process, keys, values, timestamps)
+        return self._collect(operator.process, keys, values, timestamps)
 
     def process_watermark(self, watermark: int) -> list[Any]:
         """Set the watermark in ms and fire its due event timers; return their main outputs."""
-        operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
-        return self._moved(operator.advance_watermark, watermark)
+        operator = self._open_operator()
+        watermark = check_time(watermark, "a watermark", required=True)
+        return self._move(operator.advance_watermark, watermark)
 
     def end_of_input(self) -> list[Any]:
         """Move the watermark to `MAX_WATERMARK`: event timers fire, and no processing timer.
@@ -163,14 +163,14 @@ class _TwoInputs(OperatorHarness):
         self._watermarks = {_FIRST: MIN_WATERMARK, _SECOND: MIN_WATERMARK}
 
     def _advance(self, number: int, watermark: int) -> list[Any]:
-        operator, watermarks = self._running(), self._watermarks
-        watermark = checked_time(watermark, "a watermark", required=True)
+        operator, watermarks = self._open_operator(), self._watermarks
+        watermark = check_time(watermark, "a watermark", required=True)
         # A watermark below the input's last has no effect, as in Flink.
         watermarks[number] = max(watermark, watermarks[number])
         least = min(watermarks.values())
         if least <= operator.clock.watermark:
             return []
-        return self._moved(operator.advance_watermark, least)
+        return self._move(operator.advance_watermark, least)
 
 
 class KeyedTwoInputHarness(_TwoInputs):
@@ -269,11 +269,11 @@ class KeyedTwoInputHarness(_TwoInputs):
         return self._advance(_SECOND, MAX_WATERMARK)
 
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
-        self._running()
+        self._open_operator()
         if timestamp is not None:
-            timestamp = checked_time(timestamp, "the timestamp of an element")
+            timestamp = check_time(timestamp, "the timestamp of an element")
         key = self._key_of(value, self._key_selectors[number - 1])
-        return self._processed(key, (number, value), timestamp)
+        return self._process_and_collect(key, (number, value), timestamp)
 
 
 class BroadcastHarness(_TwoInputs):
@@ -314,7 +314,7 @@ class BroadcastHarness(_TwoInputs):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
     ) -> None:
-        self._key_selector = _checked(key_selector, function)
+        self._key_selector = _check_selector(key_selector, function)
         super().__init__(
             function,
             (KeyedBroadcastProcessFunction, BroadcastProcessFunction),
@@ -343,11 +343,11 @@ class BroadcastHarness(_TwoInputs):
             UserFunctionError: The function or the key selector raised.
             StateValueError: The key is None or of a type that cannot be a key.
         """
-        self._running()
-        timestamp = checked_time(timestamp, "the timestamp of an element")
+        self._open_operator()
+        timestamp = check_time(timestamp, "the timestamp of an element")
         selector = self._key_selector
         key = GROUP_KEY if selector is None else self._key_of(value, selector)
-        return self._processed(key, value, timestamp)
+        return self._process_and_collect(key, value, timestamp)
 
     def process_broadcast_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element of the broadcast input; return the main outputs of this call.
@@ -359,10 +359,10 @@ class BroadcastHarness(_TwoInputs):
         Raises:
             UserFunctionError: The function raised.
         """
-        operator = self._running()
-        timestamp = checked_time(timestamp, "the timestamp of an element")
+        operator = self._open_operator()
+        timestamp = check_time(timestamp, "the timestamp of an element")
         try:
-            return self._collected(operator.process_broadcast, [(value, timestamp)])
+            return self._collect(operator.process_broadcast, [(value, timestamp)])
         finally:
             # Each element is a task of its own: there are no other key groups to repeat it in.
             operator.end_task()
@@ -395,10 +395,10 @@ class BroadcastHarness(_TwoInputs):
         Raises:
             DeclarationError: The state is not among `broadcast_states`.
         """
-        return self._running().broadcast_states.to_read(state_descriptor)
+        return self._open_operator().broadcast_states.to_read(state_descriptor)
 
 
-def _checked(
+def _check_selector(
     key_selector: Callable[[Any], Any] | None, function: Any
 ) -> Callable[[Any], Any] | None:
     """Return the key selector, if the function needs one.
@@ -490,15 +490,15 @@ class KeyedBatchHarness(OperatorHarness):
             UserFunctionError: The function raised.
             StateValueError: A record has no key, or a key or event-time column is missing.
         """
-        operator = self._running()
-        records = self._reader.read(self._checked(columns))
-        return _table(self._collected(operator.process, *records) if len(records.keys) else [])
+        operator = self._open_operator()
+        records = self._reader.read(self._check(columns))
+        return _table(self._collect(operator.process, *records) if len(records.keys) else [])
 
     def process_watermark(self, watermark: int) -> pa.Table:
         """Set the watermark in ms and fire its due timers; return their main outputs."""
-        operator = self._running()
-        watermark = checked_time(watermark, "a watermark", required=True)
-        return _table(self._moved(operator.advance_watermark, watermark))
+        operator = self._open_operator()
+        watermark = check_time(watermark, "a watermark", required=True)
+        return _table(self._move(operator.advance_watermark, watermark))
 
     def set_processing_time(self, processing_time: int) -> pa.Table:
         """Set the processing time in ms and fire its due timers; return their main outputs."""
@@ -518,7 +518,7 @@ class KeyedBatchHarness(OperatorHarness):
         key_type = self._operator.key_type
         return sum(sum(map(len, encode_columns(each, key_type))) for each in contents)
 
-    def _checked(self, columns: Any) -> pa.RecordBatch:
+    def _check(self, columns: Any) -> pa.RecordBatch:
         records = _batch_of(columns)
         names = records.schema.names
         wanted = (*self._reader.key_columns, self._reader.event_time)

@@ -23,7 +23,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.checks import is_int, is_int64
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
-from pyflinklike.engine.inspection.column_values import shown_type
+from pyflinklike.engine.inspection.column_values import type_to_show
 from pyflinklike.engine.inspection.key_columns import KeyColumns, name_of
 from pyflinklike.engine.inspection.snapshot_division import with_keys_of
 from pyflinklike.engine.inspection.state_infos import owner_of
@@ -31,7 +31,7 @@ from pyflinklike.engine.log.entry_codec import encode_entries
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import ElementBundles
@@ -51,9 +51,13 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.savepoints.savepoint_directory import open_savepoint, place_of, write_log
+from pyflinklike.savepoints.savepoint_directory import (
+    open_savepoint,
+    savepoint_location_of,
+    write_log,
+)
 
-__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "checked_time"]
+__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "check_time"]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
@@ -131,7 +135,7 @@ class OperatorHarness:
         name = type(function).__name__
         self._name = f"{name} on {state_backend}"
         self._function, self._key_type = name, key_type
-        self._operator = keyed_process_operator(
+        self._operator = make_keyed_operator(
             function,
             state_backend,
             key_type,
@@ -146,7 +150,7 @@ class OperatorHarness:
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
         )
-        restored = _restored(options.restore, key_type)
+        restored = _restore(options.restore, key_type)
         self._former, self._key_columns = restored.record, tuple(key_columns)
         self._operator.enter(restored.state)
         self._operator.open()
@@ -193,17 +197,17 @@ class OperatorHarness:
         Raises:
             HostError: The backend cannot keep its state on the local disk.
         """
-        self._collected(self._running().stores.flush)
+        self._collect(self._open_operator().stores.flush)
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
         """Set the processing time in ms and fire its due timers; return their main outputs."""
-        operator = self._running()
-        processing_time = checked_time(processing_time, "a processing time", required=True)
-        return self._moved(operator.advance_processing_time, processing_time)
+        operator = self._open_operator()
+        processing_time = check_time(processing_time, "a processing time", required=True)
+        return self._move(operator.advance_processing_time, processing_time)
 
     def compact(self) -> None:
         """Drop expired entries in background cleanup, as a compaction of the changelog does."""
-        self._collected(self._running().cleanup.drop_expired)
+        self._collect(self._open_operator().cleanup.drop_expired)
 
     # Observing
 
@@ -242,7 +246,7 @@ class OperatorHarness:
         return sum(sum(map(len, encode_entries(each, key_type))) for each in contents)
 
     def _contents(self, name: str) -> list[TableChanges]:
-        operator = self._running()
+        operator = self._open_operator()
         assembled = operator.runtime_context.assembled
         if name not in assembled and name not in operator.stores:
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
@@ -264,7 +268,7 @@ class OperatorHarness:
             UnknownStoreError: The function has not declared such a store.
             StateValueError: The key is of a type that cannot be a key.
         """
-        operator = self._running()
+        operator = self._open_operator()
         store = operator.stores.get(name)
         shared = key is None and store.scope == "partition"
         operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
@@ -272,11 +276,11 @@ class OperatorHarness:
 
     def num_event_time_timers(self) -> int:
         """Count the event timers that are registered, over all keys."""
-        return self._running().event_timers.count()
+        return self._open_operator().event_timers.count()
 
     def num_processing_time_timers(self) -> int:
         """Count the processing timers that are registered, over all keys."""
-        return self._running().processing_timers.count()
+        return self._open_operator().processing_timers.count()
 
     def metrics(self) -> dict[str, Any]:
         """Return the function's metrics by name."""
@@ -305,7 +309,7 @@ class OperatorHarness:
         _write_savepoint(
             path,
             mode,
-            self._running(),
+            self._open_operator(),
             read_segment(self.snapshot(), "snapshot"),
             function=self._function,
             key_type=self._key_type,
@@ -313,7 +317,7 @@ class OperatorHarness:
             key_columns=self._key_columns,
         )
 
-    def _running(self) -> KeyedProcessOperator:
+    def _open_operator(self) -> KeyedProcessOperator:
         if self._closed:
             msg = "a harness can be used until it is closed, got a call after close()"
             raise StateAccessError(msg)
@@ -328,7 +332,7 @@ class OperatorHarness:
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
-    def _processed(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
+    def _process_and_collect(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
             # Looked at first, for this runs for every element: without stores there is nothing to
@@ -339,7 +343,7 @@ class OperatorHarness:
             main = self._outputs.move_to(self.output, self._side_output)
         return main
 
-    def _collected(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
+    def _collect(self, drive: Callable[..., None], *arguments: Any) -> list[Any]:
         try:
             drive(*arguments)
             self._batches.end()
@@ -348,12 +352,12 @@ class OperatorHarness:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
 
-    def _moved(self, advance: Callable[[int], None], time: int) -> list[Any]:
+    def _move(self, advance: Callable[[int], None], time: int) -> list[Any]:
         metrics = self._operator.metrics
         before = metrics.timers_fired
         try:
             advance(time)
-            self._batches.moved(metrics.timers_fired - before)
+            self._batches.flush_after_move(metrics.timers_fired - before)
         finally:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
@@ -391,7 +395,7 @@ def _check_kind(given: Any, kind: Any, rule: str) -> None:
         raise DeclarationTypeError(msg)
 
 
-def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
+def check_time(time: Any, what: str, *, required: bool = False) -> Any:
     """Return a time in ms as it was given.
 
     Args:
@@ -413,7 +417,7 @@ def checked_time(time: Any, what: str, *, required: bool = False) -> Any:
     return time
 
 
-def _restored(
+def _restore(
     snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
 ) -> _Restored:
     """Return what a harness begins with.
@@ -432,16 +436,16 @@ def _restored(
     state = WorkingState(0)
     if snapshot is None:
         return _Restored(state)
-    segment, record = _saved(snapshot)
+    segment, record = _read_saved(snapshot)
     state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
     return _Restored(state, record)
 
 
-def _saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
+def _read_saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
     if isinstance(snapshot, bytes):
         return read_segment(snapshot, "snapshot"), None
     savepoint = open_savepoint(snapshot)
-    record = savepoint.manifest.operator(None, savepoint.place.where).record
+    record = savepoint.manifest.operator(None, savepoint.location.where).record
     return savepoint.segment(), record
 
 
@@ -477,13 +481,17 @@ def _write_savepoint(
             key columns of the restored savepoint cannot hold.
     """
     # As `OperatorRecord.after`: states left out of the program are still stored.
-    states = {**({} if former is None else former.states), **operator.declared()}
+    states = {**({} if former is None else former.states), **operator.describe_states()}
     _check_described(snapshot, states)
-    columns = _named(key_columns, key_type) if former is None else _former_columns(former, key_type)
+    columns = (
+        _name_columns(key_columns, key_type)
+        if former is None
+        else _former_columns(former, key_type)
+    )
     # 1: all keys of a harness are in one key group.
     identity = OperatorIdentity(function, 1, columns, key_type.signature)
     record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
-    there = place_of(path)
+    there = savepoint_location_of(path)
     written = there.begin(mode)
     write_log(written, record, [snapshot], __version__, wall_clock())
     there.replace(written)
@@ -500,14 +508,14 @@ def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Colum
     return tuple(zip(columns.names, map(name_of, columns.types)))
 
 
-def _named(names: Sequence[str], key_type: TypeInformation) -> _Columns:
+def _name_columns(names: Sequence[str], key_type: TypeInformation) -> _Columns:
     """Return key columns that a harness was told, with types as its type of keys says."""
     kinds = [key_type]
     if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
         kinds = list(key_type.field_types)
     if key_type.signature == ANY_KEY or len(kinds) != len(names):
         return ()
-    return tuple((name, name_of(shown_type(kind))) for name, kind in zip(names, kinds))
+    return tuple((name, name_of(type_to_show(kind))) for name, kind in zip(names, kinds))
 
 
 def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:

@@ -101,10 +101,10 @@ def keys() -> SearchStrategy[Hashable]:
 
 def type_infos() -> SearchStrategy[TypeInformation]:
     """Draw types of state, nested ones included."""
-    return st.recursive(st.sampled_from(list(_SCALARS)), _nested, max_leaves=4)
+    return st.recursive(st.sampled_from(list(_SCALARS)), _nest, max_leaves=4)
 
 
-def _nested(parts: SearchStrategy[TypeInformation]) -> SearchStrategy[TypeInformation]:
+def _nest(parts: SearchStrategy[TypeInformation]) -> SearchStrategy[TypeInformation]:
     fields = st.lists(parts, max_size=3)
     names = st.lists(st.sampled_from("abcdef"), min_size=3, max_size=3, unique=True)
     return st.one_of(

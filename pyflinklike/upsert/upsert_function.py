@@ -44,7 +44,7 @@ from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types, row
-from pyflinklike.engine.types.order_keys import checked_order, is_newer
+from pyflinklike.engine.types.order_keys import check_order, is_newer
 from pyflinklike.engine.types.row import Row, field_of, row_class
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -165,20 +165,20 @@ class UpsertFunction(KeyedProcessFunction):
         upsert = self._reader.read(value)
         record = self._record.value()
         try:
-            upsert, is_stale = self._placed(key, upsert, record)
+            upsert, is_stale = self._place(key, upsert, record)
         except UpsertError as error:
             upsert, is_stale = Upsert(error, None), False
         if isinstance(upsert.value, UpsertError):
             self._upsert_errors.inc()
             if self._on_error != "inline":
-                yield from self._diverted(key, upsert.value, value)
+                yield from self._divert(key, upsert.value, value)
                 return
         if is_stale:
             self._stale_upserts.inc()
             return
         yield from self._changes(key, upsert, record)
 
-    def _placed(self, key: Any, upsert: Upsert, record: Any) -> tuple[Upsert, bool]:
+    def _place(self, key: Any, upsert: Upsert, record: Any) -> tuple[Upsert, bool]:
         """Return the upsert with the value that will be stored, and whether it is stale.
 
         Raises:
@@ -192,24 +192,24 @@ class UpsertFunction(KeyedProcessFunction):
         if is_stale:
             return upsert, True
         try:
-            return upsert._replace(value=self._normalized(upsert, record)), False
+            return upsert._replace(value=self._normalize(upsert, record)), False
         except ValueDecodeError as error:
             return upsert._replace(value=error), False
 
     def _is_stale(self, upsert: Upsert, record: Any) -> bool:
         if upsert.order is None:
             return False
-        known = self._known_order(record)
+        known = self._read_order(record)
         return known is not None and not is_newer(upsert.order, decode_value(known))
 
-    def _known_order(self, record: Any) -> bytes | None:
+    def _read_order(self, record: Any) -> bytes | None:
         """Return the order key of the record or tombstone, as it is stored."""
         if not self._reader.is_ordered:
             return None
         order: bytes | None = self._tombstone.value() if record is None else record.order
         return order
 
-    def _normalized(self, upsert: Upsert, record: Any) -> Any:
+    def _normalize(self, upsert: Upsert, record: Any) -> Any:
         """Return the value as it will be read back, so that it is retracted as it was yielded.
 
         Raises:
@@ -218,13 +218,13 @@ class UpsertFunction(KeyedProcessFunction):
         """
         value = upsert.value
         if upsert.unavailable:
-            value = _completed(value, upsert.unavailable, None if record is None else record.value)
+            value = _complete(value, upsert.unavailable, None if record is None else record.value)
         try:
             return self._value_type.thaw(self._value_type.freeze(value))
         except StateValueError as error:
             raise ValueDecodeError(str(error)) from error
 
-    def _diverted(self, key: Any, error: UpsertError, element: Any) -> Iterator[Any]:
+    def _divert(self, key: Any, error: UpsertError, element: Any) -> Iterator[Any]:
         if self._on_error == "raise":
             raise error
         if self._on_error == "side_output":
@@ -232,7 +232,7 @@ class UpsertFunction(KeyedProcessFunction):
 
     def _changes(self, key: Any, upsert: Upsert, record: Any) -> Iterator[Row]:
         value = upsert.value
-        order = self._known_order(record) if upsert.order is None else encode_value(upsert.order)
+        order = self._read_order(record) if upsert.order is None else encode_value(upsert.order)
         # All state is written before the first row is yielded.
         if value is None:
             if record is not None:
@@ -260,7 +260,7 @@ class UpsertFunction(KeyedProcessFunction):
         return self._make((key, op, value, diff, error)[: len(self._fields)])
 
 
-def _completed(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
+def _complete(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
     """Fill the fields that a record does not have from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):
@@ -353,7 +353,7 @@ class ElementReader:
             reason = field_of(element, "error", None) if isinstance(self._value, str) else None
             return Upsert(error if reason is None else error_of(reason), None)
         if not isinstance(self._value, str):
-            return Upsert(self._called(element), order)
+            return Upsert(self._call(element), order)
         value = _field(element, self._value)
         if value is None:
             reason = field_of(element, "error", None)
@@ -365,16 +365,16 @@ class ElementReader:
 
     def _order(self, element: Any) -> Any:
         if isinstance(self._order_key, str):
-            return checked_order(_field(element, self._order_key))
+            return check_order(_field(element, self._order_key))
         assert self._order_key is not None
         try:
             order = self._order_key(element)
         except Exception as error:
             msg = f"order_key failed for {shown(element)}: {shown_error(error)}"
             raise OrderKeyError(msg) from error
-        return checked_order(order)
+        return check_order(order)
 
-    def _called(self, element: Any) -> Any:
+    def _call(self, element: Any) -> Any:
         assert not isinstance(self._value, str)
         try:
             return self._value(element)

@@ -15,11 +15,11 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Stat
 
 __all__ = [
     "check_choice",
-    "checked_columns",
-    "checked_count",
-    "checked_id",
-    "checked_limit",
-    "checked_name",
+    "check_columns",
+    "check_count",
+    "check_id",
+    "check_limit",
+    "check_name",
     "file_of",
     "to_ms",
 ]
@@ -27,7 +27,7 @@ __all__ = [
 _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 
 
-def checked_name(name: Any) -> str:
+def check_name(name: Any) -> str:
     """Check the name of a view: a name that a file can have."""
     if not isinstance(name, str):
         msg = f"the name of a view must be a str, got {shown(name)}; name it"
@@ -38,7 +38,7 @@ def checked_name(name: Any) -> str:
     return name
 
 
-def checked_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
+def check_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
     """Return the names of one column or several as a tuple."""
     columns = (given,) if isinstance(given, str) else given
     if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
@@ -72,7 +72,7 @@ def file_of(name: str, path: str | Path) -> Path:
     return file if is_file else file / f"{name}.sqlite"
 
 
-def checked_id(view: str, batch_id: Any) -> int:
+def check_id(view: str, batch_id: Any) -> int:
     """Return a batch id as an int.
 
     Raises:
@@ -112,7 +112,7 @@ def to_ms(value: Any, zone: dt.tzinfo) -> int:
     raise StateValueError(msg)
 
 
-def checked_count(view: str, what: str, given: Any) -> int:
+def check_count(view: str, what: str, given: Any) -> int:
     """Check an int of at least 1, and return it."""
     if not is_int(given) or given < 1:
         msg = f"view {view!r}: {what} must be an int of at least 1, got {shown(given)}; for example 100"
@@ -120,7 +120,7 @@ def checked_count(view: str, what: str, given: Any) -> int:
     return given
 
 
-def checked_limit(limit: Any) -> None:
+def check_limit(limit: Any) -> None:
     """Refuse a limit that is not one.
 
     Raises:

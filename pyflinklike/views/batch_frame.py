@@ -64,7 +64,7 @@ class Feed:
         Values are as functions of pyflinklike see them: a timestamp is a naive datetime in the
         session's time zone, while `collect` would show it in the driver's.
         """
-        return rows_of(_collected(self._df), self.time_zone)
+        return rows_of(_collect(self._df), self.time_zone)
 
     @cached_property
     def time_zone(self) -> str:
@@ -143,7 +143,7 @@ def zone_named(name: str) -> dt.tzinfo:
     return ZoneInfo({"Z": "UTC"}.get(name, name))
 
 
-def _collected(df: Any) -> pa.Table:
+def _collect(df: Any) -> pa.Table:
     if hasattr(df, "toArrow"):
         return df.toArrow()
     # PySpark 3.5 has no `toArrow`, and its pandas would change values on the way.

@@ -19,13 +19,13 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UserFunctionError,
 )
-from pyflinklike.views.arguments import checked_limit
+from pyflinklike.views.arguments import check_limit
 from pyflinklike.views.condition import Condition, Where
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
-from pyflinklike.views.subscription import failed
+from pyflinklike.views.subscription import make_decode_error
 from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "stored_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "read_batch"]
 
 
 _NONE = object()
@@ -52,17 +52,17 @@ class PullQuery:
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the row of a key, or the default."""
         data = to_key_bytes(key)
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             row = self._rows_of(snapshot, [data]).get(data)
-        return default if row is None else self._checked(key, decode_row(row))
+        return default if row is None else self._check(key, decode_row(row))
 
     def get_many(self, keys: Iterable[Any]) -> KeyedRows:
         """Return the rows of those keys that have one."""
         wanted = [(key, to_key_bytes(key)) for key in keys]
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             found = self._rows_of(snapshot, {data for _, data in wanted})
         return KeyedRows(
-            (key, self._checked(key, decode_row(found[data])))
+            (key, self._check(key, decode_row(found[data])))
             for key, data in wanted
             if data in found
         )
@@ -70,20 +70,20 @@ class PullQuery:
     def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
         """Return the rows that meet a condition."""
         condition = Condition(where, self._key_columns)
-        checked_limit(limit)
+        check_limit(limit)
         keys = condition.keys()
         if keys is None and not allow_scan:
             raise self._scan_needed(where)
         found: list[Any] = []
         read = 0
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             for key, row in self._scan(snapshot) if keys is None else self._some(snapshot, keys):
                 if len(found) == limit:
                     break
                 read += 1
                 value = decode_row(row)
                 if self._is_met(condition, key, value):
-                    found.append(self._checked(key, value))
+                    found.append(self._check(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
             msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
@@ -100,18 +100,18 @@ class PullQuery:
     def has(self, key: Any) -> bool:
         """Return whether a key has a row."""
         data = to_key_bytes(key)
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             return data in self._rows_of(snapshot, [data])
 
     def pairs(self) -> KeyedRows:
         """Return all keys and their rows."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
-        return KeyedRows((key, self._checked(key, value)) for key, value in found)
+        return KeyedRows((key, self._check(key, value)) for key, value in found)
 
     def size(self) -> int:
         """Return how many rows there are."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             if self._seq is not None:
                 return self._batch(snapshot).size
             latest = snapshot.latest_batch()
@@ -153,9 +153,9 @@ class PullQuery:
             msg = f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
             raise UserFunctionError(msg) from error
 
-    def _checked(self, key: Any, value: Any) -> Any:
+    def _check(self, key: Any, value: Any) -> Any:
         if isinstance(value, Failure):
-            raise failed(key, value)
+            raise make_decode_error(key, value)
         return value
 
 
@@ -229,7 +229,7 @@ class ViewAt(Mapping[Any, Any]):
         return f"ViewAt(batch_id={self.batch_id})"
 
 
-def stored_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
+def read_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
     """Return the last batch of an id.
 
     Args:
@@ -241,7 +241,7 @@ def stored_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -
     Raises:
         UnknownBatchError: No such batch was applied, or the history is too short for it.
     """
-    with storage.reading() as snapshot:
+    with storage.lend_reader() as snapshot:
         batch = snapshot.batch_of(batch_id)
         oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
     if batch is not None:

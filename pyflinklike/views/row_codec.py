@@ -104,7 +104,7 @@ def encode_row(row: Any) -> bytes:
             is too large.
     """
     try:
-        data = _pack(_prepared(row, 0))
+        data = _pack(_prepare(row, 0))
     except (UnicodeEncodeError, OverflowError, ValueError) as error:
         msg = f"a view holds valid Unicode and values of less than 4 GB, got {shown(row)}: {error}"
         raise StateValueError(f"{msg}; mend the row") from error
@@ -139,7 +139,7 @@ _DAMAGE = (
 # Encoding
 
 
-def _prepared(value: Any, depth: int) -> Any:
+def _prepare(value: Any, depth: int) -> Any:
     """Return the value in types of MessagePack, with extensions where needed."""
     cls = type(value)
     if cls in _AS_THEY_ARE:
@@ -155,7 +155,7 @@ def _prepared(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):  # last: asking an abstract class takes longest
         return _of_dict(value, _deeper(depth))
     if cls.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", 0):
-        return _prepared(value.item(), depth)
+        return _prepare(value.item(), depth)
     msg = f"a view holds {_TYPES}, got {shown(value)} ({cls.__name__}); convert it first"
     raise StateValueError(msg)
 
@@ -168,7 +168,7 @@ def _deeper(depth: int) -> int:
 
 
 def _all_prepared(values: Iterable[Any], depth: int) -> list[Any]:
-    return [value if type(value) in _AS_THEY_ARE else _prepared(value, depth) for value in values]
+    return [value if type(value) in _AS_THEY_ARE else _prepare(value, depth) for value in values]
 
 
 def _of_tuple(value: tuple[Any, ...], depth: int) -> Any:
@@ -186,7 +186,7 @@ def _of_dict(value: Mapping[Any, Any], depth: int) -> Any:
 
 
 def _of_failure(value: Failure, depth: int) -> Any:
-    return _Ext(_FAILURE, _pack(_prepared(value.error, depth)))
+    return _Ext(_FAILURE, _pack(_prepare(value.error, depth)))
 
 
 def _of_int(value: int) -> bytes:
@@ -219,7 +219,7 @@ _SCALARS: list[tuple[Any, Callable[[Any], Any]]] = [
     ((bytearray, memoryview), bytes),
     (str, str.__str__),
     (float, float),
-    (int, lambda value: _prepared(int(value), 0)),
+    (int, lambda value: _prepare(int(value), 0)),
 ]
 
 

@@ -59,7 +59,7 @@ class ServingView:
             msg = f"merge must be a callable of two rows, got {merge!r}; for example operator.add"
             raise DeclarationTypeError(msg)
         self._merge = merge
-        self._layers = _checked(batch, speed)
+        self._layers = _check_layers(batch, speed)
         self._former: list[Layers] = []
         self._swapping = threading.Lock()
 
@@ -88,7 +88,7 @@ class ServingView:
         while True:
             layers = self._layers
             try:
-                return self._merged(wanted, layers)
+                return self._merge_layers(wanted, layers)
             except StoreClosedError:
                 # After a swap the old views may be closed while we still read them.
                 if layers is self._layers:
@@ -100,7 +100,7 @@ class ServingView:
         Raises:
             DeclarationTypeError: A view has no `get`; nothing changed.
         """
-        layers = _checked(batch, speed)
+        layers = _check_layers(batch, speed)
         with self._swapping:
             self._former.append(self._layers)
             self._layers = layers
@@ -127,7 +127,7 @@ class ServingView:
             former, self._former = self._former, []
             return former
 
-    def _merged(self, keys: list[Any], layers: Layers) -> KeyedRows:
+    def _merge_layers(self, keys: list[Any], layers: Layers) -> KeyedRows:
         batch, speed = _rows(layers.batch, keys), _rows(layers.speed, keys)
         merged: list[tuple[Any, Any]] = []
         for key in keys:
@@ -151,7 +151,7 @@ def _rows(view: Any, keys: list[Any]) -> Mapping[Any, Any]:
     return KeyedRows((key, row) for key, row in rows if row is not _NONE)
 
 
-def _checked(batch: Any, speed: Any) -> Layers:
+def _check_layers(batch: Any, speed: Any) -> Layers:
     for name, view in (("batch", batch), ("speed", speed)):
         if not hasattr(view, "get") and not (name == "speed" and view is None):
             msg = f"the {name} view must have get(key), got {view!r}; give a MaterializedView"

@@ -40,7 +40,7 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "failed", "seconds"]
+__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "make_decode_error", "seconds"]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]
@@ -266,24 +266,24 @@ class Filter:
         if self.key is not None and raw.key != self.key:
             return None
         key = from_key_bytes(raw.key)
-        before, after = self._seen(key, raw.before), self._seen(key, raw.after)
+        before, after = self._see(key, raw.before), self._see(key, raw.after)
         if before is None:
             return None if after is None else Change(INSERT, key, None, after[0], ts)
         if after is None:
             return Change(DELETE, key, before[0], None, ts)
         return Change(UPDATE_AFTER, key, before[0], after[0], ts)
 
-    def _seen(self, key: Any, row: bytes | None) -> tuple[Any] | None:
+    def _see(self, key: Any, row: bytes | None) -> tuple[Any] | None:
         """Return the row in a tuple, since None may be a row."""
         if row is None:
             return None
         value = decode_row(row)
         if not self.condition.is_met(key, value):
             return None
-        return (failed(key, value) if isinstance(value, Failure) else value,)
+        return (make_decode_error(key, value) if isinstance(value, Failure) else value,)
 
 
-def failed(key: Any, failure: Failure) -> ValueDecodeError:
+def make_decode_error(key: Any, failure: Failure) -> ValueDecodeError:
     """Return the error that stands in the place of a row."""
     msg = f"the row of key {shown(key)} must be decodable, got: {shown(failure.error)}; send a good one"
     return ValueDecodeError(msg)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pyflinklike.errors import ScanDisabledError
-from pyflinklike.views.arguments import checked_id
+from pyflinklike.views.arguments import check_id
 from pyflinklike.views.batch_frame import SERVED, BatchFrame
 from pyflinklike.views.condition import Where
-from pyflinklike.views.pull_query import PullQuery, ViewAt, item, stored_batch
+from pyflinklike.views.pull_query import PullQuery, ViewAt, item, read_batch
 from pyflinklike.views.subscription import Changes, Timeout
 from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
@@ -138,14 +138,14 @@ class View(Reopened, ABC):
         Raises:
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
         """
-        number = checked_id(self.name, batch_id)
-        batch = stored_batch(self._storage, self.name, number, self.history)
+        number = check_id(self.name, batch_id)
+        batch = read_batch(self._storage, self.name, number, self.history)
         return ViewAt(PullQuery(self._storage, self.name, self.key_columns, batch.seq), number)
 
     @property
     def freshness(self) -> Freshness:
         """The position of the view: `(batch_id, watermark, lag)`."""
-        with self._storage.reading() as snapshot:
+        with self._storage.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
         return freshness_of(latest, self._clock())
 

@@ -81,7 +81,7 @@ class ViewStorage(Protocol):
     fault: type[Exception]
     """The error class of the library beneath; a caller's own database may raise it, too."""
 
-    def reading(self) -> AbstractContextManager[Snapshot]:
+    def lend_reader(self) -> AbstractContextManager[Snapshot]:
         """Begin a transaction that sees one state of the view.
 
         Raises:

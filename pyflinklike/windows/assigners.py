@@ -20,7 +20,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike.engine.api.contexts import RuntimeContext
-from pyflinklike.engine.checks import counted, is_int, noting_plain
+from pyflinklike.engine.checks import check_count, is_int, note_plain
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
@@ -63,9 +63,9 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
-    "fixed_windows",
+    "check_timed",
     "kind_of",
-    "timed",
+    "make_windows_setting",
 ]
 
 
@@ -142,7 +142,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """
 
 
-def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
+def check_timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
     """Return a timestamp, and refuse an element without one.
 
     Raises:
@@ -159,7 +159,7 @@ def timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> int:
     return timestamp
 
 
-def fixed_windows(words: str) -> Setting:
+def make_windows_setting(words: str) -> Setting:
     """Make a setting of what a restart may not change of windows.
 
     Args:
@@ -280,7 +280,7 @@ class _OfEventTime(_AlignedWindows[T]):
         Raises:
             DeclarationValueError: The element has no timestamp.
         """
-        return self._at(timed(timestamp, self) if timestamp is None else timestamp)
+        return self._at(check_timed(timestamp, self) if timestamp is None else timestamp)
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
         """Return an `EventTimeTrigger`."""
@@ -328,7 +328,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
+        return note_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
 
 class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
@@ -347,7 +347,7 @@ class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
+        return note_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
 class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
@@ -374,7 +374,7 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
             slide: The time from the beginning of one window to that of the next, likewise.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
+        return note_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
@@ -394,9 +394,7 @@ class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
             slide: The time from the beginning of one window to that of the next, likewise.
             offset: The time by which the beginnings are moved, likewise; None for 0.
         """
-        return noting_plain(
-            SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide
-        )
+        return note_plain(SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 def _lengths(*lengths: DurationLike | None) -> list[int]:
@@ -424,7 +422,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
     def __init__(self, gap: int | SessionWindowTimeGapExtractor[T]) -> None:
         self._gap = gap
-        self._extract = None if isinstance(gap, int) else _extracting(gap, type(self).__name__)
+        self._extract = None if isinstance(gap, int) else _make_extractor(gap, type(self).__name__)
         if isinstance(gap, int) and gap <= 0:
             msg = (
                 f"{type(self).__name__} parameters must satisfy 0 < size, got a gap of {gap} ms; "
@@ -468,7 +466,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         return f"{type(self).__name__}({self._gap!r})"
 
 
-def _extracting(extractor: Any, name: str) -> Callable[[Any], int]:
+def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
     if not isinstance(extractor, SessionWindowTimeGapExtractor):
         remedy = instance_of(SessionWindowTimeGapExtractor, extractor, "subclass it")
         msg = f"{name} takes a SessionWindowTimeGapExtractor, got {shown(extractor)}; {remedy}"
@@ -487,7 +485,7 @@ class _SessionsOfEventTime(SessionWindows[T]):
         Raises:
             DeclarationValueError: The element has no timestamp, or a gap is not positive.
         """
-        return self._windows(element, timed(timestamp, self))
+        return self._windows(element, check_timed(timestamp, self))
 
     def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
         """Return an `EventTimeTrigger`."""
@@ -521,7 +519,14 @@ class _SessionsOfProcessingTime(SessionWindows[T]):
 
 
 class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
-    """Sessions of event time whose gap depends on the element."""
+    """Sessions of event time whose gap depends on the element.
+
+    Args:
+        session_window_time_gap_extractor: Determines the gap of an element.
+    """
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor[T]) -> None:
+        super().__init__(session_window_time_gap_extractor)
 
     @staticmethod
     def with_dynamic_gap(
@@ -532,7 +537,14 @@ class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
 
 
 class DynamicProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
-    """Sessions of processing time whose gap depends on the element."""
+    """Sessions of processing time whose gap depends on the element.
+
+    Args:
+        session_window_time_gap_extractor: Determines the gap of an element.
+    """
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor[T]) -> None:
+        super().__init__(session_window_time_gap_extractor)
 
     @staticmethod
     def with_dynamic_gap(
@@ -558,7 +570,7 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> EventTimeSessionWindows[Any]:
         """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return noting_plain(
+        return note_plain(
             EventTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
 
@@ -586,7 +598,7 @@ class ProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
     @staticmethod
     def with_gap(size: DurationLike) -> ProcessingTimeSessionWindows[Any]:
         """Make sessions with one gap: `Time`, `Duration`, `timedelta` or an int of ms."""
-        return noting_plain(
+        return note_plain(
             ProcessingTimeSessionWindows(to_milliseconds(size, "the gap of sessions")), size
         )
 
@@ -629,7 +641,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
 
     def __init__(self, name: str, size: int, slide: int) -> None:
         self._size, self._slide = size, slide
-        self._count = _CountDescriptor(name, fixed_windows(self.fixed()))
+        self._count = _CountDescriptor(name, make_windows_setting(self.fixed()))
 
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
@@ -675,7 +687,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
     """
 
     def __init__(self, window_size: int) -> None:
-        size = counted(window_size, "CountTumblingWindowAssigner: the size")
+        size = check_count(window_size, "CountTumblingWindowAssigner: the size")
         super().__init__("tumble-count-assigner", size, size)
 
     @staticmethod
@@ -699,8 +711,8 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
-        size = counted(window_size, "CountSlidingWindowAssigner: the size")
-        slide = counted(window_slide, "CountSlidingWindowAssigner: the slide")
+        size = check_count(window_size, "CountSlidingWindowAssigner: the size")
+        slide = check_count(window_slide, "CountSlidingWindowAssigner: the slide")
         super().__init__("slide-count-assigner", size, slide)
 
     @staticmethod

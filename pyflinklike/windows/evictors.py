@@ -14,7 +14,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.checks import counted
+from pyflinklike.engine.checks import check_count
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T, W
@@ -143,7 +143,7 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        self._max_count = counted(max_count, "CountEvictor: the count")
+        self._max_count = check_count(max_count, "CountEvictor: the count")
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
@@ -169,7 +169,7 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
 
     def __init__(self, window_size: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
-        self._window_size = counted(window_size, "TimeEvictor: the time")
+        self._window_size = check_count(window_size, "TimeEvictor: the time")
 
     @staticmethod
     def of(window_size: DurationLike, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:

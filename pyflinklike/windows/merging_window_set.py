@@ -92,7 +92,7 @@ class MergingWindowSet:
                 return state_window
         return None
 
-    def holding(self, window: Window) -> Window | None:
+    def find_holding(self, window: Window) -> Window | None:
         """Return the window that a window of time has become part of; None if that has ended."""
         if isinstance(window, TimeWindow):
             for start, end in self._state.values():

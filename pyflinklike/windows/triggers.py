@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import attrs
 
 from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.checks import counted
+from pyflinklike.engine.checks import check_count
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import INSIDE, WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.table import Setting, TableSpec
@@ -62,12 +63,14 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class Trigger(ABC, Generic[T, W]):
+class Trigger(WithoutJava, ABC, Generic[T, W]):
     """The rule by which windows fire, as `pyflink.datastream.Trigger`.
 
     One object serves all windows of all keys.  What it must remember of a window it keeps in
     `ctx.get_partitioned_state`.
     """
+
+    _refused = {"register_next_fire_timestamp": INSIDE}
 
     class TriggerContext(ABC):
         """The time, timers and state of the window that a trigger is called with."""
@@ -306,7 +309,7 @@ class CountTrigger(CalmTrigger[T, W]):
     _COUNT = ReducingStateDescriptor("count", int.__add__, Types.LONG())
 
     def __init__(self, window_size: int) -> None:
-        self._window_size = counted(window_size, "CountTrigger: the count")
+        self._window_size = check_count(window_size, "CountTrigger: the count")
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
@@ -364,17 +367,17 @@ class PurgingTrigger(Trigger[T, W]):
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+        return _add_purge(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+        return _add_purge(self.nested_trigger.on_event_time(time, window, ctx))
 
     def on_processing_time(
         self, time: int, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         """Decide as the nested trigger; a firing also purges."""
-        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+        return _add_purge(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def can_merge(self) -> bool:
         """Return whether the nested trigger can merge."""
@@ -402,7 +405,7 @@ class PurgingTrigger(Trigger[T, W]):
         return f"PurgingTrigger({self.nested_trigger!r})"
 
 
-def _purging(result: TriggerResult) -> TriggerResult:
+def _add_purge(result: TriggerResult) -> TriggerResult:
     return FIRE_AND_PURGE if result.is_fire() else result
 
 
@@ -444,7 +447,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     _FIRE_TIME: ClassVar[_FireTime]
 
     def __init__(self, interval: int) -> None:
-        self.interval = counted(interval, f"{type(self).__name__}: the interval")
+        self.interval = check_count(interval, f"{type(self).__name__}: the interval")
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         raise NotImplementedError

@@ -68,7 +68,7 @@ class Contents(ABC):
         """Return the type of the elements, which an evictor needs stored with timestamps."""
 
     @abstractmethod
-    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+    def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return what a function is given for these elements."""
 
 
@@ -90,7 +90,7 @@ class Gathered(Contents):
         """Return the type of the elements."""
         return self.type_info
 
-    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+    def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the elements."""
         return elements
 
@@ -115,7 +115,7 @@ class Reduced(Contents):
         """Return the type of the elements."""
         return self.type_info
 
-    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+    def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the one element that these are reduced to; nothing if there are none."""
         return [reduce(_Reducing(self.function).reduce, elements)] if elements else []
 
@@ -197,7 +197,7 @@ class Aggregated(Contents):
         """Return the type of the elements."""
         return self.type_info
 
-    def folded(self, elements: Sequence[Any]) -> Sequence[Any]:
+    def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the one result, which there is for no elements as well, as in Flink."""
         function = _Aggregating(self.function)
         accumulator = function.create_accumulator()
@@ -326,7 +326,7 @@ class _Evicted(_StoredElements):
             return
         evictor, context = self._evictor, self._context
         evictor.evict_before(elements, len(elements), window, context)
-        folded = self._contents.folded([each.value for each in elements])
+        folded = self._contents.fold([each.value for each in elements])
         if folded or isinstance(self._contents, Gathered):
             apply(window, folded)
         evictor.evict_after(elements, len(elements), window, context)

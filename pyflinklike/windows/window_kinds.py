@@ -14,6 +14,7 @@ from typing import Any, Generic
 import pyarrow.compute as pc
 
 from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.type_vars import V, W
 from pyflinklike.engine.types import TupleTypeInfo, TypeInformation, Types
 
@@ -171,8 +172,13 @@ class GlobalWindow(Window):
         return "GlobalWindow"
 
 
-class WindowSerializer(ABC, Generic[W]):
+class WindowSerializer(WithoutJava, ABC, Generic[W]):
     """The form in which windows of one class are namespaces of state."""
+
+    _refused = dict.fromkeys(
+        ("serialize", "deserialize"),
+        "the form of a window in state is no stream of bytes: use to_namespace and to_window",
+    )
 
     type_info: TypeInformation
     """In which they are written."""

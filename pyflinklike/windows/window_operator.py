@@ -37,7 +37,7 @@ from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import DeclarationError, StateAccessError
-from pyflinklike.windows.assigners import WindowAssigner, fixed_windows, kind_of
+from pyflinklike.windows.assigners import WindowAssigner, kind_of, make_windows_setting
 from pyflinklike.windows.evictors import Evictor
 from pyflinklike.windows.merging_window_set import MergingWindowSet
 from pyflinklike.windows.triggers import (
@@ -300,7 +300,7 @@ class WindowTask:
         if self._is_simple:
             if self._add_simply(value, windows, watermark) and self._is_late(timestamp, watermark):
                 self._dismiss(value)
-            return self._emitted()
+            return self._collect_outputs()
         for window in windows:
             if merging is not None:
                 is_skipped &= self._add_to_merged(value, timestamp, window, merging, watermark)
@@ -310,7 +310,7 @@ class WindowTask:
                 self._add(value, timestamp, window, namespace, namespace)
         if is_skipped and self._is_late(timestamp, watermark):
             self._dismiss(value)
-        return self._emitted()
+        return self._collect_outputs()
 
     def _add_simply(self, value: Any, windows: Collection[Window], watermark: int) -> bool:
         """Put an element into its open windows; return whether none is open."""
@@ -357,7 +357,9 @@ class WindowTask:
         watermark: int,
     ) -> bool:
         """Put an element into what its window becomes part of; return whether that is late."""
-        found = merging.add(window, self._merged, lambda each: self._ends.is_late(each, watermark))
+        found = merging.add(
+            window, self._merge_windows, lambda each: self._ends.is_late(each, watermark)
+        )
         if found is None:
             return True
         actual, state_window = found
@@ -380,7 +382,7 @@ class WindowTask:
 
     # Merging
 
-    def _merged(
+    def _merge_windows(
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
         """Merge trigger's state and contents of windows that became one, or of one that grew."""
@@ -409,7 +411,7 @@ class WindowTask:
 
     def _catch_up(self, window: Window, merging: MergingWindowSet) -> None:
         """Register the end of a window that has grown since the timer that fires was registered."""
-        grown = merging.holding(window)
+        grown = merging.find_holding(window)
         if grown is not None:
             self._current.namespace = self._to_namespace(grown)
             if not self._ends.is_registered(grown):
@@ -445,7 +447,7 @@ class WindowTask:
             self._act(result, window, state_window)
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
-        return self._emitted()
+        return self._collect_outputs()
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
@@ -506,7 +508,7 @@ class WindowTask:
                 given = self._collect(self._key(), window, as_given(result))
             self._outputs.append(given)
 
-    def _emitted(self) -> list[Any] | None:
+    def _collect_outputs(self) -> list[Any] | None:
         """Return the outputs of the call, or None."""
         return self._outputs or None
 
@@ -521,14 +523,14 @@ _UNFIRED = "windows that are open would end without firing: keep the former trig
 
 def _settings_of(declared: WindowDeclaration) -> list[Setting]:
     """Return what a restart may not change of windows, beside the kind of their contents."""
-    settings = [_fired_by(declared)]
+    settings = [_describe_firing(declared)]
     fixed = declared.assigner.fixed()
     if fixed is not None:
-        settings.append(fixed_windows(fixed))
+        settings.append(make_windows_setting(fixed))
     return settings
 
 
-def _fired_by(declared: WindowDeclaration) -> Setting:
+def _describe_firing(declared: WindowDeclaration) -> Setting:
     """Return what fires windows, as a setting.
 
     A trigger that waits for a timer needs a trigger before it that has registered the timer.

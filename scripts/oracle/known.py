@@ -55,6 +55,7 @@ KNOWN_IN_BATCH: Final = {
             "a_list_that_grows_between_outputs_of_a_window",
             "results_of_windows_have_the_time_of_their_end",
             "session_windows",
+            "sessions_of_processing_time_at_the_end",
             "side_outputs_of_windows",
             "state_that_windows_share",
             "tumbling_windows",

@@ -19,7 +19,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness
 
 HERE = __name__
@@ -124,7 +124,7 @@ def savepoint(tmp_path_factory):
             harness.process_element(Row(user=user, n=n), timestamp=n)
         harness.savepoint(path)
     # As take_savepoint notes the times of a stream's batch.
-    place = place_of(path)
+    place = savepoint_location_of(path)
     place.finish(attrs.evolve(place.manifest(), processing_time=2000, watermark=0))
     return str(path)
 

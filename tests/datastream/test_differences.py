@@ -311,7 +311,7 @@ def given_twice(stream, folder):
     graph = stream._program.graph()
     results = Results(Job(graph, JobSettings()))
     for _ in range(2):
-        task = LastSender(Outlets(graph.sinks, "job-0").opened(0))
+        task = LastSender(Outlets(graph.sinks, "job-0").open(0))
         task.records(Address(graph.sinks[0].id, 0), [(None, "line", None)])
         (batch,) = task.end(0)
         rows = list(zip(*(column.to_pylist() for column in batch.columns)))
@@ -390,7 +390,7 @@ def test_offsets_that_are_gone_are_refused(brokers):
     starting = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("gone", 0): 2})
 
     with pytest.raises(DeclarationValueError, match="lie within the topic, got 2"):
-        reading(brokers, "gone").set_starting_offsets(starting).build().parts()
+        reading(brokers, "gone").set_starting_offsets(starting).build().splits()
 
 
 def test_a_kafka_sink_is_at_least_once(brokers):

@@ -67,7 +67,7 @@ def test_settings_that_no_host_heeds_are_told():
         config.is_closure_cleaner_enabled(),
         config.is_object_reuse_enabled(),
     )
-    with pytest.raises(AttributeError, match="has no 'surprise'"):
+    with pytest.raises(AttributeError, match="has no attribute 'surprise'"):
         config.surprise()
 
 

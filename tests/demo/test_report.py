@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pyflinklike.demo.findings import COLD_BATCHES, FlightTables, known_by, print_run
+from pyflinklike.demo.findings import COLD_BATCHES, FlightTables, find_known_silences, print_run
 from pyflinklike.demo.flights import SILENT_AFTER
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -57,4 +57,4 @@ def test_a_silence_is_known_when_the_watermark_has_passed_it():
     end, length = DAYS.end, timedelta(milliseconds=SILENT_AFTER.to_milliseconds())
     silences = [("N1", end - length), ("N2", end - length - timedelta(minutes=1))]
 
-    assert silences[1:] == known_by(silences, end)
+    assert silences[1:] == find_known_silences(silences, end)

@@ -229,10 +229,10 @@ def test_records_that_expire_before_they_are_read_are_an_error(brokers, topic):
     source = reading(brokers, topic).build()
     big = b"x" * 1024 * 1024
     brokers.write(topic, [(None, b"first")], partition=0)
-    (part,) = source.parts()
+    (part,) = source.splits()
     brokers.write(
         topic, [(None, big) for _ in range(8)], partition=0, **{"message.max.bytes": 2_000_000}
     )
 
     with pytest.raises(DataLossError, match="offsets 0 to 0 of partition 0"):
-        list(source.read_part(part))
+        list(source.read_split(part))

@@ -19,7 +19,7 @@ from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
-from pyflinklike.spark.wire.parcels import Parcel, cell_of, passing
+from pyflinklike.spark.wire.parcels import Parcel, cell_of, wrap_to_pass
 from pyflinklike.spark.wire.payloads import payload_to_batch
 
 
@@ -50,7 +50,7 @@ def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], 
     batches = list(steps.task(steps.stages[0]).run(records))
 
     rows = [row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns))]
-    payloads, begin = [row[2] for row in rows if row[0] >= 0], passing(b"")
+    payloads, begin = [row[2] for row in rows if row[0] >= 0], wrap_to_pass(b"")
     through = [Parcel.from_bytes(each[len(begin) :]) for each in payloads if each.startswith(begin)]
     mine = [
         record

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.options import made, reader_options, writer_options
+from pyflinklike.kafka.options import make_client, reader_options, writer_options
 
 LEAST = {"kafka.bootstrap.servers": "here:9092", "subscribe": "clicks"}
 SECRET = "hunter2hunter2"
@@ -114,7 +114,7 @@ def test_ways_to_log_in_reach_the_client(mechanism: str):
     }
     options = reader_options({**LEAST, **login, "kafka.log_level": "0"}, streaming=True)
 
-    made(Consumer, {**options.settings, "bootstrap.servers": "127.0.0.1:1"}).close()
+    make_client(Consumer, {**options.settings, "bootstrap.servers": "127.0.0.1:1"}).close()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_librdkafka_refuses_is_told_without_secrets(given: dict[str, str]):
     options = reader_options({**LEAST, **given}, streaming=True)
 
     with pytest.raises(DeclarationValueError, match=r"kafka\.\* option") as refused:
-        made(Consumer, options.settings)
+        make_client(Consumer, options.settings)
 
     assert SECRET not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyflinklike.errors import CorruptStateError, DataLossError
 from pyflinklike.kafka.fetch import refuse_new_topics, report_gone
-from pyflinklike.kafka.offsets import OffsetRange, Offsets, limited, split
+from pyflinklike.kafka.offsets import OffsetRange, Offsets, limit_ends, split_ranges
 
 BACKLOGS = st.lists(st.integers(0, 10_000), min_size=1, max_size=8)
 
@@ -22,7 +22,7 @@ def test_a_limit_is_kept_and_used_up(backlog: list[int], most: int):
     start = {("t", number): 100 for number in range(len(backlog))}
     end = {("t", number): 100 + size for number, size in enumerate(backlog)}
 
-    taken = limited(start, end, most)
+    taken = limit_ends(start, end, most)
 
     assert sum(taken.values()) - sum(start.values()) == min(most, sum(backlog))
     assert all(start[each] <= taken[each] <= end[each] for each in end)
@@ -32,7 +32,7 @@ def test_a_limit_is_shared_by_what_is_left():
     """As in Spark's own connector."""
     start = {("t", 0): 0, ("t", 1): 0}
 
-    assert limited(start, {("t", 0): 900, ("t", 1): 100}, 100) == {("t", 0): 90, ("t", 1): 10}
+    assert limit_ends(start, {("t", 0): 900, ("t", 1): 100}, 100) == {("t", 0): 90, ("t", 1): 10}
 
 
 @given(BACKLOGS, st.integers(0, 40))
@@ -40,7 +40,7 @@ def test_parts_cover_what_was_split(backlog: list[int], least: int):
     """Every offset once, in at least so many parts if there are as many offsets."""
     ranges = [OffsetRange("t", n, 5, 5 + size) for n, size in enumerate(backlog) if size]
 
-    parts = split(ranges, least)
+    parts = split_ranges(ranges, least)
 
     assert len(parts) >= min(least, sum(backlog))
     assert all(len(part) > 0 for part in parts)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka_support import Brokers
 
-from pyflinklike.errors import BrokerError, DataLossError, DeclarationValueError
+from pyflinklike.errors import BrokerError, CorruptStateError, DataLossError, DeclarationValueError
 from pyflinklike.kafka import stream_reader
 from pyflinklike.kafka.data_source import KafkaBatchReader
 from pyflinklike.kafka.fetch import fetch
@@ -201,6 +201,65 @@ def test_topics_that_come_later_are_read_from_their_beginning(brokers: Brokers, 
     brokers.write(f"{topic}b", [(b"k", b"2"), (b"k", b"3")])
 
     assert steps(reader, start) == [[b"2", b"3"]]
+
+
+def read_up(brokers: Brokers, topic: str) -> dict[str, Any]:
+    """Where a query stands that has read a topic with one record."""
+    brokers.write(topic, [(None, b"v")], partition=0)
+    reader = streaming(brokers, subscribe=topic)
+    return latest(reader, reader.initialOffset())
+
+
+@pytest.mark.parametrize("others", [1, 2], ids=["another topic", "one fewer"])
+@pytest.mark.restarts(
+    "Kafka source of a DataFrame: a topic that was read and is not any more", "refused"
+)
+def test_a_restart_may_not_leave_a_topic_out(brokers: Brokers, topic: str, others: int):
+    """Offsets of the new one say nothing of it: the error names what was read."""
+    start = read_up(brokers, topic)
+    read_up(brokers, f"{topic}-new")
+    if others > 1:
+        start["offsets"][f"{topic}-new"] = {"0": 1}
+    reader = streaming(brokers, subscribe=f"{topic}-new")
+
+    with pytest.raises(DataLossError, match=f"{topic}/0, .* were read and are .* subscribed to"):
+        reader.partitions(start, latest(reader, start))
+
+
+@pytest.mark.restarts(
+    "Kafka source of a DataFrame: a topic that was read and is not any more, without failOnDataLoss",
+    "goes on",
+)
+def test_a_restart_may_leave_a_topic_out_where_loss_may_be(
+    brokers: Brokers, topic: str, caplog: pytest.LogCaptureFixture
+):
+    """The new one is read from its beginning, and a word says what is left out."""
+    start = read_up(brokers, topic)
+    read_up(brokers, f"{topic}-new")
+    reader = streaming(brokers, subscribe=f"{topic}-new", failOnDataLoss="false")
+
+    assert steps(reader, start) == [[b"v"]]
+    assert f"{topic}/0" in caplog.text
+
+
+@pytest.mark.restarts("Kafka source of a DataFrame: one more topic", "goes on")
+def test_a_restart_may_read_one_more_topic(brokers: Brokers, topic: str):
+    """From its beginning, whatever `startingOffsets` says; the others go on."""
+    start = read_up(brokers, topic)
+    brokers.write(f"{topic}-new", [(None, b"new")], partition=0)
+    reader = streaming(brokers, subscribe=f"{topic},{topic}-new", startingOffsets="latest")
+
+    assert steps(reader, start) == [[b"new"]]
+
+
+@pytest.mark.restarts("source of a DataFrame: a topic of ours for another source", "refused")
+def test_a_restart_may_not_read_a_topic_for_files(brokers: Brokers, topic: str):
+    """Spark hands over the offset that its own source of files has written."""
+    read_up(brokers, topic)
+    reader = streaming(brokers, subscribe=topic)
+
+    with pytest.raises(CorruptStateError, match=r"logOffset.*another source wrote it"):
+        reader.partitions({"logOffset": 0}, latest(reader, {"logOffset": 0}))
 
 
 def test_a_restart_reads_the_batch_that_was_planned(brokers: Brokers, topic: str):

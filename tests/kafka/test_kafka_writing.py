@@ -146,7 +146,7 @@ def test_a_failed_micro_batch_is_told_in_the_log(caplog: pytest.LogCaptureFixtur
 def ids(messages: list[Message], batch: str = "5") -> list[bytes | None]:
     """The ids that a task gives them."""
     local = {"sql.streaming.queryId": "q", "streaming.sql.batchId": batch}
-    named = RecordIds(SimpleNamespace(getLocalProperty=local.get, partitionId=lambda: 1)).named
+    named = RecordIds(SimpleNamespace(getLocalProperty=local.get, partitionId=lambda: 1)).add_to
     return [dict(named(message).headers)[HEADER] for message in messages]
 
 

@@ -118,6 +118,42 @@ def test_the_hints_and_the_source_of_a_public_method_are_found(method: FunctionT
     assert f"def {method.__name__}(" in inspect.getsource(method)
 
 
+# NumPy and pandas need not be installed, and what speaks of them loads neither.
+SPEAK_OF_OPTIONAL = {
+    *(f"KeyedBatchFunction.{name}" for name in ("process_batch", "on_timers")),
+    *(f"KeyedBatchFunction.OpenContext.get_column_{name}state" for name in ("", "map_")),
+    "Report.data",
+}
+
+
+def functions_of(cls: type) -> dict[str, FunctionType]:
+    """The public functions of a class and of the classes nested in it, and its `__init__`."""
+    found: dict[str, FunctionType] = {}
+    for name, member in vars(cls).items():
+        own = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if isinstance(own, FunctionType) and (name == "__init__" or not name.startswith("_")):
+            found[f"{cls.__qualname__}.{name}"] = own
+        elif isinstance(member, type) and member.__qualname__.startswith(f"{cls.__qualname__}."):
+            found |= functions_of(member)
+    return found
+
+
+def test_the_hints_of_every_public_function_can_be_asked_for():
+    """Also of the options of `process`, and of the `__init__` that attrs writes for a subclass."""
+    functions = {name: each for name, each in PUBLIC.items() if isinstance(each, FunctionType)}
+    for cls in CLASSES.values():
+        functions |= functions_of(cls)
+    unknown = set()
+    for name, each in functions.items():
+        try:
+            typing.get_type_hints(each)
+        except (NameError, TypeError):
+            unknown.add(name)
+
+    assert unknown <= SPEAK_OF_OPTIONAL, unknown - SPEAK_OF_OPTIONAL
+    assert len(functions) > 1_000
+
+
 @pytest.mark.parametrize("cls", [Row, MapStateDescriptor, KeyedProcessFunction, UpsertFunction])
 def test_the_source_of_a_public_class_is_said_to_be_unknown(cls: type):
     """As trio's: `inspect` looks for it in the door, and must not give other lines for it."""

@@ -28,6 +28,7 @@ LAYERS = [
             "engine.checks",
             "engine.clock",
             "engine.doors",
+            "engine.foreign_names",
             "engine.functions",
             "engine.shown",
             "engine.type_vars",

@@ -12,7 +12,7 @@ from restart_cells import CELLS
 PAGE = ROOT / "docs" / "reference" / "restarts.md"
 ANSWERS = {"GOES_ON": "goes on", "REFUSED": "refused"}
 _ROW = re.compile(r"^\| ([^|]+) \| (goes on|refused) \| ", re.MULTILINE)
-_MARK = re.compile(r"""restarts\(\s*"([^"]+)",\s*"([^"]+)"\s*\)""")
+_MARK = re.compile(r"""restarts\(\s*"([^"]+)",\s*"([^"]+)",?\s*\)""")
 _CELL = re.compile(r"""\bCell\(\s*"([^"]+)",\s*(GOES_ON|REFUSED),""")
 
 

@@ -74,6 +74,31 @@ def test_a_wheel_must_hold_the_package_its_licence_and_nothing_else(tmp_path):
         wheel.check_wheel(wheel_with(tmp_path, set(whole) - {"pyflinklike/py.typed"}))
 
 
+@pytest.mark.parametrize(
+    ("tag", "changelog", "told"),
+    [
+        ("v0.1.0", "## [0.1.0] - 2026-12-01\n", None),
+        ("v0.1.0", "## [Unreleased] 0.1.0\n", r"must have '## \[0.1.0\] - <the day>'"),
+        ("0.1.0", "## [0.1.0] - 2026-12-01\n", "the tag must be v0.1.0"),
+        ("v0.1.1", "## [0.1.1] - 2026-12-01\n", "the tag must be v0.1.0"),
+    ],
+)
+def test_a_tag_is_that_of_the_version_and_the_changelog_has_its_day(
+    tag, changelog, told, tmp_path, monkeypatch
+):
+    """PyPI takes a version once: what is wrong is told before it is there."""
+    wheel = script("wheel")
+    (tmp_path / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    monkeypatch.setattr(wheel, "_ROOT", tmp_path)
+    built = wheel_with(tmp_path, [])
+
+    if told is None:
+        wheel.check_tag(tag, built)
+    else:
+        with pytest.raises(SystemExit, match=told):
+            wheel.check_tag(tag, built)
+
+
 def test_what_is_known_to_differ_on_pyflink_is_there():
     """The job in the collection, and the test in a row of the guide to migration."""
     oracle = script("oracle/known")

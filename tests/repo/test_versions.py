@@ -5,14 +5,12 @@ import configparser
 import importlib.util
 import itertools
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOW = ROOT / ".github" / "workflows" / "tests.yml"
 
 REPORT = """<testsuites><testsuite tests="5" time="12.4">
 <testcase classname="tests.spark.test_a" name="test_one"/>
@@ -140,19 +138,3 @@ def test_a_cell_that_is_none_is_refused(versions, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         versions.main()
     assert "there is no cell py39-spark40; `list` shows" in capsys.readouterr().err
-
-
-def test_github_accepts_the_workflow():
-    """It has the form that GitHub's schema of workflows asks for."""
-    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed (`dev`)")
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-    subprocess.run([*check, "vendor.github-workflows", str(WORKFLOW)], check=True)
-
-
-def test_the_workflow_runs_environments_that_tox_has():
-    """`tox run -e name` with a name that is none would run on defaults, and pass."""
-    asked = re.findall(r"tox run -e ([\w,]+)", WORKFLOW.read_text(encoding="utf-8"))
-    names = {name for group in asked for name in group.split(",")}
-
-    assert {"lint", "typing", "docs", "wheel"} == names
-    assert names <= {section.removeprefix("testenv:") for section in settings("tox.ini").sections()}

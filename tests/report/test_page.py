@@ -10,7 +10,7 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 from pyflinklike.report import Picture, Report
-from pyflinklike.report.page import bars, flat_bars, size_in_words, stacked
+from pyflinklike.report.page import bars, flat_bars, size_in_words, stack_bars
 
 ROWS = [{"key_group": 3, "log_bytes": 40_000_000, "entries": 12_000}]
 
@@ -59,7 +59,7 @@ def test_a_page_begins_with_its_headline(tmp_path):
     [
         bars(ROWS, "log_bytes", "key_group"),
         bars(ROWS, "log_bytes", "key_group", rule=5.0)["layer"][0],
-        stacked(ROWS, "log_bytes", "key_group", "entries", []),
+        stack_bars(ROWS, "log_bytes", "key_group", "entries", []),
     ],
     ids=["bars", "with a rule", "stacked"],
 )

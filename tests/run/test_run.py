@@ -82,15 +82,10 @@ def test_a_module_has_both_names(installed):
 @pytest.mark.parametrize(
     ("statement", "remedy"),
     [
-        ("import pyflink.table", "use Spark SQL"),
-        ("from pyflink.table.udf import udf", "use Spark SQL"),
-        ("from pyflink.datastream.connectors.pulsar import PulsarSource", "Spark's"),
-        ("from pyflink.datastream import SinkFunction", "use sink_to or print"),
-        ("from pyflink.common import RestartStrategies", "spark.task.maxFailures"),
-        (
-            "from pyflink.datastream.connectors.file_system import StreamingFileSink",
-            "use FileSink and sink_to",
-        ),
+        ("import pyflink.fn_execution.coders", "inside PyFlink"),
+        ("from pyflink.dataset import ExecutionEnvironment", "DataStream in batch mode"),
+        ("import pyflink.shell", "import pyflinklike.datastream"),
+        ("from pyflink.table import Surprise", "cannot import name"),
         ("import pyflink.surprise", "its reference says what there is"),
         ("from pyflink.datastream import Surprise", "cannot import name"),
     ],
@@ -155,10 +150,14 @@ def test_what_is_wrong_on_the_command_line_is_told_in_a_sentence(tmp_path, argum
     ("text", "last"),
     [
         ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
-        ("import pyflink.table", "ModuleNotFoundError: pyflinklike has nothing for pyflink.table"),
+        ("import pyflink.shell", "ModuleNotFoundError: pyflinklike has nothing for pyflink.shell"),
         (
-            "from pyflink.datastream import SinkFunction",
-            "ImportError: pyflinklike.datastream has no",
+            "from pyflink.datastream import Surprise",
+            "ImportError: cannot import name 'Surprise' from 'pyflinklike.datastream'",
+        ),
+        (
+            "from pyflink.table import Table; Table()",
+            "pyflinklike.errors.RefusedNameError: pyflinklike has nothing for table.table.Table",
         ),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],

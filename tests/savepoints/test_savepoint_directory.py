@@ -378,11 +378,11 @@ def test_a_replaced_savepoint_leaves_nothing_beside_it(taken):
 def rewritten(path, rewrite, *state):
     """The savepoint with another file for a state, and a manifest that says so."""
     (file,) = files_of(path, *state)
-    place = open_savepoint(path).place
+    place = open_savepoint(path).location
     name = str(file.relative_to(path))
-    former = place.saved_file(name)
+    former = place.measure_file(name)
     rewrite(file)
-    now = place.saved_file(name)
+    now = place.measure_file(name)
 
     def told(fields):
         states = fields["operators"][0]["states"].values()

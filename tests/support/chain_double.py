@@ -22,7 +22,7 @@ from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
@@ -35,7 +35,7 @@ from pyflinklike.spark.wire.own_columns import (
     INPUTS,
     KEY_GROUP,
 )
-from pyflinklike.spark.wire.payloads import calling_homes, pack
+from pyflinklike.spark.wire.payloads import call_homes, pack
 from pyflinklike.spark.wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.spark.wire.schema import arrow_schema
 
@@ -80,7 +80,7 @@ class Stage:
         """Records as Spark hands them over, by grouping key; after the last timeless row too."""
         packing = self._packing(group_ids(self.max_parallelism))
         if self.plan().keeps_former_watermark():
-            packing = calling_homes(packing, 1)
+            packing = call_homes(packing, 1)
         shipped = cloudpickle.loads(cloudpickle.dumps(packing))  # type: ignore[no-untyped-call]
         rows: dict[int, list[dict[str, Any]]] = {}
         for packed in shipped(map(self._grouped, batches)):
@@ -95,7 +95,7 @@ class Stage:
         """What a stream that begins with a savepoint is given of it, by grouping key."""
         snapshot = read_segment(savepoint, "savepoint")
         count = self.max_parallelism
-        groups = regrouped(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
+        groups = regroup_snapshot(snapshot, Types.STRING(), self._groups_of, count, "savepoint")
         ids = group_ids(count)
         payloads = {ids[group]: [each.to_bytes() for each in groups[group]] for group in groups}
         payloads[ROLL_CALL] = [roll_payload(groups)]
@@ -167,7 +167,7 @@ class Behind(Stage):
         )
 
     def _packing(self, ids: Any) -> Any:
-        return self.plan().reader.packing(ids)
+        return self.plan().reader.make_packing(ids)
 
     def _grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch

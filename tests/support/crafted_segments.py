@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries, schema_of
 from pyflinklike.engine.log.segments import (
     FORMAT_VERSION,
@@ -282,9 +282,9 @@ def use(blob: bytes, spec: TableSpec, key_type: Any, *, regroup: bool) -> None:
         section.declaration.check(Declaration.of(spec, key_type))
         seen(decode_entries(section, spec, key_type, 0, "unused"), spec, key_type)
     if regroup:
-        for each in regrouped(segment, key_type, lambda keys: [0] * len(keys), 1, "savepoint").get(
-            0, []
-        ):
+        for each in regroup_snapshot(
+            segment, key_type, lambda keys: [0] * len(keys), 1, "savepoint"
+        ).get(0, []):
             for table_id, payload in each.sections:
                 section = Section(each.declarations[table_id], payload)
                 if section.declaration == Declaration.of(spec, key_type):

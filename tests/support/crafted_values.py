@@ -30,8 +30,8 @@ from replay_support import record_of
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, Types
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.snapshot_division import regrouped
-from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
+from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.inspection.stored_table import StoredTable
 from pyflinklike.engine.log.entry_codec import schema_of
@@ -180,7 +180,7 @@ def replay(blob: bytes, record: Any) -> None:
     """Its rows without the program, judged and as a savepoint has them."""
     log = [read_segment(blob, "crafted")]
     clock = BatchClock(2_000, 1_000)
-    for info in described(record, 0):
+    for info in describe_states(record, 0):
         for saved in (False, True):
             rows = StateRows.of(record, info, saved=saved)
             for table in StateReader(rows, clock, False).read(3, log, "crafted"):
@@ -194,7 +194,7 @@ def regroup(blob: bytes) -> None:
     """The savepoint taken apart as a stream does that begins from it."""
     log = read_segment(blob, "crafted")
     key_type = Types.STRING()
-    regrouped(log, key_type, lambda keys: [0] * len(keys), 1, "crafted")
+    regroup_snapshot(log, key_type, lambda keys: [0] * len(keys), 1, "crafted")
 
 
 def main(seed: int, count: int) -> None:

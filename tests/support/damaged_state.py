@@ -25,7 +25,7 @@ from pyflinklike import (
 )
 from pyflinklike.engine.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
@@ -64,7 +64,7 @@ class Job:
     def __init__(self, store: InMemoryLogStorage) -> None:
         WARM_GROUPS.clear()
         self.store = store
-        self.operator = keyed_process_operator(
+        self.operator = make_keyed_operator(
             Visits(), HashMapStateBackend(), Types.STRING(), TaskInfo("visits"), "damaged"
         )
         self.operator.open()

@@ -7,6 +7,7 @@ A record may name a fault, which the function lets happen when it meets the reco
                         a key group and is in the middle of another
     executor:<id>:      the executor of the worker is killed, once, likewise
     fill:<id>:<path>    the disk under a path is filled, once, likewise
+    late:<id>:          the first attempt waits for the marker <id>.go, however long others take
     race:<id>:<winner>  two attempts of the task wait for each other; then the "first", the
                         "second" or "both" go on, and one that shall lose waits to be killed
 """
@@ -41,6 +42,7 @@ _WINDOW = 100
 _FIRST_TIMES = 1_000_000
 _POLL_SECONDS = 0.02
 _PATIENCE = 120
+_LONG_PATIENCE = 400
 
 
 class Record(NamedTuple):
@@ -148,6 +150,9 @@ class Ledger(KeyedProcessFunction):
         elif kind == "fill":
             if _first(self.markers / name):
                 fill_disk(Path(detail))
+        elif kind == "late":
+            if _first(self.markers / name):
+                await_that((self.markers / f"{name}.go").exists, _LONG_PATIENCE)
         else:
             me, other = ("second", "first") if self.attempt else ("first", "second")
             _first(self.markers / f"{name}.{me}")
@@ -214,9 +219,9 @@ def _parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def await_that(condition: Callable[[], object]) -> None:
+def await_that(condition: Callable[[], object], patience: float = _PATIENCE) -> None:
     """Poll until something is so; an error where it never is."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError("never happened")

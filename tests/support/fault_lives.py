@@ -88,12 +88,13 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    for left in _session(process.pid):
+    for left in session_of(process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(left, signal.SIGKILL)
 
 
-def _session(leader: int) -> Iterator[int]:
+def session_of(leader: int) -> Iterator[int]:
+    """The processes of a session that still run."""
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             # After the name, which may hold anything: state, parent, group, session.

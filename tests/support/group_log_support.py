@@ -67,7 +67,7 @@ class Worker:
         self.group = self.log.load(store, store.head, self.group if group is None else group)
         self.backend.enter(0, self.group.tables)
         for spec in self.specs:
-            for changes in self.log.restorer.restored(self.group, spec, self.now):
+            for changes in self.log.restorer.restore(self.group, spec, self.now):
                 self.backend.apply(changes)
         return self.group
 

@@ -95,7 +95,7 @@ class GroupStates:
             keyAsUnsafe=b"",
             valueSchema=_SCHEMA,
         )
-        results = task.served((key,), frames or [], state)
+        results = task.serve_group((key,), frames or [], state)
         # As FlatMapGroupsInPandasWithStateExec does: else it keeps the value and the timeout.
         if state._updated or state._timeout_timestamp != state.oldTimeoutTimestamp:
             self.writes += 1

@@ -26,7 +26,7 @@ from pyflinklike.spark.jobs.watermark_feed import WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import watermark_of
-from pyflinklike.spark.wire.payloads import calling_homes, is_home
+from pyflinklike.spark.wire.payloads import call_homes, is_home
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 __all__ = ["results_of_stream"]
@@ -82,7 +82,7 @@ class Operator(KeyGroupTask):
     key: int
 
     def _set_time(self, watermark: int, time: int) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         clock.processing_time, clock.watermark = time, watermark_of(watermark)
 
     def _wake(self, served: Served, fired: int | None) -> None:
@@ -130,7 +130,7 @@ class _Line:
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
             batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
-            given = list(self.steps.task(first.reached_from(number)).run([batch]))
+            given = list(self.steps.task(first.part_reached_from(number)).run([batch]))
             if first.following:
                 self.marks[number] = max([self.marks[number], *map(_mark, given)])
             batches += given
@@ -160,8 +160,8 @@ class _Line:
         )
         if not stage.following:
             return list(self.steps.task(stage).run([batch]))
-        packing = self.operators[number].plans[0].reader.packing([])
-        return list(calling_homes(packing, 1)([batch]))
+        packing = self.operators[number].plans[0].reader.make_packing([])
+        return list(call_homes(packing, 1)([batch]))
 
 
 def _mark(batch: pa.RecordBatch) -> int:

@@ -45,7 +45,7 @@ def main(job: dict[str, Any]) -> None:
             local = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}
             ids = RecordIds(SimpleNamespace(getLocalProperty=local.get, partitionId=lambda: task))  # noqa: B023
             records = (batch.select(["key", "value"]) for batch in reader.read(part))
-            deliver(map(ids.named, of_batches(records, job["to"])), dict(options.settings))
+            deliver(map(ids.add_to, of_batches(records, job["to"])), dict(options.settings))
         (commits / str(number)).touch()
         number += 1
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import read_log
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
@@ -28,7 +28,7 @@ def record_of(
         "UTC",
         None,
         "None",
-        operator.declared(),
+        operator.describe_states(),
     )
 
 
@@ -47,7 +47,7 @@ def rows_of(
     saved: bool = False,
 ) -> list[dict[str, Any]]:
     """The rows of a state in key group 3."""
-    info = state_of(described(record, 0), name, "tested")
+    info = state_of(describe_states(record, 0), name, "tested")
     reader = StateReader(StateRows.of(record, info, saved=saved), clock, expired)
     return [row for table in reader.read(3, log, "tested") for row in table.to_pylist()]
 

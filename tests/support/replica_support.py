@@ -22,7 +22,7 @@ from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.log_storage import HEAD_AT
 from pyflinklike.engine.log.operator_record import OperatorRecord, call_roll
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
@@ -134,7 +134,7 @@ class FollowedQuery:
         # Another one is asked: it keeps nothing of a key group, so that each question is the first.
         self.operator, self.asked = self._opened(), self._opened()
         identity = self.task.identity(STRING)
-        declared = self.operator.declared()
+        declared = self.operator.describe_states()
         self.record = OperatorRecord(identity, "Doing", "0", "UTC", None, "None", declared)
 
     def begin_anew(self, descriptors: Iterable[Any], max_parallelism: int) -> None:
@@ -151,7 +151,7 @@ class FollowedQuery:
         return TaskInfo("tested", max_parallelism=self.max_parallelism, key_columns=columns)
 
     def _opened(self) -> Any:
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             Doing(self.descriptors),
             HashMapStateBackend(0),
             STRING,
@@ -233,7 +233,7 @@ class FollowedQuery:
     def latest(self) -> Image:
         """All of the last batch."""
         self._check()
-        share = self.share.stored(self.route(self.record), self.max_parallelism)
+        share = self.share.store(self.route(self.record), self.max_parallelism)
         groups = {
             index: {HEAD_AT: store.head.to_bytes(), **store.segments}
             for index, store in enumerate(self.stores)

@@ -28,7 +28,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
@@ -136,7 +136,7 @@ def run_task(
     `before` is called before each use of a state, before the commit, and after it.
     """
     function = Everything(lambda: before(operator))
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
     )
     operator.open()
@@ -161,7 +161,7 @@ def run_task(
 
 def contents(store: InMemoryLogStorage) -> dict[str, list[Any]]:
     """All that a key group's log says, by table."""
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         Everything(),
         HashMapStateBackend(max_warm_bytes=0),
         Types.STRING(),

@@ -159,7 +159,7 @@ class CountProgram:
                 mine[key, totals[key], 0] += 1
             _fire(timers, watermark, totals, mine)
             rows[batch.number] = mine
-        state = {
+        state: dict[str, Counter[Any]] = {
             "total": Counter(totals.items()),
             "seen": Counter((key, n, count) for (key, n), count in seen.items()),
         }

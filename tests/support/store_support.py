@@ -27,7 +27,7 @@ from pyflinklike import (
     Types,
 )
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
@@ -95,7 +95,7 @@ class Player:
 
     def _open(self) -> None:
         self._doer = _Doer(self.descriptor)
-        self.operator = keyed_process_operator(
+        self.operator = make_keyed_operator(
             self._doer,
             BACKENDS[self._backend],
             Types.STRING(),

@@ -23,11 +23,11 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.checkpoint_logs import merge, read_log
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, begin, serve
 from pyflinklike.testing import KeyedProcessHarness
@@ -69,7 +69,7 @@ class Stream:
         segment_bytes: int = 1 << 20,
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
-        self.operator = keyed_process_operator(
+        self.operator = make_keyed_operator(
             function, backend, key_type, task, f"tested-{uuid.uuid4()}"
         )
         self.operator.open()
@@ -77,7 +77,7 @@ class Stream:
         self.stores = [InMemoryLogStorage() for _ in range(max_parallelism)]
         if savepoint is not None:
             snapshot = read_segment(savepoint, "savepoint")
-            groups = regrouped(
+            groups = regroup_snapshot(
                 snapshot, key_type, self.groups_of, max_parallelism, "savepoint", segment_bytes
             )
             for index, segments in groups.items():

@@ -16,7 +16,7 @@ from typing import Any
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import TimeDomain
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import NO_RECORDS, Records, Waking, serve
@@ -77,7 +77,7 @@ class Task:
         return outputs.main
 
     def _opened(self) -> KeyedProcessOperator:
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             self.function,
             self._backend,
             Types.STRING(),

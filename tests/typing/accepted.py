@@ -37,7 +37,7 @@ from pyflinklike import (
     ValueState,
     ValueStateDescriptor,
 )
-from pyflinklike.datastream import DataStream, WindowedStream
+from pyflinklike.datastream import CoProcessFunction, DataStream, WindowedStream
 from pyflinklike.spark import KeyedConnectedStreams, KeyedStream, key_by
 from pyflinklike.stores import (
     ChangelogRecord,
@@ -80,6 +80,27 @@ class Mean(AggregateFunction[int, tuple[int, int], float]):
 
     def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Both(KeyedCoProcessFunction):
+    """The contexts by the names that PyFlink's users write."""
+
+    def process_element1(self, value: int, ctx: KeyedCoProcessFunction.Context) -> Iterable[int]:
+        ctx.timer_service().register_event_time_timer(value)
+        return [value]
+
+    def process_element2(self, value: int, ctx: KeyedCoProcessFunction.Context) -> None: ...
+
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[int]:
+        ctx.time_domain()
+        return [timestamp]
+
+
+class OfTwo(CoProcessFunction):
+    def process_element1(self, value: int, ctx: CoProcessFunction.Context) -> Iterable[int]:
+        return [value, ctx.timestamp() or 0]
+
+    def process_element2(self, value: int, ctx: CoProcessFunction.Context) -> None: ...
 
 
 class AsInPyFlink(AggregateFunction):

@@ -9,7 +9,7 @@ import pytest
 from upsert_support import changes, element, harness, ordered
 
 from pyflinklike import Instant, Row, Types
-from pyflinklike.engine.types.order_keys import checked_order, is_newer
+from pyflinklike.engine.types.order_keys import check_order, is_newer
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.upsert import UpsertFunction
 
@@ -192,7 +192,7 @@ def test_arrival_needs_no_tombstones():
 )
 def test_whatever_compares_is_an_order_key(orders):
     """In Python's order, and Spark's: None first, a prefix before what it begins."""
-    kept = [checked_order(order) for order in orders]
+    kept = [check_order(order) for order in orders]
 
     for i, lower in enumerate(kept):
         assert [j > i for j in range(len(kept))] == [is_newer(each, lower) for each in kept]

@@ -144,7 +144,7 @@ def test_a_commit_that_is_interrupted_as_it_succeeds_is_told(tmp_path):
         changes = view.changes(timeout=0)
 
         def interrupt(frame, event, _):
-            is_commit = frame.f_code.co_name == "writing" and event == "c_return"
+            is_commit = frame.f_code.co_name == "lend_writer" and event == "c_return"
             if is_commit and not view._database._writer.in_transaction:
                 raise KeyboardInterrupt
 

@@ -148,8 +148,8 @@ def test_an_element_that_makes_a_session_longer_registers_no_timer():
 
 
 def test_nothing_is_pickled_where_that_is_refused():
-    """The error names the state; types are the remedy."""
-    with pytest.raises(DeclarationValueError, match="window-contents"):
+    """The error says what is pickled, for no user has named that state; types are the remedy."""
+    with pytest.raises(DeclarationValueError, match="the contents of a window: nothing is unp"):
         harness(processed(TEN), allow_pickle=False)
     typed = window(TEN, Types.TUPLE([Types.STRING(), Types.LONG()])).process(Contents())
     with harness(typed, allow_pickle=False) as driver:

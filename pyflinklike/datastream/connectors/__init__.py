@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources and sinks, under the names of `pyflink.datastream.connectors`."""
 
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
@@ -25,5 +26,7 @@ __all__ = [
     "Source",
     "StreamFormat",
 ]
+
+__getattr__ = of_pyflink(__name__)
 
 pin(globals())

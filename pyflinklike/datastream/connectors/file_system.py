@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files, under the path that PyFlink has for them."""
 
-from pyflinklike.common.missing_names import refusing
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.engine.foreign_names import former
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
+    DefaultRollingPolicy,
+    Encoder,
     FileSink,
+    FileSinkBuilder,
     FileSource,
+    FileSourceBuilder,
+    OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
     StreamFormat,
@@ -13,25 +23,58 @@ from pyflinklike.engine.graph.files import (
 
 __all__ = [
     "BucketAssigner",
+    "DefaultRollingPolicy",
     "FileSink",
     "FileSource",
+    "FileSourceBuilder",
+    "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
+    "StreamingFileSink",
 ]
 
-_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame, to_data_frame and DataFrame.write"
-_SPLITS = "a file is read by one task, and Spark says which; leave it out"
-_COMPACT = "small files are not put together here: set_parallelism, or put them together with Spark"
+__getattr__ = of_pyflink(__name__)
 
-__getattr__ = refusing(
-    __name__,
-    {
-        "BulkFormat": _BULK,
-        "FileEnumeratorProvider": _SPLITS,
-        "FileSplitAssignerProvider": _SPLITS,
-        "FileCompactStrategy": _COMPACT,
-        "FileCompactor": _COMPACT,
-        "StreamingFileSink": "PyFlink itself calls it deprecated: use FileSink and sink_to",
-    },
-)
+
+class _RowFormatBuilder(FileSinkBuilder):
+    """The builder of a `FileSink`, with the former name of a parameter."""
+
+    def with_rolling_policy(self, policy: RollingPolicy) -> FileSinkBuilder:
+        """Set the rule for beginning another file.
+
+        Args:
+            policy: A policy made by a static method of `RollingPolicy`.
+        """
+        return super().with_rolling_policy(policy)
+
+
+class StreamingFileSink:
+    """Makes sinks of files, for `add_sink`; PyFlink itself calls it deprecated."""
+
+    BaseBuilder = DefaultRowFormatBuilder = _RowFormatBuilder
+    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
+
+    @staticmethod
+    @former("FileSink.for_row_format(base_path, encoder) and stream.sink_to")
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
+        """Begin a sink that writes a line for each element: a `FileSink`.
+
+        Args:
+            base_path: The folder, or its `file:` address.
+            encoder: The result of `Encoder.simple_string_encoder()`.
+        """
+        return _RowFormatBuilder(FileSink.for_row_format(base_path, encoder).build())
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:
+        """Refuse files of columns: Spark writes them.
+
+        Args:
+            base_path: Not used.
+            writer_factory: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        FileSink.for_bulk_format(base_path, writer_factory)

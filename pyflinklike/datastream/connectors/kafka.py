@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
 
-from pyflinklike.common.missing_names import refusing
+from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.sinks import DeliveryGuarantee
+from pyflinklike.kafka.former_clients import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
 from pyflinklike.kafka.kafka_sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -21,6 +28,10 @@ from pyflinklike.kafka.kafka_source import (
 
 __all__ = [
     "DeliveryGuarantee",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
@@ -31,15 +42,9 @@ __all__ = [
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
     "KafkaTopicSelector",
+    "Semantic",
 ]
 
-__getattr__ = refusing(
-    __name__,
-    {
-        "FlinkKafkaConsumer": "PyFlink itself calls it deprecated: use KafkaSource and from_source",
-        "FlinkKafkaProducer": "PyFlink itself calls it deprecated: use KafkaSink and sink_to",
-        "Semantic": "it is of FlinkKafkaProducer: use KafkaSink with DeliveryGuarantee",
-    },
-)
+__getattr__ = of_pyflink(__name__)
 
 pin(globals())

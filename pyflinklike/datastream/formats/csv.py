@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pyflinklike.common.missing_names import refusing
-from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refused, texter_of
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refuse_type, texter_of
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -208,6 +208,22 @@ class CsvRowSerializationSchema(SerializationSchema):
     class Builder(_Builder):
         """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
 
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text between fields.
+
+            Args:
+                c: One character; by default a comma.
+            """
+            return super().set_field_delimiter(c)
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text that stands for None.
+
+            Args:
+                s: By default None is written as an empty field.
+            """
+            return super().set_null_literal(s)
+
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
             """Set the end of a line.
 
@@ -254,7 +270,7 @@ def _reader_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[str], 
         return lambda text: [one(each) for each in text.split(dialect.array)] if text else []
     parse = parser_of(type_info)
     if parse is None:
-        raise refused(type_info, "CSV")
+        raise refuse_type(type_info, "CSV")
     return parse
 
 
@@ -265,18 +281,13 @@ def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], 
             return lambda value: dialect.text(dialect.array.join(map(one, value)))
     text_of = texter_of(type_info, is_utc=False)
     if text_of is None:
-        raise refused(type_info, "CSV")
+        raise refuse_type(type_info, "CSV")
     if is_quoted(type_info):
         return lambda value: dialect.text(text_of(value))
     return lambda value: dialect.number(text_of(value))
 
 
-_FILES = "files of CSV are read and written by Spark: spark.read, and env.from_data_frame"
-
-__getattr__ = refusing(
-    __name__,
-    dict.fromkeys(("CsvReaderFormat", "CsvBulkWriters", "CsvSchema", "CsvSchemaBuilder"), _FILES),
-)
+__getattr__ = of_pyflink(__name__)
 
 _LONG = 24
 """The length in characters above which texts are in quotes, as Jackson has it."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refused, texter_of
+from pyflinklike.common.pyflink_names import of_pyflink
+from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refuse_type, texter_of
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -21,6 +22,8 @@ from pyflinklike.engine.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError, OutputError
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+__getattr__ = of_pyflink(__name__)
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
@@ -220,15 +223,15 @@ def reader_of(type_info: TypeInformation, *, is_strict: bool) -> _Reader:
         return _nullable(_row_reader(type_info.field_names, parts, is_strict=is_strict))
     if isinstance(type_info, ListTypeInfo):
         one = reader_of(type_info.elem_type, is_strict=is_strict)
-        return _nullable(lambda node: [one(each) for each in _checked(node, list)])
+        return _nullable(lambda node: [one(each) for each in _check(node, list)])
     if isinstance(type_info, MapTypeInfo) and isinstance(type_info._key_type_info, StringTypeInfo):
         value = reader_of(type_info._value_type_info, is_strict=is_strict)
         return _nullable(
-            lambda node: {key: value(each) for key, each in _checked(node, dict).items()}
+            lambda node: {key: value(each) for key, each in _check(node, dict).items()}
         )
     parse = parser_of(type_info)
     if parse is None:
-        raise refused(type_info, "JSON")
+        raise refuse_type(type_info, "JSON")
     return _nullable(_scalar_reader(type_info, parse))
 
 
@@ -238,7 +241,7 @@ def _nullable(read: _Reader) -> _Reader:
 
 def _row_reader(names: Sequence[str], parts: list[_Reader], *, is_strict: bool) -> _Reader:
     def read(node: Any) -> tuple[Any, ...]:
-        fields = _checked(node, dict)
+        fields = _check(node, dict)
         if is_strict and (missing := [name for name in names if name not in fields]):
             msg = f"Could not find field with name {missing[0]!r}."
             raise ValueError(msg)
@@ -247,7 +250,7 @@ def _row_reader(names: Sequence[str], parts: list[_Reader], *, is_strict: bool) 
     return read
 
 
-def _checked(node: Any, kind: type) -> Any:
+def _check(node: Any, kind: type) -> Any:
     if not isinstance(node, kind):
         wanted = "an array" if kind is list else "an object"
         msg = f"{wanted} is wanted, got {shown(node)}"
@@ -293,14 +296,12 @@ def writer_of(type_info: TypeInformation) -> _Writer:
         return lambda value: f"[{','.join(map(one, value))}]"
     if isinstance(type_info, MapTypeInfo) and isinstance(type_info._key_type_info, StringTypeInfo):
         item = _nulls_too(writer_of(type_info._value_type_info))
-        return lambda value: (
-            f"{{{','.join(f'{_quoted(key)}:{item(each)}' for key, each in value)}}}"
-        )
+        return lambda value: f"{{{','.join(f'{_quote(key)}:{item(each)}' for key, each in value)}}}"
     text_of = texter_of(type_info, is_utc=True)
     if text_of is None:
-        raise refused(type_info, "JSON")
+        raise refuse_type(type_info, "JSON")
     if is_quoted(type_info):
-        return lambda value: _quoted(text_of(value))
+        return lambda value: _quote(text_of(value))
     return lambda value: _number(text_of(value))
 
 
@@ -318,10 +319,10 @@ def _nulls_too(write: _Writer) -> _Writer:
     return lambda value: "null" if value is None else write(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
 def _number(text: str) -> str:
     """Return a number or boolean; NaN and infinities are strings, as Jackson writes them."""
-    return _quoted(text) if text in ("NaN", "Infinity", "-Infinity") else text
+    return _quote(text) if text in ("NaN", "Infinity", "-Infinity") else text

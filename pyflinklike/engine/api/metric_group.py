@@ -36,6 +36,7 @@ __all__ = [
     "Distribution",
     "Increment",
     "Meter",
+    "Metric",
     "MetricGroup",
     "MetricIncrements",
 ]
@@ -156,8 +157,14 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
         raise UserFunctionError(msg) from error
 
 
+class Metric:
+    """What a `MetricGroup` registers by a name, as `pyflink.metrics.Metric`."""
+
+    __slots__ = ()
+
+
 @attrs.define(eq=False)
-class Counter:
+class Counter(Metric):
     """A number that goes up and down."""
 
     _count: int = attrs.field(default=0, init=False)
@@ -176,7 +183,7 @@ class Counter:
 
 
 @attrs.define(eq=False)
-class Meter:
+class Meter(Metric):
     """A number of events, for a rate.
 
     Args:
@@ -196,7 +203,7 @@ class Meter:
 
 
 @attrs.define(eq=False)
-class Distribution:
+class Distribution(Metric):
     """Number, sum, least and greatest of some integers.
 
     `min` and `max` are None while there is no value.

@@ -7,6 +7,7 @@ from typing import Any, Generic, overload
 
 import attrs
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import T
 from pyflinklike.engine.types import TypeInformation, Types
@@ -33,7 +34,7 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
 
 
 @attrs.frozen(init=False)
-class OutputTag(Generic[T]):
+class OutputTag(Generic[T], WithoutJava):
     """The name and type of a side output, as `pyflink.datastream.OutputTag`.
 
     Two tags of one id are the same tag, whatever their types, as in PyFlink, which looks outputs up

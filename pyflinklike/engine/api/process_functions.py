@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -180,7 +180,7 @@ class CoProcessFunction(Function, ABC):
     belong to keys.
     """
 
-    Context = ProcessFunction.Context
+    Context: TypeAlias = ProcessFunction.Context
     """What `process_element1` and `process_element2` may ask; valid during that call only."""
 
     @abstractmethod
@@ -208,9 +208,9 @@ class KeyedCoProcessFunction(Function, ABC):
     both inputs have reached its time.
     """
 
-    Context = KeyedProcessFunction.Context
+    Context: TypeAlias = KeyedProcessFunction.Context
     """What `process_element1` and `process_element2` may ask; valid during that call only."""
-    OnTimerContext = KeyedProcessFunction.OnTimerContext
+    OnTimerContext: TypeAlias = KeyedProcessFunction.OnTimerContext
     """What `on_timer` may ask; valid during that call only."""
 
     # Not abstract: a function without state needs none.
@@ -294,8 +294,8 @@ class CoFlatMapFunction(Function, ABC):
 class BaseBroadcastProcessFunction(Function, ABC):
     """The base of both functions with a broadcast input."""
 
-    class ReadOnlyContext(ABC):
-        """What `process_element` may ask; valid during that call only."""
+    class BaseContext(ABC):
+        """What each call may ask; valid during that call only."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
@@ -308,6 +308,9 @@ class BaseBroadcastProcessFunction(Function, ABC):
         @abstractmethod
         def current_watermark(self) -> int:
             """Return the watermark in ms; MIN_WATERMARK before the first event."""
+
+    class ReadOnlyContext(BaseContext):
+        """What `process_element` may ask; valid during that call only."""
 
         @abstractmethod
         def get_broadcast_state(
@@ -319,20 +322,8 @@ class BaseBroadcastProcessFunction(Function, ABC):
                 DeclarationError: `broadcast` did not name it.
             """
 
-    class Context(ABC):
+    class Context(BaseContext):
         """What `process_broadcast_element` may ask; valid during that call only."""
-
-        @abstractmethod
-        def timestamp(self) -> int | None:
-            """Return the time of the element in ms; None if it has none."""
-
-        @abstractmethod
-        def current_processing_time(self) -> int:
-            """Return the processing time in ms, the same throughout a call."""
-
-        @abstractmethod
-        def current_watermark(self) -> int:
-            """Return the watermark in ms; MIN_WATERMARK before the first event."""
 
         @abstractmethod
         def get_broadcast_state(

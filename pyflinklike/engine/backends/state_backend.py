@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import Changes, Table, TableChanges, TableSpec
@@ -21,7 +22,7 @@ from pyflinklike.errors import DeclarationValueError
 __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 
 
-class StateBackend(ABC):
+class StateBackend(WithoutJava, ABC):
     """The choice of where working state is kept; immutable, picklable and thread-safe."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyflinklike.errors import StateValueError
 
-__all__ = ["checked_codes", "numbers_of", "plain_array"]
+__all__ = ["check_codes", "numbers_of", "plain_array"]
 
 _NUMBERS = frozenset("biuf")
 
@@ -62,7 +62,7 @@ def numbers_of(values: Any, what: str) -> Any:
     return found
 
 
-def checked_codes(codes: Any, count: int, what: str) -> Any:
+def check_codes(codes: Any, count: int, what: str) -> Any:
     """Return the numbers of groups as a NumPy array of int64.
 
     Args:

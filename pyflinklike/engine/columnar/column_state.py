@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike.engine.columnar.arrays import checked_codes, plain_array
+from pyflinklike.engine.columnar.arrays import check_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, ColumnTable, MapTable, TtlColumns
-from pyflinklike.engine.columnar.keyed_batch import Groups, numbered
+from pyflinklike.engine.columnar.keyed_batch import Groups, number_values
 from pyflinklike.engine.columnar.value_columns import ValueColumn, value_column
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TupleTypeInfo, TypeInformation, Types
@@ -71,7 +71,7 @@ class EntryColumns:
         is_there = self._read(where)
         rows = self._batch.rows
         self._refuse_nulls(rows[is_there])
-        return self._column.shown(self._table.values(rows), is_there, default)
+        return self._column.show(self._table.values(rows), is_there, default)
 
     def arrow(self, where: Any = None) -> pa.Array:
         """Return the value of each key as an Arrow array of the state's type, null without a value.
@@ -111,7 +111,7 @@ class EntryColumns:
             StateValueError: The values do not fit the type; nothing is stored.
         """
         which = self._which(where)
-        checked = _take(self._column.checked(values, len(self._batch.rows)), which)
+        checked = _take(self._column.check(values, len(self._batch.rows)), which)
         rows = self._batch.rows[which]
         if self._ttl is not None:
             self._ttl.sweep_some()
@@ -215,11 +215,11 @@ class ColumnMapState:
         _chosen(self.name, self._batch.rows, None)
         owners = self._batch.codes
         if codes is not None:
-            owners = checked_codes(codes, len(self._batch.rows), f"state {self.name!r}")
-        keys = self._user_keys.checked(user_keys, len(owners))
+            owners = check_codes(codes, len(self._batch.rows), f"state {self.name!r}")
+        keys = self._user_keys.check(user_keys, len(owners))
         if not isinstance(keys, pa.Array):
             keys = pa.array(keys, self._user_keys.type_info.arrow_type)
-        pairs, first = numbered([pa.array(owners), keys])
+        pairs, first = number_values([pa.array(owners), keys])
         groups, whose = Groups(pairs, first), owners[first]
         places = self._table.places(self._batch.rows[whose], keys.take(pa.array(first)))
         latest = self._batch.latest[whose]

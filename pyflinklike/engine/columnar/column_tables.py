@@ -113,7 +113,7 @@ class ColumnTable:
         """Return the number of rows."""
         return self._group.index.count
 
-    def _restored_rows(self, changes: ColumnChanges) -> Any:
+    def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self._group.rows_of(changes.keys)
 
     def _keys(self, rows: Any) -> Any:
@@ -146,7 +146,7 @@ class ColumnTable:
         if not len(changes):
             return
         columns = self._columns
-        rows = self._restored_rows(changes)
+        rows = self._rows_to_restore(changes)
         columns.values.put(rows, changes.values)
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
         if self.spec.paired:
@@ -239,7 +239,7 @@ class MapTable(ColumnTable):
     def _size(self) -> int:
         return self._columns.entries.count
 
-    def _restored_rows(self, changes: ColumnChanges) -> Any:
+    def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self.places(self._group.rows_of(changes.keys), changes.user_keys)
 
     def _keys(self, rows: Any) -> Any:
@@ -262,9 +262,9 @@ class MapTable(ColumnTable):
             return super().drain()
         rows = np.unique(np.concatenate(cleared))
         cleared.clear()
-        return [self._clearing(rows), *super().drain()]
+        return [self._make_clearing(rows), *super().drain()]
 
-    def _clearing(self, rows: Any) -> ColumnChanges:
+    def _make_clearing(self, rows: Any) -> ColumnChanges:
         spec, count = self.spec, len(rows)
         assert spec.user_key_type is not None
         values = pa.nulls(count) if spec.value_type is None else _nulls(spec.value_type, count)
@@ -341,7 +341,7 @@ class KeyGroupColumns:
             return
         used = np.zeros(count, bool)
         for columns in self.tables.values():
-            used |= columns.used_rows(count)
+            used |= columns.find_used_rows(count)
         rows = np.flatnonzero(used)
         if 2 * len(rows) > count:
             return
@@ -403,7 +403,7 @@ class Columns:
         self.stamps = self.stamps[rows] if self.spec.paired else self.stamps
         self.cursor = 0
 
-    def used_rows(self, count: int) -> Any:
+    def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         return self.present[:count]
 
@@ -436,7 +436,7 @@ class MapColumns(Columns):
     cleared: list[Any] = attrs.field(factory=list)
     least: int | None = None
 
-    def used_rows(self, count: int) -> Any:
+    def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         used = np.zeros(count, bool)
         used[self.entries.rows(np.flatnonzero(self.present[: self.entries.count]))] = True
@@ -542,7 +542,7 @@ class TtlColumns(TtlRules):
         """
         self._table.put(rows, values, self.stamps(latest))
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Do nothing: the key group itself remembers where a sweep stands."""
 
     def sweep_some(self) -> None:

@@ -93,7 +93,7 @@ class KeyIndex:
         if pa.types.is_string(keys.type) or pa.types.is_binary(keys.type):
             keys = large_binary(keys)  # once, for all that follows
         hashes = self._hashes_of(keys)
-        rows, is_new = self._probed(hashes, adds=adds)
+        rows, is_new = self._probe(hashes, adds=adds)
         if is_new.any():
             self._append(keys, hashes, is_new)
         met = np.flatnonzero((rows >= 0) & ~is_new)
@@ -102,7 +102,7 @@ class KeyIndex:
             rows[at] = self._exact(keys.slice(at, 1), hashes[at : at + 1], adds=adds)
         return rows
 
-    def _probed(self, hashes: Any, *, adds: bool) -> tuple[Any, Any]:
+    def _probe(self, hashes: Any, *, adds: bool) -> tuple[Any, Any]:
         """Find the first row of each hash, and which rows are new, in the order of the keys."""
         count, size = self.count, len(hashes)
         self._hashes = grown(self._hashes, count + size)
@@ -116,7 +116,7 @@ class KeyIndex:
             if adds and self._is_short(count + added + len(free)):
                 # Rows that were added in this call have no number yet, so all begin anew.
                 self._resize(count + size)
-                return self._probed(hashes, adds=adds)
+                return self._probe(hashes, adds=adds)
             if adds:
                 # Of several keys that want a slot the last one gets it; the others meet it there.
                 self._slots[at[free]] = count + pending[free]
@@ -128,9 +128,9 @@ class KeyIndex:
             rows[pending[is_met]] = found[is_met]
             is_left = ~is_met & (found != _ABSENT)
             pending, at = pending[is_left], (at[is_left] + 1) & (len(self._slots) - 1)
-        return self._numbered(rows, is_new, own), is_new
+        return self._number(rows, is_new, own), is_new
 
-    def _numbered(self, rows: Any, is_new: Any, own: Any) -> Any:
+    def _number(self, rows: Any, is_new: Any, own: Any) -> Any:
         """Give new keys the next rows, in their order."""
         numbers = self.count - 1 + np.cumsum(is_new)
         new = np.flatnonzero(is_new)
@@ -242,7 +242,7 @@ class EntryIndex:
         Returns:
             For each place the number of its row in `rows`, ascending; and the places.
         """
-        order = self._sorted()
+        order = self._sort()
         owners = self.rows(order)
         starts, ends = np.searchsorted(owners, rows), np.searchsorted(owners, rows, "right")
         counts = ends - starts
@@ -250,7 +250,7 @@ class EntryIndex:
         within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
         return which, order[np.repeat(starts, counts) + within]
 
-    def _sorted(self) -> Any:
+    def _sort(self) -> Any:
         """Return all places, sorted by row."""
         known = len(self._order)
         if known < self.count:

@@ -35,7 +35,7 @@ from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
 
-__all__ = ["Groups", "KeyReader", "KeyedBatch", "frozen_keys", "numbered"]
+__all__ = ["Groups", "KeyReader", "KeyedBatch", "frozen_keys", "number_values"]
 
 
 class KeyedBatch:
@@ -225,15 +225,15 @@ class Groups:
         # bincount adds in the order of the records, as a loop does: floats depend on it.
         if found.dtype.kind == "f":
             return np.bincount(self._codes, found, len(self))
-        return _checked_sum(found, self._codes, self.counts)
+        return _check_sum(found, self._codes, self.counts)
 
     def min(self, values: Any) -> Any:
         """Return per key the least value of its records; NaN where one is NaN, as in NumPy."""
-        return self._reduced(np.minimum, values, "min")
+        return self._reduce(np.minimum, values, "min")
 
     def max(self, values: Any) -> Any:
         """Return per key the greatest value of its records; NaN where one is NaN, as in NumPy."""
-        return self._reduced(np.maximum, values, "max")
+        return self._reduce(np.maximum, values, "max")
 
     def running(self, ufunc: np.ufunc, values: Any, start: Any) -> Any:
         """Return per record the value of its key after this record.
@@ -263,9 +263,9 @@ class Groups:
         begin = numbers_of(start, "running: start")
         if begin.ndim:
             self._check(begin, len(self), "running", "key")
-        return _accumulated(ufunc, found, begin, self._order, self._starts, self.counts)
+        return _accumulate(ufunc, found, begin, self._order, self._starts, self.counts)
 
-    def _reduced(self, ufunc: np.ufunc, values: Any, what: str) -> Any:
+    def _reduce(self, ufunc: np.ufunc, values: Any, what: str) -> Any:
         found = self._numbers(values, what)
         if not len(found):
             return found
@@ -301,7 +301,7 @@ _LONG_RUN = 64
 """Keys with more records are computed each by itself."""
 
 
-def _accumulated(
+def _accumulate(
     ufunc: np.ufunc, values: Any, start: Any, order: Any, starts: Any, counts: Any
 ) -> Any:
     """Return the running result per record.
@@ -339,7 +339,7 @@ def _int_sums(values: Any, begin: Any, starts: Any, counts: Any) -> Any:
     before = sums[starts] - values[starts] - begin
     sums -= np.repeat(before, counts)
     former = sums - values
-    if _wrapped_sum(former, values, sums).any():
+    if _find_wrapped_sums(former, values, sums).any():
         _refuse(np.add, values.dtype)
     return sums
 
@@ -373,7 +373,7 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
     return results
 
 
-def _checked_sum(values: Any, codes: Any, counts: Any) -> Any:
+def _check_sum(values: Any, codes: Any, counts: Any) -> Any:
     """Return the sum of ints per key.
 
     Raises:
@@ -399,19 +399,19 @@ def _checked_sum(values: Any, codes: Any, counts: Any) -> Any:
     return np.array(exact, kind)
 
 
-def _wrapped_sum(former: Any, value: Any, now: Any) -> Any:
+def _find_wrapped_sums(former: Any, value: Any, now: Any) -> Any:
     if now.dtype.kind == "u":
         return now < former
     return ((former ^ now) & (value ^ now)) < 0
 
 
-def _wrapped_difference(former: Any, value: Any, now: Any) -> Any:
+def _find_wrapped_differences(former: Any, value: Any, now: Any) -> Any:
     if now.dtype.kind == "u":
         return value > former
     return ((former ^ value) & (former ^ now)) < 0
 
 
-def _wrapped_product(former: Any, value: Any, now: Any) -> Any:
+def _find_wrapped_products(former: Any, value: Any, now: Any) -> Any:
     # A float64 has 53 bits: too few to tell a product just above the bound from one below.
     exact = former.astype(np.longdouble) * value.astype(np.longdouble)
     info = np.iinfo(now.dtype)
@@ -419,9 +419,9 @@ def _wrapped_product(former: Any, value: Any, now: Any) -> Any:
 
 
 _ARITHMETIC: dict[np.ufunc, Callable[[Any, Any, Any], Any]] = {
-    np.add: _wrapped_sum,
-    np.subtract: _wrapped_difference,
-    np.multiply: _wrapped_product,
+    np.add: _find_wrapped_sums,
+    np.subtract: _find_wrapped_differences,
+    np.multiply: _find_wrapped_products,
 }
 
 
@@ -479,18 +479,18 @@ class KeyReader:
             raise StateValueError(msg)
         kind = self.key_type.arrow_type
         if parts[0].type == kind and not pa.types.is_binary(kind):
-            codes, distinct = _encoded(parts[0])
+            codes, distinct = _encode(parts[0])
             return distinct, codes, _first_of(codes, len(distinct))
-        codes, first = numbered(parts)
+        codes, first = number_values(parts)
         chosen = [part.take(pa.array(first)) for part in parts]
         if pa.types.is_binary(kind):
-            return self._encoded(chosen, codes, first)
+            return self._encode(chosen, codes, first)
         if isinstance(self.key_type, TupleTypeInfo):
             fields = [each.cast(field.type) for each, field in zip(chosen, kind)]
             return pa.StructArray.from_arrays(fields, fields=list(kind)), codes, first
         return chosen[0].cast(kind), codes, first
 
-    def _encoded(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
+    def _encode(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
         """Encode distinct keys; the type may encode several alike, such as -0.0 and 0.0."""
         keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
         same = _whole(keys.indices)
@@ -502,7 +502,7 @@ class KeyReader:
         return distinct, same[codes], firsts
 
 
-def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
+def number_values(parts: Sequence[Any]) -> tuple[Any, Any]:
     """Number each record's combination of values, and find the first record of each."""
     codes, count = _codes(parts[0])
     for part in parts[1:]:
@@ -514,18 +514,18 @@ def numbered(parts: Sequence[Any]) -> tuple[Any, Any]:
 
 def _codes(column: Any) -> tuple[Any, int]:
     if pa.types.is_struct(column.type):
-        return _numbered_structs(column)
-    codes, distinct = _encoded(column)
+        return _number_structs(column)
+    codes, distinct = _encode(column)
     return codes, len(distinct)
 
 
-def _numbered_structs(column: Any) -> tuple[Any, int]:
+def _number_structs(column: Any) -> tuple[Any, int]:
     parts = [column.is_null().cast(pa.int8()), *column.flatten()]
-    codes, first = numbered(parts)
+    codes, first = number_values(parts)
     return codes, len(first)
 
 
-def _encoded(column: Any) -> tuple[Any, Any]:
+def _encode(column: Any) -> tuple[Any, Any]:
     found = column.dictionary_encode(null_encoding="encode")
     return _whole(found.indices), found.dictionary
 

@@ -104,7 +104,7 @@ class ValueColumn:
     type_info: TypeInformation
     dtype: Any
 
-    def checked(self, given: Any, count: int) -> Any:
+    def check(self, given: Any, count: int) -> Any:
         """Return values from a function in the form that vectors take.
 
         Args:
@@ -117,10 +117,10 @@ class ValueColumn:
         values = plain_array(given, f"state {self.name!r}")
         self._check_count(values, count)
         if len(values) if values.ndim else True:
-            values = self._converted(values)
+            values = self._convert(values)
         return np.broadcast_to(values.astype(self.dtype, copy=False), (count,))
 
-    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
+    def show(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return what a function gets: the values, and the default where there is none.
 
         Raises:
@@ -131,7 +131,7 @@ class ValueColumn:
         if default is None:
             raise self._no_default(is_there)
         filled = np.array(values)
-        filled[~is_there] = self.checked(default, len(values))[~is_there]
+        filled[~is_there] = self.check(default, len(values))[~is_there]
         return filled
 
     def _no_default(self, is_there: Any) -> StateValueError:
@@ -141,7 +141,7 @@ class ValueColumn:
             f"default and {missing} such keys; write get(0) for example, or arrow() for nulls"
         )
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype != self.dtype:
             raise self._misfit(values)
         return values
@@ -166,7 +166,7 @@ class ValueColumn:
 class IntColumn(ValueColumn):
     """Ints in the range of their type."""
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind not in "iu":
             raise self._misfit(values)
         info = np.iinfo(self.dtype)
@@ -180,7 +180,7 @@ class IntColumn(ValueColumn):
 class FloatColumn(ValueColumn):
     """Floats, with one NaN; ints become floats."""
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind not in "iuf":
             raise self._misfit(values)
         with np.errstate(over="ignore"):
@@ -203,7 +203,7 @@ class TimeColumn(ValueColumn):
 
     ends: Sequence[Any]
 
-    def _converted(self, values: Any) -> Any:
+    def _convert(self, values: Any) -> Any:
         if values.dtype.kind != "M" or np.isnat(values).any():
             raise self._misfit(values)
         times = values.astype(self.dtype)
@@ -216,7 +216,7 @@ class TimeColumn(ValueColumn):
 class TextColumn(ValueColumn):
     """Strings and bytes: Arrow columns."""
 
-    def checked(self, given: Any, count: int) -> Any:
+    def check(self, given: Any, count: int) -> Any:
         """Return an Arrow array of `count` values."""
         kind = self.type_info.arrow_type
         try:
@@ -238,7 +238,7 @@ class TextColumn(ValueColumn):
             raise self._misfit(values)
         return values
 
-    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
+    def show(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return an Arrow array, null where there is neither a value nor a default."""
         if is_there.all():
             return values
@@ -256,17 +256,17 @@ class TupleColumns(ValueColumn):
 
     fields: Sequence[ValueColumn]
 
-    def checked(self, given: Any, count: int) -> Any:
+    def check(self, given: Any, count: int) -> Any:
         """Return a tuple of columns."""
         return tuple(
-            field.checked(part, count) for field, part in zip(self.fields, self._parts(given))
+            field.check(part, count) for field, part in zip(self.fields, self._parts(given))
         )
 
-    def shown(self, values: Any, is_there: Any, default: Any) -> Any:
+    def show(self, values: Any, is_there: Any, default: Any) -> Any:
         """Return a tuple or Row of columns."""
         defaults = [None] * len(self.fields) if default is None else self._parts(default)
         parts = [
-            field.shown(part, is_there, each)
+            field.show(part, is_there, each)
             for field, part, each in zip(self.fields, values, defaults)
         ]
         if isinstance(self.type_info, RowTypeInfo):

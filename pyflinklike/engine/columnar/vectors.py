@@ -352,7 +352,7 @@ def hashes_of(keys: Any) -> Any:
     if pa.types.is_struct(keys.type):
         hashes = np.full(len(keys), _SEED, _U64)
         for part in keys.flatten():
-            hashes = _mixed(hashes + _part_hashes(part))
+            hashes = _mix(hashes + _part_hashes(part))
         return hashes
     return _part_hashes(keys)
 
@@ -363,7 +363,7 @@ def _part_hashes(column: Any) -> Any:
         whole = column.cast(pa.int32()) if pa.types.is_date(kind) else column
         whole = whole.cast(pa.int64())
         filled = whole.fill_null(0) if whole.null_count else whole
-        hashes = _mixed(filled.to_numpy().view(_U64) ^ _U64(_SEED))
+        hashes = _mix(filled.to_numpy().view(_U64) ^ _U64(_SEED))
     else:
         hashes = _bytes_hashes(column)
     if column.null_count:
@@ -371,7 +371,7 @@ def _part_hashes(column: Any) -> Any:
     return hashes
 
 
-def _mixed(words: Any) -> Any:
+def _mix(words: Any) -> Any:
     words = words + _U64(_STEP)
     words ^= words >> _U64(30)
     words *= _U64(_FIRST)
@@ -384,7 +384,7 @@ def _mixed(words: Any) -> Any:
 def _bytes_hashes(column: Any) -> Any:
     offsets, data = _offsets_of(large_binary(column))
     starts, lengths = offsets[:-1], np.diff(offsets)
-    hashes = _mixed(lengths.astype(_U64) ^ _U64(_SEED))
+    hashes = _mix(lengths.astype(_U64) ^ _U64(_SEED))
     if not len(hashes) or not len(data):
         return hashes
     # A word is read past the end of the last value, so there must be bytes behind it.
@@ -395,13 +395,13 @@ def _bytes_hashes(column: Any) -> Any:
     for at in range(0, int(short.max()), _WORD):
         left = short - at
         if left.min() >= _WORD:
-            hashes = _mixed(hashes ^ words[starts + at])
+            hashes = _mix(hashes ^ words[starts + at])
             continue
         some = np.flatnonzero(left > 0)
         read = words[starts[some] + at]
         # Of a value's last word, the bytes that belong to the next value are shifted out.
         unused = np.maximum(_WORD - left[some], 0).astype(_U64) * _U64(8)
-        hashes[some] = _mixed(hashes[some] ^ (read << unused))
+        hashes[some] = _mix(hashes[some] ^ (read << unused))
     for row in np.flatnonzero(lengths > _LONG_KEY).tolist():
         rest = padded[starts[row] : starts[row] + lengths[row]].tobytes()
         hashes[row] = _U64(hash(rest) & 0xFFFFFFFFFFFFFFFF) ^ hashes[row]

@@ -23,7 +23,7 @@ from pyflinklike.engine.graph.nodes import (
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError, RequirementError
 
-__all__ = ["execution_plan", "mermaid", "pictured", "svg"]
+__all__ = ["draw_picture", "execution_plan", "mermaid", "svg"]
 
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 
@@ -92,7 +92,7 @@ _HEIGHT, _LETTER, _MARGIN = 36.0, 8.0, 28.0
 """The height of a node, the width of a letter of its name, and the margin, in px."""
 
 
-def pictured(graph: JobGraph, form: str) -> str:
+def draw_picture(graph: JobGraph, form: str) -> str:
     """Return a graph in one of the forms of pictures.
 
     Args:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Container, Iterable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, Final, NoReturn
 from urllib.parse import unquote, urlsplit
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -26,6 +26,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
+from pyflinklike.engine.foreign_names import WithoutJava, make_refused
 from pyflinklike.engine.graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.shown import shown
@@ -34,11 +35,13 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Host
 
 __all__ = [
     "BucketAssigner",
+    "DefaultRollingPolicy",
     "Encoder",
     "FileSink",
     "FileSinkBuilder",
     "FileSource",
     "FileSourceBuilder",
+    "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "OutputFileConfigBuilder",
     "RollingPolicy",
@@ -46,6 +49,7 @@ __all__ = [
     "local_path",
 ]
 
+_BULK: Final = "a DataFrame's writer writes files of columns: stream.to_data_frame()"
 
 # The source
 
@@ -87,8 +91,12 @@ class FileSource(Source):
         return FileSourceBuilder(FileSource(tuple(map(str, paths)), stream_format.charset_name))
 
     @staticmethod
-    def for_bulk_file_format(*_: Any) -> NoReturn:
+    def for_bulk_file_format(bulk_format: Any, *paths: str) -> NoReturn:  # noqa: ARG004
         """Refuse files of columns: Spark reads them.
+
+        Args:
+            bulk_format: Not used.
+            paths: Not used.
 
         Raises:
             HostError: Always.
@@ -128,16 +136,16 @@ class FileSource(Source):
             HostError: A path is not on this machine, or does not exist.
         """
         new = {each for each in map(_absolute, self._files()) if each not in known}
-        times = {each: _modified(each) for each in new}
+        times = {each: _read_modification_time(each) for each in new}
         found = sorted((time, each) for each, time in times.items() if time is not None)
         return [each for _, each in found]
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True for a source that ends: its files are listed once, since later lists may differ."""
         return self.is_bounded
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the paths of the files that exist, in order.
 
         Raises:
@@ -145,9 +153,9 @@ class FileSource(Source):
         """
         return [_absolute(each) for each in self._files()]
 
-    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of a file, without event times."""
-        return self._lines([Path(part)])
+        return self._lines([Path(split)])
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """Yield the lines of the files of one instance, without event times.
@@ -159,7 +167,7 @@ class FileSource(Source):
         if self.discovery_interval is not None:
             return super().read(index, parallelism)
         # By name, not by number: another instance may see a file that this one does not.
-        own = [each for each in self.parts() if crc32(each.encode()) % parallelism == index]
+        own = [each for each in self.splits() if crc32(each.encode()) % parallelism == index]
         return self._lines(map(Path, own))
 
     def _files(self) -> Iterator[Path]:
@@ -172,7 +180,7 @@ class FileSource(Source):
     def _lines(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
             # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
-            with TextIOWrapper(_opened(file), encoding=self.charset, newline=None) as text:
+            with TextIOWrapper(_open(file), encoding=self.charset, newline=None) as text:
                 for line in text:
                     yield line.removesuffix("\n"), None
 
@@ -198,13 +206,37 @@ class FileSourceBuilder:
         self._source = attrs.evolve(self._source, discovery_interval=interval)
         return self
 
+    def set_file_enumerator(self, file_enumerator: Any) -> NoReturn:
+        """Refuse to choose how files are found: their source lists them.
+
+        Args:
+            file_enumerator: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = f"a FileSource finds its files by itself, got {shown(file_enumerator)}; leave it out"
+        raise HostError(msg)
+
+    def set_split_assigner(self, split_assigner: Any) -> NoReturn:
+        """Refuse to choose who reads a file: the host says which task does.
+
+        Args:
+            split_assigner: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = f"a file is read by the task that the host says, got {shown(split_assigner)}; leave it out"
+        raise HostError(msg)
+
     def build(self) -> FileSource:
         """Make the source."""
         return self._source
 
 
 @attrs.frozen
-class StreamFormat:
+class StreamFormat(WithoutJava):
     """The format of a file, as PyFlink's.
 
     Args:
@@ -251,7 +283,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(each)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     if path.suffix == ".deflate":
         return BytesIO(zlib.decompress(path.read_bytes()))
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
@@ -263,7 +295,7 @@ def _absolute(path: Path) -> str:
     return str(path.absolute())
 
 
-def _modified(path: str) -> int | None:
+def _read_modification_time(path: str) -> int | None:
     """Return when a file was written last, in ns; None where it has gone since it was found."""
     try:
         return os.stat(path).st_mtime_ns
@@ -275,7 +307,7 @@ def _modified(path: str) -> int | None:
 
 
 @attrs.frozen
-class Encoder:
+class Encoder(WithoutJava):
     """The conversion of an element to bytes, as `pyflink.common.Encoder`.
 
     Args:
@@ -295,7 +327,7 @@ class Encoder:
 
 
 @attrs.frozen
-class OutputFileConfig:
+class OutputFileConfig(WithoutJava):
     """The names of files, as PyFlink's: `prefix-name of the writer-number suffix`.
 
     Args:
@@ -303,6 +335,7 @@ class OutputFileConfig:
         part_suffix: The text after the number.
     """
 
+    OutputFileConfigBuilder: ClassVar[Any]
     part_prefix: str = "part"
     part_suffix: str = ""
 
@@ -353,7 +386,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 @attrs.frozen
-class RollingPolicy:
+class RollingPolicy(WithoutJava):
     """The rule for beginning another file, as PyFlink's.
 
     Args:
@@ -367,7 +400,7 @@ class RollingPolicy:
         part_size: int = 128 * _MEBIBYTE,
         rollover_interval: int = 60_000,  # noqa: ARG004  accepted for the sake of scripts
         inactivity_interval: int = 60_000,  # noqa: ARG004
-    ) -> RollingPolicy:
+    ) -> DefaultRollingPolicy:
         """Roll by size.  Times end no file here: files are seen only when a batch or job ends.
 
         Args:
@@ -375,16 +408,26 @@ class RollingPolicy:
             rollover_interval: A time in ms; not used.
             inactivity_interval: A time in ms; not used.
         """
-        return RollingPolicy(part_size)
+        return DefaultRollingPolicy(part_size)
 
     @staticmethod
-    def on_checkpoint_rolling_policy() -> RollingPolicy:
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
         """Begin another file with each checkpoint."""
-        return RollingPolicy()
+        return OnCheckpointRollingPolicy()
 
 
 @attrs.frozen
-class BucketAssigner:
+class DefaultRollingPolicy(RollingPolicy):
+    """The rule that `RollingPolicy.default_rolling_policy` makes."""
+
+
+@attrs.frozen
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """The rule that `RollingPolicy.on_checkpoint_rolling_policy` makes."""
+
+
+@attrs.frozen
+class BucketAssigner(WithoutJava):
     """The folder that a line is written to, as PyFlink's.
 
     Args:
@@ -454,6 +497,11 @@ class FileSink(Sink):
     rolling_policy: RollingPolicy = attrs.field(factory=RollingPolicy.default_rolling_policy)
     bucket_assigner: BucketAssigner = attrs.field(factory=BucketAssigner.date_time_bucket_assigner)
     clock: Callable[[], int] = wall_clock
+    BaseBuilder: ClassVar[Any]
+    RowFormatBuilder: ClassVar[Any]
+    BulkFormatBuilder: ClassVar[Any] = make_refused(
+        "datastream.connectors.file_system.FileSink.BulkFormatBuilder", _BULK
+    )
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
@@ -472,8 +520,12 @@ class FileSink(Sink):
         return FileSinkBuilder(FileSink(str(base_path), encoder))
 
     @staticmethod
-    def for_bulk_format(*_: Any) -> NoReturn:
+    def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:  # noqa: ARG004
         """Refuse files of columns: Spark writes them.
+
+        Args:
+            base_path: Not used.
+            writer_factory: Not used.
 
         Raises:
             HostError: Always.
@@ -537,6 +589,22 @@ class FileSinkBuilder:
         """Do nothing: times end no file here."""
         return self
 
+    def enable_compact(self, strategy: Any, compactor: Any) -> NoReturn:  # noqa: ARG002
+        """Refuse to put small files together.
+
+        Args:
+            strategy: Not used.
+            compactor: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = (
+            f"a FileSink does not put small files together, got {shown(strategy)}; leave it out, call "
+            "set_parallelism for fewer files, or put them together with Spark"
+        )
+        raise HostError(msg)
+
     def disable_compact(self) -> FileSinkBuilder:
         """Do nothing: small files are not put together here."""
         return self
@@ -548,6 +616,11 @@ class FileSinkBuilder:
     def _with(self, **changes: Any) -> FileSinkBuilder:
         self._sink = attrs.evolve(self._sink, **changes)
         return self
+
+
+# PyFlink's names of the builders.
+FileSink.BaseBuilder = FileSink.RowFormatBuilder = FileSinkBuilder
+OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 
 @attrs.define
@@ -571,13 +644,13 @@ class _FileWriter:
 
     def write(self, value: Any, _: int | None) -> None:
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
-        part = self._open.get(bucket) or self._begun(bucket)
+        part = self._open.get(bucket) or self._begin(bucket)
         line = f"{self._text(value)}\n".encode(self._sink.encoder.charset_name)
         part.file.write(line)
         part.size += len(line)
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
-            _ended(self._open.pop(bucket).file)
+            _close(self._open.pop(bucket).file)
 
     def prepare(self) -> list[Renaming]:
         self._close()
@@ -594,10 +667,10 @@ class _FileWriter:
 
     def _close(self) -> None:
         for part in self._open.values():
-            _ended(part.file)
+            _close(part.file)
         self._open.clear()
 
-    def _begun(self, bucket: str) -> _Part:
+    def _begin(self, bucket: str) -> _Part:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
@@ -607,7 +680,7 @@ class _FileWriter:
         return part
 
 
-def _ended(file: IO[bytes]) -> None:
+def _close(file: IO[bytes]) -> None:
     """Close a file once its contents and name are on the disk: a commit may name it next."""
     file.flush()
     os.fsync(file.fileno())

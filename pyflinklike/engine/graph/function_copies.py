@@ -15,12 +15,12 @@ import cloudpickle
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import DeclarationTypeError
 
-__all__ = ["captured", "own_copy"]
+__all__ = ["copy_function", "own_copy"]
 
 F = TypeVar("F")
 
 
-def captured(function: F) -> F:
+def copy_function(function: F) -> F:
     """Return a function with copies of all that it refers to.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.graph.function_copies import captured
+from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.sources import NumberSequenceSource, Source
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import TypeInformation, Types
@@ -75,7 +75,7 @@ class DataGeneratorSource(Source):
         if type_info is not None and not isinstance(type_info, TypeInformation):
             msg = f"type_info is a TypeInformation, got {shown(type_info)}; give for example Types.INT()"
             raise DeclarationTypeError(msg)
-        self._function, self._count = captured(generator_function), count
+        self._function, self._count = copy_function(generator_function), count
         self.rate = (
             None if rate_limiter_strategy is None else rate_limiter_strategy.records_per_second
         )

@@ -51,7 +51,7 @@ class JobRun(Protocol):
             PyflinklikeError: It failed.
         """
 
-    def collected(self, sink: int) -> Iterator[Any]:
+    def collect(self, sink: int) -> Iterator[Any]:
         """Yield the elements that come to a `CollectSink`; end when the job does.
 
         Args:
@@ -87,7 +87,7 @@ class DrivenRun(ABC):
             if self._is_cancelled:
                 self._work.close()
 
-    def collected(self, sink: int) -> Iterator[Any]:
+    def collect(self, sink: int) -> Iterator[Any]:
         """Yield the elements that come to a `CollectSink`; work while there are none."""
         elements = self._collected[sink]
         while True:
@@ -103,7 +103,7 @@ class DrivenRun(ABC):
         with contextlib.suppress(ValueError):
             self._work.close()
             if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
-                self._ended(JobStatus.CANCELED)
+                self._end_with(JobStatus.CANCELED)
 
     def status(self) -> JobStatus:
         """Return the status of the job."""
@@ -112,21 +112,21 @@ class DrivenRun(ABC):
     def _driven(self) -> Generator[None, None, None]:
         """Do all the work, and set the status that follows from it."""
         try:
-            yield from self._running()
+            yield from self._run()
         except GeneratorExit:
-            self._ended(JobStatus.CANCELED)
+            self._end_with(JobStatus.CANCELED)
             raise
         except BaseException:
-            self._ended(JobStatus.FAILED)
+            self._end_with(JobStatus.FAILED)
             raise
         self._status = JobStatus.FINISHED
 
-    def _ended(self, status: JobStatus) -> None:
+    def _end_with(self, status: JobStatus) -> None:
         self._status = status
         self._abandon()
 
     @abstractmethod
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work, to its end; yield whenever it may be told to end."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ import codecs
 from abc import ABC, abstractmethod
 from typing import Any
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, OutputError
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-class SerializationSchema(ABC):
+class SerializationSchema(WithoutJava, ABC):
     """Makes bytes of elements."""
 
     @abstractmethod
@@ -41,7 +42,7 @@ class SerializationSchema(ABC):
         """
 
 
-class DeserializationSchema(ABC):
+class DeserializationSchema(WithoutJava, ABC):
     """Makes elements of bytes."""
 
     @abstractmethod

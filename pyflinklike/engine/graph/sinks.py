@@ -14,6 +14,7 @@ import datetime as dt
 import math
 import struct
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 import attrs
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.engine.types.basic_types import FloatTypeInfo
 from pyflinklike.engine.types.row_types import RowTypeInfo, TupleTypeInfo
@@ -33,6 +35,7 @@ __all__ = [
     "PrintSink",
     "Renaming",
     "Sink",
+    "SinkMaker",
     "SinkWriter",
     "java_text",
     "print_text",
@@ -98,7 +101,7 @@ class SinkWriter(Protocol):
         """Take back what is not visible yet: the job has failed."""
 
 
-class Sink:
+class Sink(WithoutJava):
     """A place where elements go."""
 
     @property
@@ -138,18 +141,28 @@ class Sink:
         raise HostError(msg)
 
 
+class SinkMaker(WithoutJava, ABC):
+    """A declaration of Flink 1 that becomes a sink when it is added to a stream."""
+
+    @abstractmethod
+    def sink(self) -> Sink:
+        """Make the sink, of what is declared so far."""
+
+
 @attrs.frozen
 class PrintSink(Sink):
-    """Writes a line for each element to the standard output, as `DataStream.print`.
+    """Writes a line for each element to the standard output or error, as `DataStream.print`.
 
     The line is `identifier:n> text`; `n>` is there only where there are several instances, and the
     identifier only where it is given.
 
     Args:
         identifier: The text before the instance; None for none.
+        is_error: True for the standard error.
     """
 
     identifier: str | None = None
+    is_error: bool = False
 
     def prefix(self, index: int, parallelism: int) -> str:
         """Return the text before that of an element.
@@ -170,24 +183,29 @@ class PrintSink(Sink):
         name: str | None = None,  # noqa: ARG002  lines have no names
     ) -> SinkWriter:
         """Make the writer that prints the elements of one instance."""
-        return _Printer(self.prefix(index, parallelism), type_info)
+        return _Printer(self.prefix(index, parallelism), type_info, self.is_error)
 
 
 @attrs.frozen
 class _Printer:
     prefix: str
     type_info: TypeInformation
+    is_error: bool
+
+    @property
+    def _stream(self) -> Any:
+        # The stream of the moment: a program that captures output puts another one in its place.
+        return sys.stderr if self.is_error else sys.stdout
 
     def write(self, value: Any, _: int | None) -> None:
-        # The stream of the moment: a program that captures output puts another one in its place.
-        sys.stdout.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
+        self._stream.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
 
     def prepare(self) -> list[Renaming]:
-        sys.stdout.flush()
+        self._stream.flush()
         return []
 
     def finish(self) -> None:
-        sys.stdout.flush()
+        self._stream.flush()
 
     abandon = finish
 

@@ -14,15 +14,16 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.checks import is_int64
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import DeclarationValueError, HostError
 
-__all__ = ["CollectionSource", "NumberSequenceSource", "Source"]
+__all__ = ["CollectionSource", "NumberSequenceSource", "Source", "SourceMaker"]
 
 
-class Source(ABC):
+class Source(WithoutJava, ABC):
     """A place where elements come from."""
 
     @property
@@ -59,19 +60,19 @@ class Source(ABC):
         raise NotImplementedError
 
     @property
-    def is_in_parts(self) -> bool:
+    def has_named_splits(self) -> bool:
         """True where its splits have names, in a number that does not depend on the instances."""
         return False
 
-    def parts(self) -> list[str]:
+    def splits(self) -> list[str]:
         """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
-    def read_part(self, part: str) -> Iterator[tuple[Any, int | None]]:
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split with their event times in ms (None without one).
 
         Args:
-            part: The name of the split.
+            split: The name of the split.
         """
         raise NotImplementedError
 
@@ -95,6 +96,14 @@ class Source(ABC):
             f"instance {index + 1} of {parallelism}; set execution.target to spark"
         )
         raise HostError(msg)
+
+
+class SourceMaker(WithoutJava, ABC):
+    """A declaration of Flink 1 that becomes a source when it is added to a program."""
+
+    @abstractmethod
+    def source(self) -> Source:
+        """Make the source, of what is declared so far."""
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
@@ -41,7 +42,7 @@ class WatermarkKind(Enum):
 
 
 @attrs.define
-class WatermarkStrategy:
+class WatermarkStrategy(WithoutJava):
     """The source of event times, and the rule for watermarks, as PyFlink's.
 
     A watermark of `t` says that no element of time `t` or before is to come.

@@ -46,10 +46,10 @@ __all__ = [
     "BatchClock",
     "are_alive",
     "expires_at",
-    "shown",
-    "shown_type",
-    "stored",
+    "show_column",
+    "store_column",
     "timestamps",
+    "type_to_show",
 ]
 
 
@@ -59,7 +59,7 @@ _MICROS = 1_000_000
 _LAST_SECOND = 2**63 // _MICROS - 1
 
 
-def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
+def type_to_show(declared: TypeInformation, *, saved: bool = False) -> Any:
     """Return the Arrow type in which values of a type are shown.
 
     Args:
@@ -71,48 +71,49 @@ def shown_type(declared: TypeInformation, *, saved: bool = False) -> Any:
     if isinstance(declared, TimeTypeInfo):
         return pa.string()
     if isinstance(declared, ListTypeInfo):
-        return pa.list_(shown_type(declared.elem_type, saved=saved))
+        return pa.list_(type_to_show(declared.elem_type, saved=saved))
     if isinstance(declared, MapTypeInfo):
         key, value = declared._key_type_info, declared._value_type_info
-        return pa.map_(shown_type(key, saved=saved), shown_type(value, saved=saved))
+        return pa.map_(type_to_show(key, saved=saved), type_to_show(value, saved=saved))
     if isinstance(declared, TupleTypeInfo) and declared.field_types:
-        types = [shown_type(each, saved=saved) for each in declared.field_types]
+        types = [type_to_show(each, saved=saved) for each in declared.field_types]
         return pa.struct(list(zip(field_names(declared), types)))
     return declared.arrow_type
 
 
-def shown(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any:
-    """Return a stored column as it is shown, in the `shown_type`.
+def show_column(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any:
+    """Return a stored column as it is shown, in the `type_to_show`.
 
     Args:
         column: An Arrow array, as stored.
         declared: Type of the values.
         saved: Whether they are for a savepoint.
     """
-    kind = shown_type(declared, saved=saved)
+    kind = type_to_show(declared, saved=saved)
     if kind == column.type:
         return column
     if isinstance(declared, InstantTypeInfo):
         return _instants(column)
     if isinstance(declared, TimeTypeInfo):
         return column.cast(pa.string())
-    column = _unsliced(column)
+    column = _unslice(column)
     mask = column.is_null() if column.null_count else None
     if isinstance(declared, ListTypeInfo):
-        parts = shown(column.values, declared.elem_type, saved=saved)
+        parts = show_column(column.values, declared.elem_type, saved=saved)
         return pa.ListArray.from_arrays(column.offsets, parts, type=kind, mask=mask)
     if isinstance(declared, MapTypeInfo):
-        keys = shown(column.keys, declared._key_type_info, saved=saved)
-        items = shown(column.items, declared._value_type_info, saved=saved)
+        keys = show_column(column.keys, declared._key_type_info, saved=saved)
+        items = show_column(column.items, declared._value_type_info, saved=saved)
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=kind, mask=mask)
     assert isinstance(declared, TupleTypeInfo)
     parts = [
-        shown(column.field(at), each, saved=saved) for at, each in enumerate(declared.field_types)
+        show_column(column.field(at), each, saved=saved)
+        for at, each in enumerate(declared.field_types)
     ]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 
 
-def _unsliced(column: Any) -> Any:
+def _unslice(column: Any) -> Any:
     """Return a column that begins where its buffers do."""
     # Arrow takes no mask beside the offsets of a slice.
     return column.take(pa.array(range(len(column)), pa.int64())) if column.offset else column
@@ -164,7 +165,7 @@ _AS_THEY_ARE = frozenset(
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticError, LookupError)
 
 
-def stored(
+def store_column(
     column: Any,
     declared: TypeInformation,
     what: str,
@@ -175,7 +176,7 @@ def stored(
     """Return a column as it is stored.
 
     Args:
-        column: An Arrow array, of the `shown_type` or a type that can be cast to it.
+        column: An Arrow array, of the `type_to_show` or a type that can be cast to it.
         declared: Type of the values.
         what: Name of the state, for messages.
         as_key: Whether the values are keys.
@@ -185,7 +186,7 @@ def stored(
         StateValueError: A value does not fit the type.
     """
     try:
-        found = _stored(column, declared)
+        found = _store(column, declared)
         _refuse_nulls(found, declared, optional=not as_key and (nullable or declared.accepts_none))
         if declared in _AS_THEY_ARE or declared.is_pickled:
             return found
@@ -209,34 +210,34 @@ def _refuse_nulls(column: Any, declared: TypeInformation, *, optional: bool) -> 
         raise StateValueError(f"type {declared!r} takes no null, got one; fill it")
 
 
-def _stored(column: Any, declared: TypeInformation) -> Any:
-    column = _unsliced(column)
+def _store(column: Any, declared: TypeInformation) -> Any:
+    column = _unslice(column)
     if isinstance(declared, InstantTypeInfo):
-        return _stored_instants(column, declared)
+        return _store_instants(column, declared)
     if isinstance(declared, TimeTypeInfo):
         texts = column.to_pylist()
         times = [each and dt.time.fromisoformat(each) for each in texts]
         return pa.array(times, declared.arrow_type)
     mask = column.is_null() if column.null_count else None
     if isinstance(declared, ListTypeInfo):
-        parts = _stored(column.values, declared.elem_type)
+        parts = _store(column.values, declared.elem_type)
         return pa.ListArray.from_arrays(column.offsets, parts, type=declared.arrow_type, mask=mask)
     if isinstance(declared, MapTypeInfo):
-        keys = _stored(column.keys, declared._key_type_info)
-        items = _stored(column.items, declared._value_type_info)
+        keys = _store(column.keys, declared._key_type_info)
+        items = _store(column.items, declared._value_type_info)
         return pa.MapArray.from_arrays(
             column.offsets, keys, items, type=declared.arrow_type, mask=mask
         )
     if isinstance(declared, TupleTypeInfo) and declared.field_types:
         names = field_names(declared)
         parts = [
-            _stored(column.field(name), each) for name, each in zip(names, declared.field_types)
+            _store(column.field(name), each) for name, each in zip(names, declared.field_types)
         ]
         return pa.StructArray.from_arrays(parts, fields=list(declared.arrow_type), mask=mask)
     return column.cast(declared.arrow_type)
 
 
-def _stored_instants(column: Any, declared: InstantTypeInfo) -> Any:
+def _store_instants(column: Any, declared: InstantTypeInfo) -> Any:
     if pa.types.is_struct(column.type):
         return column.cast(declared.arrow_type)
     micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())

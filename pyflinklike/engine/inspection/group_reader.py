@@ -19,9 +19,9 @@ from pyflinklike.engine.inspection.column_values import (
     TIMESTAMP,
     BatchClock,
     are_alive,
-    shown,
-    shown_type,
+    show_column,
     timestamps,
+    type_to_show,
 )
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import timers_of
@@ -29,7 +29,7 @@ from pyflinklike.engine.inspection.state_rows import (
     EXPIRING,
     STREAM_TIME,
     StateRows,
-    retained,
+    find_retained,
     stream_times,
 )
 from pyflinklike.engine.inspection.stored_table import (
@@ -37,7 +37,7 @@ from pyflinklike.engine.inspection.stored_table import (
     codes_of,
     last_of_each,
     numbers,
-    replayed,
+    replay,
 )
 from pyflinklike.engine.log.checkpoint_logs import read_log, sections_of
 from pyflinklike.engine.log.damage import decoding
@@ -127,7 +127,7 @@ class StateReader:
         name = self.rows.info.name
         if name not in tables:
             return
-        entries = replayed(self.rows.table, tables[name], where)
+        entries = replay(self.rows.table, tables[name], where)
         with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
             rows = self._rows_of(entries, index, tables, where)
         yield rows
@@ -166,7 +166,7 @@ def alive_of(
         stamps = entries.column("stamp").combine_chunks()
         return entries.filter(are_alive(stamps, rows.info.ttl, clock))
     if rows.info.kind in EXPIRING:
-        return entries.filter(retained(rows, entries, tables, clock, where))
+        return entries.filter(find_retained(rows, entries, tables, clock, where))
     return entries
 
 
@@ -188,7 +188,7 @@ class TimersReader:
         fields = [*KeyColumns.of(self.record).fields]
         namespace = timers_of(self.record, TimeDomain.EVENT_TIME).namespace
         if namespace:
-            kind = shown_type(type_of(namespace), saved=self.clock is None)
+            kind = type_to_show(type_of(namespace), saved=self.clock is None)
             fields.append(pa.field("namespace", kind))
         fields += [pa.field("domain", pa.string()), pa.field("timestamp", pa.int64())]
         if self.clock is not None:
@@ -201,17 +201,17 @@ class TimersReader:
         for domain in TimeDomain:
             declaration = timers_of(self.record, domain)
             if declaration.name in tables:
-                timers = replayed(StoredTable(declaration), tables[declaration.name], where)
+                timers = replay(StoredTable(declaration), tables[declaration.name], where)
                 with decoding(f"{where}, timers", "must hold timers as a function registers them"):
                     of_domain = self._of(timers, domain, declaration.namespace, index)
                 yield of_domain
 
     def _of(self, timers: pa.Table, domain: TimeDomain, namespace: str, index: int) -> pa.Table:
         stored = {name: timers.column(name).combine_chunks() for name in timers.column_names}
-        columns = KeyColumns.of(self.record).shown(stored["key"])
+        columns = KeyColumns.of(self.record).show(stored["key"])
         if namespace:
             saved = self.clock is None
-            columns.append(shown(stored["namespace"], type_of(namespace), saved=saved))
+            columns.append(show_column(stored["namespace"], type_of(namespace), saved=saved))
         times, rows = stored["user_key"], timers.num_rows
         columns += [pa.repeat(pa.scalar(domain.name.lower()), rows), times]
         if self.clock is not None:
@@ -265,8 +265,8 @@ class StoredKeys:
             if declaration.per_group:
                 continue
             try:
-                entries = replayed(StoredTable(declaration), sections, where)
-                keys = columns.shown(_distinct(entries.column("key").combine_chunks()))
+                entries = replay(StoredTable(declaration), sections, where)
+                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
             except (PyflinklikeError, pa.ArrowException):
                 continue
             what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
@@ -317,10 +317,10 @@ class KeyedReader:
         tables = sections_by_table(log, where)
         found = []
         for rows in self.states:
-            entries = replayed(rows.table, tables.get(rows.info.name, []), where)
+            entries = replay(rows.table, tables.get(rows.info.name, []), where)
             if self.wanted is not None:
                 entries = with_keys(entries, self.wanted)
-            with _decoding(rows, where):
+            with _guard_decoding(rows, where):
                 found.append(alive_of(rows, entries, tables, self.clock, where))
         keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
         codes = codes_of([keys], len(keys))
@@ -328,18 +328,18 @@ class KeyedReader:
         if not count:
             return
         any_row = last_of_each(codes, numbers(len(codes)))
-        columns, start = self.keys.shown(keys.take(any_row)), 0
+        columns, start = self.keys.show(keys.take(any_row)), 0
         for rows, entries in zip(self.states, found):
             mine = codes.slice(start, entries.num_rows)
             start += entries.num_rows
-            with _decoding(rows, where):
+            with _guard_decoding(rows, where):
                 shown = rows.of_entries(entries, index, self.clock).combine_chunks()
             columns.append(_by_key(rows, shown, mine, count))
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
         yield pa.table(columns, schema=self.schema)
 
 
-def _decoding(rows: StateRows, where: str) -> decoding:
+def _guard_decoding(rows: StateRows, where: str) -> decoding:
     rule = "must hold entries as a function writes them"
     return decoding(f"{where}, state {rows.info.name!r}", rule)
 

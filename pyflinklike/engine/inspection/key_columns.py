@@ -23,8 +23,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.column_values import shown as shown_column
-from pyflinklike.engine.inspection.column_values import shown_type, stored
+from pyflinklike.engine.inspection.column_values import show_column as shown_column
+from pyflinklike.engine.inspection.column_values import store_column, type_to_show
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
@@ -91,7 +91,7 @@ class KeyColumns:
         declared, signature = record.identity.key_columns, record.identity.key
         if not declared:
             is_encoded = signature == ANY_KEY
-            kind = pa.binary() if is_encoded else shown_type(type_of(signature))
+            kind = pa.binary() if is_encoded else type_to_show(type_of(signature))
             return cls(("key",), (kind,), signature, is_encoded)
         # For two inputs the record notes both names where they differ, "a = b".
         names = [name.partition(" = ")[0] for name, _ in declared]
@@ -102,7 +102,7 @@ class KeyColumns:
         """The columns as fields of a schema."""
         return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
 
-    def shown(self, keys: Any) -> list[Any]:
+    def show(self, keys: Any) -> list[Any]:
         """Return stored keys as columns.
 
         Args:
@@ -136,7 +136,7 @@ class KeyColumns:
     def _is_struct(self) -> bool:
         return len(self.types) > 1 and isinstance(type_of(self.signature), TupleTypeInfo)
 
-    def stored(self, columns: Sequence[Any]) -> Any:
+    def store(self, columns: Sequence[Any]) -> Any:
         """Return columns as stored keys.
 
         Args:
@@ -152,7 +152,7 @@ class KeyColumns:
         if self.signature != ANY_KEY:
             declared = type_of(self.signature)
             if not self._is_struct:
-                return stored(columns[0], declared, "keys", as_key=True)
+                return store_column(columns[0], declared, "keys", as_key=True)
             kind = declared.arrow_type
             parts = [each.cast(kind.field(at).type) for at, each in enumerate(columns)]
             return pa.StructArray.from_arrays(parts, fields=list(kind))
@@ -168,7 +168,7 @@ def _exactly_shown(keys: Any, declared: TypeInformation) -> Any:
     if not _has_instants(declared):
         return found
     with contextlib.suppress(StateValueError):  # null, where an instant is too far away
-        if stored(found, declared, "keys", as_key=True).equals(keys):
+        if store_column(found, declared, "keys", as_key=True).equals(keys):
             return found
     msg = (
         f"keys of {declared!r} are read and saved to the microsecond, got one that has no such form"

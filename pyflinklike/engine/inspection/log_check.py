@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.group_reader import sections_by_table
 from pyflinklike.engine.inspection.state_infos import declaration_of
-from pyflinklike.engine.inspection.stored_table import StoredTable, replayed
-from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.inspection.stored_table import StoredTable, replay
+from pyflinklike.engine.log.checkpoint_logs import check_log
 from pyflinklike.engine.log.entry_codec import rows_in
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorRecord
@@ -105,11 +105,9 @@ class GroupChecker:
         except CorruptStateError as error:
             found.append(Finding("head", str(error)))
         else:
-            found += _unnamed(read, segments, where)
+            found += _find_unnamed(read, segments, where)
             try:
-                log = checked_log(
-                    self.record.identity, self.served_at[index], read, segments, where
-                )
+                log = check_log(self.record.identity, self.served_at[index], read, segments, where)
             except CorruptStateError as error:
                 # The chain meets a damaged segment that was found before.
                 if all(each.message != str(error) for each in found):
@@ -155,7 +153,7 @@ class GroupChecker:
         except IncompatibleStateError as error:
             found.append(Finding("states", f"{where}, as the record has it: {error}"))
         try:
-            entries = replayed(StoredTable(stored), sections, where)
+            entries = replay(StoredTable(stored), sections, where)
             entries.validate(full=True)
         except (CorruptStateError, IncompatibleStateError) as error:
             return [*found, Finding("values", str(error))], None
@@ -177,7 +175,7 @@ class GroupChecker:
             yield Finding("timers", msg)
 
 
-def _unnamed(head: Head, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
+def _find_unnamed(head: Head, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
     beside = sorted(set(segments) - set(range(head.first_sequence, head.next_sequence)))
     if beside:
         msg = (

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.inspection.stored_table import changed
+from pyflinklike.engine.inspection.stored_table import replay_changes
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import rows_in
@@ -164,7 +164,7 @@ class StateChanges:
         sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
         if not sections:
             return
-        table = changed(self.rows.table, sections, where)
+        table = replay_changes(self.rows.table, sections, where)
         operations = table.column("operation")
         clears = table.filter(pc.equal(operations, CLEAR))
         if clears.num_rows:
@@ -181,7 +181,7 @@ class StateChanges:
         """Return rows that have a key and nothing else."""
         rows, known = clears.num_rows, {}
         if not self.rows.declaration.per_group:
-            keys = self.rows.keys.shown(clears.column("key").combine_chunks())
+            keys = self.rows.keys.show(clears.column("key").combine_chunks())
             known = dict(zip(self.rows.keys.names, keys))
         known["key_group"] = pa.repeat(pa.scalar(index, pa.int32()), rows)
         columns = [known.get(each.name, pa.nulls(rows, each.type)) for each in self.rows.schema]

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.engine.clock import TimeDomain
-from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, replayed
+from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, replay
 from pyflinklike.engine.log.checkpoint_logs import refuse_shared, sections_of
 from pyflinklike.engine.log.damage import decoding
-from pyflinklike.engine.log.entry_codec import divided_batch, encode_batch
+from pyflinklike.engine.log.entry_codec import divide_batch, encode_batch
 from pyflinklike.engine.log.segment_chain import snapshots
 from pyflinklike.engine.log.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.state.timer_agenda import timers_table
@@ -31,7 +31,7 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.key_codec import ANY_KEY
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 
-__all__ = ["regrouped", "timer_domains", "with_keys_of"]
+__all__ = ["regroup_snapshot", "timer_domains", "with_keys_of"]
 
 
 def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
@@ -51,11 +51,11 @@ def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Se
     wanted = key_type.signature
     if not any(ANY_KEY in (key, wanted) for key in stored - {wanted}):
         return snapshot
-    groups = regrouped(snapshot, key_type, lambda keys: [0] * len(keys), 1, where, MAX_BYTES)
+    groups = regroup_snapshot(snapshot, key_type, lambda keys: [0] * len(keys), 1, where, MAX_BYTES)
     return groups[0][0] if groups else Segment(snapshot.nonce, b"")
 
 
-def regrouped(
+def regroup_snapshot(
     snapshot: Segment,
     key_type: TypeInformation,
     group_of: Callable[[list[Any]], Sequence[int]],
@@ -88,7 +88,7 @@ def regrouped(
             shared.append(section)
         else:
             keyed.setdefault(section.declaration.name, []).append(section)
-    tables = [_KeyedEntries.of(some, where).keyed_by(key_type, where) for some in keyed.values()]
+    tables = [_KeyedEntries.of(some, where).rekey(key_type, where) for some in keyed.values()]
     # The keys of all tables at once, for on Spark `group_of` costs a job.
     distinct = list(dict.fromkeys(key for table in tables for key in table.keys))
     groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
@@ -111,7 +111,7 @@ def regrouped(
 
 
 def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
-    """Return the domains of the timers in snapshots that `regrouped` gave."""
+    """Return the domains of the timers in snapshots that `regroup_snapshot` gave."""
     names = {each.name for segment in segments for each in segment.declarations.values()}
     return {domain for domain in TimeDomain if timers_table(domain) in names}
 
@@ -145,7 +145,7 @@ class _KeyedEntries:
         state = f"state {declaration.name!r}"
         with decoding(state, "must be declared with known types"):
             table = StoredTable(declaration)
-        entries = replayed(table, sections, where)
+        entries = replay(table, sections, where)
         with decoding(f"{where}, {state}", "must hold keys of its types"):
             column = entries.column("key").combine_chunks()
             if column.null_count:
@@ -155,7 +155,7 @@ class _KeyedEntries:
             distinct = column.take(pc.index_in(pc.unique(places), places))
             return cls(table, entries, table.key_type.from_arrow(distinct), places)
 
-    def keyed_by(self, key_type: TypeInformation, where: str) -> _KeyedEntries:
+    def rekey(self, key_type: TypeInformation, where: str) -> _KeyedEntries:
         """Return the entries under keys in the form of another type.
 
         Raises:
@@ -211,7 +211,7 @@ class _KeyedEntries:
             counts = indexes.filter(is_chosen.combine_chunks()).value_counts()
             for index, count in zip(*(part.to_pylist() for part in counts.flatten())):
                 for batch in some.slice(start, count).combine_chunks().to_batches():
-                    for part in divided_batch(batch, limit):
+                    for part in divide_batch(batch, limit):
                         yield index, Section(self.table.declaration, encode_batch(part))
                 start += count
 

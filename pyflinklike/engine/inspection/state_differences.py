@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.engine.inspection.stored_table import codes_of
 
-__all__ = ["differences", "differing_schema", "entry_columns"]
+__all__ = ["differences", "entry_columns", "schema_of_differences"]
 
 _ENTRY = (
     *("namespace", "user_key", "position", "store_key", "window_start", "number"),
@@ -31,7 +31,7 @@ def entry_columns(names: Sequence[str], keys: Sequence[str]) -> list[str]:
     return [name for name in (*keys, *own) if name in names]
 
 
-def differing_schema(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
+def schema_of_differences(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
     """Return the schema of `differences`.
 
     Args:
@@ -77,7 +77,7 @@ def differences(before: pa.Table, after: pa.Table, on: Sequence[str]) -> pa.Tabl
             after=after.take(updated),
         ),
     ]
-    schema = differing_schema(before.schema, on)
+    schema = schema_of_differences(before.schema, on)
     return pa.concat_tables(each.select(schema.names).cast(schema) for each in parts)
 
 

@@ -30,7 +30,7 @@ __all__ = [
     "StateInfo",
     "StateInfos",
     "declaration_of",
-    "described",
+    "describe_states",
     "descriptor_of",
     "html_table",
     "key_columns_of",
@@ -120,7 +120,7 @@ class StateInfos(list[StateInfo]):
         return html_table(names, rows, "bytes" if is_sized else None)
 
 
-def described(record: OperatorRecord, operator_id: int) -> StateInfos:
+def describe_states(record: OperatorRecord, operator_id: int) -> StateInfos:
     """Describe the states and stores of an operator, by name."""
     key_columns = key_columns_of(record)
     return StateInfos(
@@ -283,7 +283,7 @@ def html_table(
         bar: The column of numbers that each row gets a bar for; None for none.
     """
     numbers = {name for name in columns if all(_is_number(row.get(name)) for row in rows)}
-    head = "".join(f"<th{_aligned(name in numbers)}>{html.escape(name)}</th>" for name in columns)
+    head = "".join(f"<th{_align(name in numbers)}>{html.escape(name)}</th>" for name in columns)
     most = max((row.get(bar) or 0 for row in rows), default=0) if bar is not None else 0
     body = "".join(_row(row, columns, numbers, bar, most) for row in rows)
     return f"<table><tr>{head}{'' if bar is None else '<th></th>'}</tr>{body}</table>"
@@ -293,8 +293,7 @@ def _row(
     row: Mapping[str, Any], columns: Sequence[str], numbers: set[str], bar: str | None, most: float
 ) -> str:
     cells = "".join(
-        f"<td{_aligned(name in numbers)}>{html.escape(_text(row.get(name)))}</td>"
-        for name in columns
+        f"<td{_align(name in numbers)}>{html.escape(_text(row.get(name)))}</td>" for name in columns
     )
     return f"<tr>{cells}{'' if bar is None else _bar(row.get(bar) or 0, most)}</tr>"
 
@@ -307,7 +306,7 @@ def _bar(value: float, most: float) -> str:
     )
 
 
-def _aligned(is_number: bool) -> str:
+def _align(is_number: bool) -> str:
     return ' style="text-align:right"' if is_number else ' style="text-align:left"'
 
 

@@ -24,13 +24,13 @@ from pyflinklike.engine.inspection.column_values import (
     BatchClock,
     are_alive,
     expires_at,
-    shown,
-    shown_type,
+    show_column,
     timestamps,
+    type_to_show,
 )
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import StateInfo, declaration_of, descriptor_of
-from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, last_of_each, replayed
+from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, last_of_each, replay
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Declaration, Section
 from pyflinklike.engine.state.table import Shape
@@ -43,7 +43,7 @@ __all__ = [
     "EXPIRING",
     "STREAM_TIME",
     "StateRows",
-    "retained",
+    "find_retained",
     "stream_times",
     "times_table",
 ]
@@ -91,7 +91,7 @@ class StateRows:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
-        fields = [*self.key_fields, *_added_fields(self), *self._value_fields()]
+        fields = [*self.key_fields, *_fields_to_add(self), *self._value_fields()]
         if self.saved and self.info.kind in EXPIRING:
             fields.append(pa.field(STREAM_TIME, pa.int64()))
         if self.info.ttl is not None:
@@ -103,7 +103,7 @@ class StateRows:
     def _value_fields(self) -> list[Any]:
         if not self.declaration.value:
             return []
-        return [pa.field("value", shown_type(type_of(self.declaration.value), saved=self.saved))]
+        return [pa.field("value", type_to_show(type_of(self.declaration.value), saved=self.saved))]
 
     def of_entries(self, entries: pa.Table, key_group: int, clock: BatchClock | None) -> pa.Table:
         """Return entries as rows.
@@ -115,14 +115,16 @@ class StateRows:
             clock: The time by which expiry is judged; needed unless the rows are `saved`.
         """
         stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
-        columns = [] if self.declaration.per_group else self.keys.shown(stored["key"])
+        columns = [] if self.declaration.per_group else self.keys.show(stored["key"])
         columns += _ADDED[self.info.kind](self, stored) if self.info.kind in _ADDED else []
         if self.declaration.namespace:
             kind = type_of(self.declaration.namespace)
-            columns.insert(len(self.key_fields), shown(stored["namespace"], kind, saved=self.saved))
+            columns.insert(
+                len(self.key_fields), show_column(stored["namespace"], kind, saved=self.saved)
+            )
         if self.declaration.value:
             columns.append(
-                shown(stored["value"], type_of(self.declaration.value), saved=self.saved)
+                show_column(stored["value"], type_of(self.declaration.value), saved=self.saved)
             )
         if STREAM_TIME in stored:
             columns.append(stored[STREAM_TIME])
@@ -143,21 +145,21 @@ class StateRows:
     @property
     def entry_names(self) -> list[str]:
         """The columns that tell an entry from all others."""
-        return [field.name for field in (*self.key_fields, *_added_fields(self, key_only=True))]
+        return [field.name for field in (*self.key_fields, *_fields_to_add(self, key_only=True))]
 
 
-def _added_fields(rows: StateRows, *, key_only: bool = False) -> list[Any]:
+def _fields_to_add(rows: StateRows, *, key_only: bool = False) -> list[Any]:
     """Return the fields that a state's kind adds; if `key_only`, those that tell entries apart."""
     kind, user_key = rows.info.kind, rows.info.user_key_type
     fields = []
     if rows.declaration.namespace:
         namespace = type_of(rows.declaration.namespace)
-        fields.append(pa.field("namespace", shown_type(namespace, saved=rows.saved)))
+        fields.append(pa.field("namespace", type_to_show(namespace, saved=rows.saved)))
     if rows.info.is_store:
         assert user_key is not None
-        fields.append(pa.field("store_key", shown_type(type_of(user_key), saved=rows.saved)))
+        fields.append(pa.field("store_key", type_to_show(type_of(user_key), saved=rows.saved)))
     elif user_key is not None:
-        fields.append(pa.field("user_key", shown_type(type_of(user_key), saved=rows.saved)))
+        fields.append(pa.field("user_key", type_to_show(type_of(user_key), saved=rows.saved)))
     times: dict[str, list[str]] = {
         "window": ["window_start", "window_end"],
         "session": ["session_start", "session_end"],
@@ -186,7 +188,7 @@ def _of_list(_: StateRows, stored: _Parts) -> list[Any]:
 
 def _of_map(rows: StateRows, stored: _Parts) -> list[Any]:
     assert rows.info.user_key_type is not None
-    return [shown(stored["user_key"], type_of(rows.info.user_key_type), saved=rows.saved)]
+    return [show_column(stored["user_key"], type_of(rows.info.user_key_type), saved=rows.saved)]
 
 
 def _of_key_value(rows: StateRows, stored: _Parts) -> list[Any]:
@@ -295,12 +297,12 @@ def store_keys(
     if key_type == Types.STRING() or key_type == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         plain = pc.binary_slice(encoded, 1, -1)  # between the type and the end
         if not pc.any(pc.greater_equal(pc.find_substring(plain, b"\x00"), 0)).as_py():
-            return plain.cast(shown_type(key_type, saved=saved))
+            return plain.cast(type_to_show(key_type, saved=saved))
     codec = KeyCodec("", key_type)
     each = encoded.dictionary_encode()
     thawed = [codec.decode(data)[0] for data in each.dictionary.to_pylist()]
     keys = key_type.to_arrow([key_type.freeze_key(key) for key in thawed])
-    return shown(keys.take(each.indices), key_type, saved=saved)
+    return show_column(keys.take(each.indices), key_type, saved=saved)
 
 
 # Retention of versions, windows and sessions
@@ -333,7 +335,7 @@ def valid_to(stored: Mapping[str, Any]) -> Any:
     return nexts.take(pc.sort_indices(places))
 
 
-def retained(
+def find_retained(
     rows: StateRows,
     entries: pa.Table,
     tables: Mapping[str, list[Section]],
@@ -373,7 +375,7 @@ def stream_times(
 ) -> Any:
     """Return the stream time by which each entry is judged; null where none was seen."""
     mode, count = rows.info.options["stream_time"], entries.num_rows
-    seen = _seen(rows, tables, mode, where)
+    seen = _read_times(rows, tables, mode, where)
     if mode == "key" and not rows.declaration.per_group:
         keys = pa.concat_arrays(
             [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
@@ -389,9 +391,11 @@ def stream_times(
     return pa.repeat(now, count)
 
 
-def _seen(rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str) -> pa.Table:
+def _read_times(
+    rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str
+) -> pa.Table:
     declaration = times_table(rows, mode)
-    return replayed(StoredTable(declaration), tables.get(declaration.name, []), where)
+    return replay(StoredTable(declaration), tables.get(declaration.name, []), where)
 
 
 def times_table(rows: StateRows, mode: str) -> Declaration:

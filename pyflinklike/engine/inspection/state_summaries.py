@@ -18,9 +18,9 @@ from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock, are_alive, expires_at
 from pyflinklike.engine.inspection.group_reader import TimersReader, sections_by_table
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import StateInfo, described
+from pyflinklike.engine.inspection.state_infos import StateInfo, describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.inspection.stored_table import changed, codes_of, replayed
+from pyflinklike.engine.inspection.stored_table import codes_of, replay, replay_changes
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Section, Segment
 
@@ -69,11 +69,11 @@ class SummaryReader:
         tables = sections_by_table(log, where)
         owners, sizes = [], []
         rows: list[dict[str, Any]] = []
-        for info in described(self.record, 0):
+        for info in describe_states(self.record, 0):
             if info.name not in tables:
                 continue
             state = StateRows.of(self.record, info)
-            entries = replayed(state.table, tables[info.name], where)
+            entries = replay(state.table, tables[info.name], where)
             if not state.declaration.per_group:
                 owners.append(entries.column("key").combine_chunks())
                 sizes.append(_bytes_of(entries))
@@ -156,7 +156,9 @@ class WrittenKeys:
             where: Name of both, for messages.
         """
         tables = sections_by_table(changes, where)
-        written = [self._keys(info, tables[info.name], where) for info in self._keyed(tables)]
+        written = [
+            self._keys(info, tables[info.name], where) for info in self._infos_of_keys(tables)
+        ]
         if not written:
             return
         keys = pa.concat_arrays(written)
@@ -165,20 +167,20 @@ class WrittenKeys:
         batches = pa.repeat(pa.scalar(batch_id, pa.int64()), len(names))
         yield pa.table([pa.array(names, pa.string()), batches], schema=self.schema)
 
-    def _keyed(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
-        for info in described(self.record, 0):
+    def _infos_of_keys(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
+        for info in describe_states(self.record, 0):
             if info.name in tables and not StateRows.of(self.record, info).declaration.per_group:
                 yield info
 
     def _keys(self, info: StateInfo, sections: list[Section], where: str) -> Any:
-        rows = changed(StateRows.of(self.record, info).table, sections, where)
+        rows = replay_changes(StateRows.of(self.record, info).table, sections, where)
         return rows.column("key").combine_chunks()
 
 
 def _texts(columns: KeyColumns, keys: Any) -> list[str]:
     """Return keys as they are named in pictures."""
     return [
-        ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.shown(keys)))
+        ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.show(keys)))
     ]
 
 

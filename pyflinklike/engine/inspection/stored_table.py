@@ -25,12 +25,12 @@ from pyflinklike.errors import IncompatibleStateError
 
 __all__ = [
     "StoredTable",
-    "changed",
     "codes_of",
     "entry_codes",
     "last_of_each",
     "numbers",
-    "replayed",
+    "replay",
+    "replay_changes",
 ]
 
 
@@ -140,7 +140,7 @@ def _refuse_unstamped(stamps: Any, operations: Any) -> None:
         raise ValueError(msg)
 
 
-def replayed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
+def replay(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
     """Return the entries that these sections leave, in the columns of `StoredTable.schema`.
 
     The entries of a key are in the order in which a backend would give them back.
@@ -183,7 +183,7 @@ def _alive_rows(rows: pa.Table) -> Any:
     return alive.take(pc.sort_indices(first.filter(is_alive)))
 
 
-def changed(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
+def replay_changes(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
     """Return a row for each changed entry, behind one for its key if that was cleared.
 
     Args:

@@ -39,7 +39,7 @@ from pyflinklike.engine.local.stations import (
     WatermarkMaker,
     converter_of,
     misfit,
-    routed,
+    route,
     to_all,
 )
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
@@ -76,7 +76,7 @@ class LocalRun(DrivenRun):
         self._opened: list[Any] = []
         super().__init__(self._wiring.collected)
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work, and yield after every element."""
         self._make_importable()
         self._tick()
@@ -231,12 +231,12 @@ class Wiring:
         """Make the exit of an instance."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
-            main = _converted(main, node, _whose(node))
+            main = _convert(main, node, _whose(node))
         side: dict[str, list[Send]] = {}
         for reader in self._graph.side_outputs(node):
             sends, further = self._sends(node, index, ((reader, 0),))
             whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
-            side.setdefault(reader.tag.tag_id, []).append(_converted(sends, reader, whose))
+            side.setdefault(reader.tag.tag_id, []).append(_convert(sends, reader, whose))
             watermarks += further
         return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _to_each(watermarks))
 
@@ -250,7 +250,7 @@ class Wiring:
             if isinstance(consumer, WithBroadcast) and position == 1:
                 sends.append(to_all([channel.element for channel in channels]))
             else:
-                sends.append(routed(node, index, self._parallelism[node.id], channels))
+                sends.append(route(node, index, self._parallelism[node.id], channels))
             watermarks += [channel.watermark for channel in channels]
         return to_all(sends), watermarks
 
@@ -282,7 +282,7 @@ def _whose(node: Node) -> str:
     return f"an output of {node.name!r}{uid}"
 
 
-def _converted(send: Send, node: Node, whose: str) -> Send:
+def _convert(send: Send, node: Node, whose: str) -> Send:
     """Return a function that converts elements to the node's type, and sends them."""
     convert = converter_of(node.type_info)
     if convert is None:

@@ -41,10 +41,10 @@ from pyflinklike.engine.local.stations import (
     Send,
     Station,
     TimestampStation,
-    guarded_call,
+    guard_call,
 )
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.async_calls import AsyncCalls
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
@@ -150,7 +150,7 @@ class OperatorStation(Station):
         states: Sequence[MapStateDescriptor[Any, Any]] = (),
     ) -> None:
         super().__init__(out)
-        self._operator: KeyedProcessOperator = keyed_process_operator(
+        self._operator: KeyedProcessOperator = make_keyed_operator(
             function,
             state_backend,
             key_type,
@@ -168,13 +168,13 @@ class OperatorStation(Station):
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which takes elements with keys, too."""
-        return Channel(self._element(position), self._gate.channel(), self._keyed(position))
+        return Channel(self._element(position), self._gate.channel(), self._call_for(position))
 
     def _element(self, position: int) -> Send:
-        keyed = self._keyed(position)
+        keyed = self._call_for(position)
         return lambda value, timestamp: keyed(GROUP_KEY, value, timestamp)
 
-    def _keyed(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
         return self._process
 
     def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
@@ -251,7 +251,7 @@ class OperatorStation(Station):
 class TwoInputStation(OperatorStation):
     """A station with a function of two inputs."""
 
-    def _keyed(self, position: int) -> Callable[[Any, Any, int | None], None]:
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:
         number, process = position + 1, self._process
 
         def element(key: Any, value: Any, timestamp: int | None) -> None:
@@ -279,18 +279,18 @@ class MapStation(OperatorStation):
         function, send = self._operator.function, self._out.main
         name = getattr(getattr(function, "func", None), "__qualname__", type(function).__qualname__)
         if isinstance(function, MapFunction):
-            return _mapping(guarded_call(function.map, f"{name}.map"), send)
+            return _map_elements(guard_call(function.map, f"{name}.map"), send)
         if isinstance(function, FilterFunction):
-            return _filtering(guarded_call(function.filter, f"{name}.filter"), send)
+            return _filter_elements(guard_call(function.filter, f"{name}.filter"), send)
         assert isinstance(function, FlatMapFunction)
-        return _flat_mapping(guarded_call(_all_of(function), f"{name}.flat_map"), send)
+        return _flat_mapping(guard_call(_all_of(function), f"{name}.flat_map"), send)
 
 
-def _mapping(call: Callable[[Any], Any], send: Send) -> Send:
+def _map_elements(call: Callable[[Any], Any], send: Send) -> Send:
     return lambda value, timestamp: send(call(value), timestamp)
 
 
-def _filtering(call: Callable[[Any], Any], send: Send) -> Send:
+def _filter_elements(call: Callable[[Any], Any], send: Send) -> Send:
     def element(value: Any, timestamp: int | None) -> None:
         if call(value):
             send(value, timestamp)

@@ -24,7 +24,7 @@ from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
-from pyflinklike.engine.types.copies import as_given, copied
+from pyflinklike.engine.types.copies import as_given, copy_value
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 
@@ -40,12 +40,12 @@ __all__ = [
     "TimestampStation",
     "WatermarkMaker",
     "converter_of",
-    "forwarded",
-    "guarded",
-    "guarded_call",
+    "forward",
+    "guard",
+    "guard_call",
     "misfit",
     "nowhere",
-    "routed",
+    "route",
     "to_all",
 ]
 
@@ -167,7 +167,7 @@ def misfit(whose: str, error: StateValueError) -> StateValueError:
     return StateValueError(f"{whose}: {error}")
 
 
-def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+def guard(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a function whose errors name the user's function and the element.
 
     Args:
@@ -186,10 +186,10 @@ def guarded(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     return guard
 
 
-def guarded_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+def guard_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     """Return such a function for a call whose only argument is the element."""
 
-    # Written out, since `guarded` makes a tuple of further arguments for each element.
+    # Written out, since `guard` makes a tuple of further arguments for each element.
     def guard(value: Any) -> Any:
         try:
             return call(value)
@@ -218,7 +218,7 @@ def to_all(sends: Sequence[Send]) -> Send:
 
     def send(value: Any, timestamp: int | None) -> None:
         for each in sends:
-            each(copied(value), timestamp)
+            each(copy_value(value), timestamp)
 
     return send
 
@@ -233,7 +233,7 @@ _KNOWN_KEYS = 100_000
 Keyed = Callable[[Any, Any, "int | None"], None]
 
 
-def routed(node: Node, index: int, parallelism: int, channels: Sequence[Channel]) -> Send:
+def route(node: Node, index: int, parallelism: int, channels: Sequence[Channel]) -> Send:
     """Return a function that sends to one of the instances of a consumer, or to all.
 
     Args:
@@ -244,11 +244,11 @@ def routed(node: Node, index: int, parallelism: int, channels: Sequence[Channel]
     """
     elements = [channel.element for channel in channels]
     if isinstance(node, Partition):
-        return _partitioned(node, index, elements)
-    return forwarded(index, parallelism, elements)
+        return _partition(node, index, elements)
+    return forward(index, parallelism, elements)
 
 
-def forwarded(index: int, parallelism: int, elements: list[Send]) -> Send:
+def forward(index: int, parallelism: int, elements: list[Send]) -> Send:
     """Return a function that sends to the instance of the same number, or to all in turn.
 
     Args:
@@ -272,13 +272,13 @@ def _in_turn(index: int, elements: list[Send]) -> Send:
     return send
 
 
-def _partitioned(node: Partition, index: int, elements: list[Send]) -> Send:
+def _partition(node: Partition, index: int, elements: list[Send]) -> Send:
     how = node.how
     if how is Partitioning.BROADCAST:
 
         def send_all(value: Any, timestamp: int | None) -> None:
             for each in elements:
-                each(copied(value), timestamp)
+                each(copy_value(value), timestamp)
 
         return send_all
     if how is Partitioning.CUSTOM:
@@ -300,8 +300,8 @@ def _partitioned(node: Partition, index: int, elements: list[Send]) -> Send:
 def _by_partitioner(node: Partition, elements: list[Send]) -> Send:
     assert node.selector is not None
     assert node.partitioner is not None
-    key_of, count = guarded(node.selector, "the key selector"), len(elements)
-    partition = guarded(node.partitioner, "the partitioner")
+    key_of, count = guard(node.selector, "the key selector"), len(elements)
+    partition = guard(node.partitioner, "the partitioner")
 
     def send(value: Any, timestamp: int | None) -> None:
         chosen = partition(key_of(value), count)
@@ -337,7 +337,7 @@ class KeyByStation(Station):
     ) -> None:
         super().__init__(out)
         self._selector = node.selector
-        self._key_of = guarded_call(node.selector.get_key, "the key selector")
+        self._key_of = guard_call(node.selector.get_key, "the key selector")
         self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
         self._sends = [self._to(channels) for channels in consumers]
         self._task = task
@@ -362,7 +362,7 @@ class KeyByStation(Station):
             except StateValueError as error:
                 raise misfit(_KEY_MISFIT, error) from error
             for each in sends:
-                each(key, copied(value), timestamp)
+                each(key, copy_value(value), timestamp)
 
         return element
 
@@ -429,12 +429,12 @@ class WatermarkMaker:
             self._out(watermark)
 
 
-def _assigning(assigner: TimestampAssigner | None) -> Send | None:
+def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
     """Return a function that takes an element and its time, and returns its new time."""
     if assigner is None:
         return None
     name = f"{type(assigner).__qualname__}.extract_timestamp"
-    extract = guarded(assigner.extract_timestamp, name)
+    extract = guard(assigner.extract_timestamp, name)
 
     def time_of(value: Any, timestamp: int | None) -> int:
         found = extract(value, timestamp)
@@ -464,7 +464,7 @@ class SourceStation(Station):
         super().__init__(out)
         self.maker = WatermarkMaker(strategy, out)
         self._elements = elements
-        self._time_of: Any = _assigning(strategy.assigner)
+        self._time_of: Any = _assign_times(strategy.assigner)
 
     def step(self) -> bool:
         """Read one element, and return whether there was one."""
@@ -515,7 +515,7 @@ class TimestampStation(Station):
     def __init__(self, out: Exit, strategy: WatermarkStrategy) -> None:
         super().__init__(out)
         self.maker = WatermarkMaker(strategy, out)
-        self._time_of: Any = _assigning(strategy.assigner)
+        self._time_of: Any = _assign_times(strategy.assigner)
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         time_of, note, send = self._time_of, self.maker.note, self._out.main

@@ -25,7 +25,7 @@ from pyflinklike.engine.log.operator_record import (
     OperatorRecord,
     Roll,
 )
-from pyflinklike.engine.log.segment_chain import chained
+from pyflinklike.engine.log.segment_chain import read_chain
 from pyflinklike.engine.log.segments import LAYOUT, MAX_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.state.table import Shape, TableSpec
 from pyflinklike.engine.types import Types
@@ -35,8 +35,8 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 __all__ = [
     "check_groups",
     "check_head",
-    "checked_log",
-    "checked_logs",
+    "check_log",
+    "check_logs",
     "merge",
     "read_log",
     "record_and_roll",
@@ -63,7 +63,7 @@ def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRec
     return record, Roll.from_bytes(blobs[ROLL_AT], where)
 
 
-def checked_logs(
+def check_logs(
     record: OperatorRecord,
     roll: Roll,
     groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
@@ -84,7 +84,7 @@ def checked_logs(
     logs = {}
     for index, (head, segments) in groups.items():
         name = f"{where}, key group {index}"
-        logs[name] = checked_log(record.identity, roll.served_at[index], head, segments, name)
+        logs[name] = check_log(record.identity, roll.served_at[index], head, segments, name)
     return logs
 
 
@@ -108,7 +108,7 @@ def check_groups(roll: Roll, groups: Collection[int], where: str) -> None:
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 
 
-def checked_log(
+def check_log(
     identity: OperatorIdentity,
     served_at: int,
     head: Head,
@@ -174,7 +174,7 @@ def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segm
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
     sequences = range(head.first_sequence, head.next_sequence)
-    return [each for _, each in chained(segments.get, sequences, b"", head.nonce, where)]
+    return [each for _, each in read_chain(segments.get, sequences, b"", head.nonce, where)]
 
 
 def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:

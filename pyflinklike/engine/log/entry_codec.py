@@ -64,7 +64,7 @@ __all__ = [
     "are_positions",
     "decode_columns",
     "decode_entries",
-    "divided_batch",
+    "divide_batch",
     "encode_batch",
     "encode_columns",
     "encode_entries",
@@ -108,7 +108,7 @@ def encode_entries(
     count, start = len(changes), 0
     step = _first_step(changes, key_type, limit)
     while start < count or not payloads:
-        payload = _encoded(_rows(changes, start, start + step), key_type, limit, largest)
+        payload = _encode(_rows(changes, start, start + step), key_type, limit, largest)
         if payload is None:
             step = min(step, count - start) // 2
             continue
@@ -154,7 +154,7 @@ def _rows(changes: TableChanges, start: int, end: int) -> TableChanges:
     )
 
 
-def _encoded(
+def _encode(
     changes: TableChanges, key_type: TypeInformation, limit: int, largest: int
 ) -> bytes | None:
     """Return the payload of a section; None where several changes are too large for one."""
@@ -263,12 +263,12 @@ def encode_batch(batch: pa.RecordBatch) -> bytes:
     return b"".join((PREFIX.pack(flags), batch.serialize()))
 
 
-def divided_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+def divide_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """Divide a batch into parts of about `limit` bytes; a single row may have more."""
     rows = batch.num_rows
     if rows > 1 and batch.nbytes > limit:
-        yield from divided_batch(batch.slice(0, rows // 2), limit)
-        yield from divided_batch(batch.slice(rows // 2), limit)
+        yield from divide_batch(batch.slice(0, rows // 2), limit)
+        yield from divide_batch(batch.slice(rows // 2), limit)
     else:
         yield batch
 
@@ -325,18 +325,19 @@ def read_batch(
     Raises:
         CorruptStateError: The payload is not a record batch of these types.
     """
-    with _decoding(section, where):
+    with _guard_decoding(section, where):
         return _batch(section, spec, key_type)
 
 
-def _decoding(section: Section, where: str) -> decoding:
+def _guard_decoding(section: Section, where: str) -> decoding:
     return decoding(
-        f"{section.where or where}, state {section.declaration.name!r}", "must be an Arrow batch"
+        f"{section.where or where}, {shown_state(section.declaration.name)}",
+        "must be an Arrow batch",
     )
 
 
 def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
-    batch = _typed(section, spec, key_type)
+    batch = _read_typed_batch(section, spec, key_type)
     if spec.shape is Shape.LIST and not are_positions(batch.column("user_key")):
         msg = f"positions of a list outside 0 to {MAX_POSITION:,}"
         raise ValueError(msg)
@@ -350,7 +351,9 @@ def are_positions(column: Any) -> bool:
     return first is None or 0 <= first <= last <= MAX_POSITION
 
 
-def _typed(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
+def _read_typed_batch(
+    section: Section, spec: TableSpec, key_type: TypeInformation
+) -> pa.RecordBatch:
     flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
     written = section.declaration.value
     if spec.value_type is None or written == spec.value_type.signature:
@@ -384,7 +387,7 @@ def rows_in(section: Section, where: str) -> int:
     Raises:
         CorruptStateError: The payload is no record batch.
     """
-    with _decoding(section, where):
+    with _guard_decoding(section, where):
         return rows_of(pa.py_buffer(section.payload)[PREFIX.size :])
 
 
@@ -415,11 +418,11 @@ def decode_entries(
         CorruptStateError: The payload is not a record batch of the declared types, or holds
             what no program writes.
     """
-    with _decoding(section, where):
-        return _decoded(_batch(section, spec, key_type), section, spec, key_type, stamp)
+    with _guard_decoding(section, where):
+        return _decode(_batch(section, spec, key_type), section, spec, key_type, stamp)
 
 
-def _decoded(
+def _decode(
     batch: pa.RecordBatch,
     section: Section,
     spec: TableSpec,
@@ -548,7 +551,7 @@ def encode_columns(
     schema = schema_of(changes.spec, key_type, flags)
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     payloads = []
-    for part in divided_batch(batch, limit):
+    for part in divide_batch(batch, limit):
         if part.nbytes > largest:
             raise _too_large(changes.spec, part.nbytes, largest)
         payloads.append(encode_batch(part))
@@ -573,12 +576,12 @@ def decode_columns(
     """
     batch = read_batch(section, spec, key_type, where)
     with decoding(
-        f"{section.where or where}, state {spec.name!r}", "must hold what a program writes"
+        f"{section.where or where}, {shown_state(spec.name)}", "must hold what a program writes"
     ):
-        return _decoded_columns(batch, section, spec, key_type, stamp)
+        return _decode_columns(batch, section, spec, key_type, stamp)
 
 
-def _decoded_columns(
+def _decode_columns(
     batch: pa.RecordBatch,
     section: Section,
     spec: TableSpec,

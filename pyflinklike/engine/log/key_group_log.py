@@ -37,7 +37,7 @@ from pyflinklike.engine.log.entry_codec import (
 )
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.segment_chain import chained, divided, read_one, segment_name
+from pyflinklike.engine.log.segment_chain import divide, read_chain, read_one, segment_name
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.engine.state.table import Changes, ColumnChanges, TableSpec
@@ -156,22 +156,22 @@ class KeyGroupLog:
         Returns:
             The head after the commit; None if the group has neither state nor a time to note.
         """
-        noted = self._noted(head, times)
+        noted = self._note(head, times)
         added, state.added = state.added, []
         drained = [each for each in self._backend.drain() if len(each)]
         changes = [*added, *drained]
         # Without a nonce there is no log to rewrite: the changes are the whole state.
         if (state.rewrite and state.nonce) or self._is_compaction_due(head):
-            return self._compact(storage, noted, state, self._written(changes, state))
+            return self._compact(storage, noted, state, self._write_segments(changes, state))
         if not changes:
             if head is None and times.served_at is None:
                 return None
             if noted != head:
                 storage.write_head(noted)
             return noted
-        written = self._written(changes, state)
+        written = self._write_segments(changes, state)
         size = sum(len(blob) for _, blob in written)
-        extended = self._extended(noted, state.next_sequence, written, size, entries_in(changes))
+        extended = self._extend(noted, state.next_sequence, written, size, entries_in(changes))
         alive = self._backend.count() + state.pending_entries
         if head is not None and is_outgrown(extended, state.index, alive, size):
             return self._compact(storage, noted, state, written)
@@ -181,10 +181,12 @@ class KeyGroupLog:
         storage.write_head(extended)
         return extended
 
-    def _written(self, changes: Sequence[Changes | Section], state: WorkingState) -> list[_Written]:
-        return [(each, each.to_bytes()) for each in self._writer.changed(changes, state)]
+    def _write_segments(
+        self, changes: Sequence[Changes | Section], state: WorkingState
+    ) -> list[_Written]:
+        return [(each, each.to_bytes()) for each in self._writer.write_changes(changes, state)]
 
-    def _noted(self, head: Head | None, times: HeadTimes) -> Head:
+    def _note(self, head: Head | None, times: HeadTimes) -> Head:
         """Return the head of the same log with the operator's identity and the times to note."""
         former = head or self._blank_head()
         return attrs.evolve(
@@ -203,7 +205,7 @@ class KeyGroupLog:
             return False
         return self._cleanup.is_compaction_due(head.compacted_at)
 
-    def _extended(
+    def _extend(
         self, head: Head, sequence: int, written: Sequence[_Written], size: int, entries: int
     ) -> Head:
         """Return the head after these segments, of which the first has the number `sequence`."""
@@ -302,7 +304,7 @@ class SegmentWriter:
     key_type: TypeInformation
     segment_bytes: int
 
-    def changed(
+    def write_changes(
         self, changes: Iterable[Changes | Section], state: WorkingState
     ) -> Iterator[Segment]:
         """Write the changes of one commit as segments that follow the state; one segment at least.
@@ -312,7 +314,7 @@ class SegmentWriter:
                 empty.
             state: State before the commit; learns which tables are declared.
         """
-        return divided(self._sections(changes), state, state.nonce, self.segment_bytes)
+        return divide(self._sections(changes), state, state.nonce, self.segment_bytes)
 
     def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
         """Write segments that need no other: these entries, and those of undeclared states.
@@ -325,7 +327,7 @@ class SegmentWriter:
         state.declarations.clear()
         undeclared = chain.from_iterable(state.pending.values())
         sections = chain(self._sections(contents), undeclared)
-        return divided(sections, state, b"", self.segment_bytes)
+        return divide(sections, state, b"", self.segment_bytes)
 
     def _sections(self, changes: Iterable[Changes | Section]) -> Iterator[Section]:
         for each in changes:
@@ -352,7 +354,7 @@ class Restorer:
     key_type: TypeInformation
     where: Callable[[int], str]
 
-    def restored(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
+    def restore(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
         """Decode the entries of a table that were read but not yet applied.
 
         Args:
@@ -372,7 +374,7 @@ class Restorer:
                 state.rewrite = True
         return changes
 
-    def added(
+    def add(
         self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
     ) -> Changes | None:
         """Decode a section of a savepoint, and leave its entries to the next commit to log.
@@ -454,7 +456,7 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
 def _read(
     storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
 ) -> None:
-    segments = chained(storage.read_segment, sequences, state.nonce, head.nonce, where)
+    segments = read_chain(storage.read_segment, sequences, state.nonce, head.nonce, where)
     for name, segment in segments:
         state.read(segment, name)
 

@@ -223,18 +223,18 @@ def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) ->
     blob = storage.read_segment(WATERMARK_AT)
     former = MIN_WATERMARK if blob is None else _read(blob, where)
     if blob is None or watermark != former:
-        storage.write_segment(WATERMARK_AT, _written(watermark))
+        storage.write_segment(WATERMARK_AT, _write(watermark))
     return former
 
 
-def _written(watermark: int) -> bytes:
+def _write(watermark: int) -> bytes:
     return _STORED.pack(watermark, zlib.crc32(_STORED.pack(watermark, 0)))
 
 
 def _read(blob: bytes, where: str) -> int:
     if len(blob) == _STORED.size:
         watermark: int = _STORED.unpack(blob)[0]
-        if _written(watermark) == blob:
+        if _write(watermark) == blob:
             return watermark
     msg = f"{where}: the former watermark must be the 12 bytes that were written, got {blob[:99]!r}"
     raise CorruptStateError(f"{msg}; go back to a checkpoint")

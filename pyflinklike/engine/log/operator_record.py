@@ -113,9 +113,9 @@ class OperatorRecord:
             # A record is written in one way: another spelling of the same fields is damage, too.
             whole = fields["format"] == _FORMAT and record.to_bytes() == blob
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CorruptStateError(_damaged(where, blob)) from error
+            raise CorruptStateError(_describe_damage(where, blob)) from error
         if not whole:
-            raise CorruptStateError(_damaged(where, blob))
+            raise CorruptStateError(_describe_damage(where, blob))
         return record
 
     @property
@@ -132,7 +132,7 @@ class OperatorRecord:
         """
         self.identity.check(former.identity)
         for name in sorted(self.states.keys() & former.states.keys()):
-            _declared(name, former.states[name]).check(_declared(name, self.states[name]))
+            _declare(name, former.states[name]).check(_declare(name, self.states[name]))
         return attrs.evolve(self, states={**former.states, **self.states})
 
 
@@ -179,7 +179,7 @@ def call_roll(
             _write_record(storage, written, where, is_new=True)
         else:
             _write_record(storage, record, where, is_new=False, agrees=agrees)
-    roll = former.called(record.digest, groups, time)
+    roll = former.add_batch(record.digest, groups, time)
     if roll != former:
         storage.write_segment(ROLL_AT, roll.to_bytes())
 
@@ -206,7 +206,7 @@ def _write_record(
         storage.write_segment(RECORD_AT, blob)
 
 
-def _declared(name: str, said: Mapping[str, Any]) -> Declaration:
+def _declare(name: str, said: Mapping[str, Any]) -> Declaration:
     """Build a declaration of the parts of a state that never change, or in one direction only.
 
     A log compares more: a store's scope, the width of its windows, and settings, some of which may
@@ -222,7 +222,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
-def _damaged(where: str, blob: bytes) -> str:
+def _describe_damage(where: str, blob: bytes) -> str:
     return (
         f"{where}: the record must be the JSON object that was written, got {blob[:200]!r}; "
         "go back to a checkpoint"
@@ -250,7 +250,7 @@ class Roll:
     record: bytes
     served_at: Mapping[int, int]
 
-    def called(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
+    def add_batch(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
         """Return the roll after a micro-batch.
 
         Args:
@@ -284,15 +284,15 @@ class Roll:
             stored = blob[_HEADER.size + _CHECKSUM.size :]
             whole = magic == _MAGIC and len(stored) == size
             if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
-                raise CorruptStateError(_damaged_roll(where, blob))
+                raise CorruptStateError(_describe_roll_damage(where, blob))
             # No more than the header says: crafted bytes may decompress to any size.
             plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
             return cls(record, dict(_GROUP.iter_unpack(plain)))
         except (struct.error, zlib.error) as error:
-            raise CorruptStateError(_damaged_roll(where, blob)) from error
+            raise CorruptStateError(_describe_roll_damage(where, blob)) from error
 
 
-def _damaged_roll(where: str, blob: bytes) -> str:
+def _describe_roll_damage(where: str, blob: bytes) -> str:
     return (
         f"{where}: the roll of its key groups must have the checksum it was written with, got "
         f"{len(blob)} bytes that do not; go back to a checkpoint"
@@ -360,12 +360,12 @@ class OperatorIdentity:
             raise IncompatibleStateError(
                 f"operator {self.name!r}: its place in the query is fixed by the checkpoint, got "
                 f"the state of operator {stored.name!r} there; put the operators back into their "
-                f"order, pass uid={stored.name!r} if it is the same one by another name, or begin "
-                "a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>, "
-                "operator_id=<its number>)"
+                f"order, pass uid={stored.name!r} if it is the same one by another name (what it "
+                "keeps is compared then), or begin a new checkpoint with "
+                "from_savepoint=read_savepoint(spark, <this checkpoint>, operator_id=<its number>)"
             )
         if self.max_parallelism != stored.max_parallelism:
-            raise self._refused(
+            raise self._refuse(
                 "max_parallelism is",
                 str(stored.max_parallelism),
                 str(self.max_parallelism),
@@ -374,15 +374,15 @@ class OperatorIdentity:
         self._check_keys(stored)
 
     def _check_keys(self, stored: OperatorIdentity) -> None:
-        if _compared(self.key_columns) != _compared(stored.key_columns):
-            raise self._refused(
+        if _columns_to_compare(self.key_columns) != _columns_to_compare(stored.key_columns):
+            raise self._refuse(
                 "the key columns are",
-                _described(stored.key_columns),
-                _described(self.key_columns),
+                _describe(stored.key_columns),
+                _describe(self.key_columns),
                 f"key by the former{self._other_way(stored)}",
             )
         if self.key != stored.key:
-            raise self._refused(
+            raise self._refuse(
                 "the type of the keys is",
                 stored.key,
                 self.key,
@@ -395,15 +395,15 @@ class OperatorIdentity:
         # A savepoint has keys without names: in another order they would be other keys.
         return " (rename or cast before key_by), or begin a new checkpoint without this state"
 
-    def _refused(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:
+    def _refuse(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:
         return IncompatibleStateError(
             f"operator {self.name!r}: {what} fixed by its checkpoint at {former}, got {got}; {remedy}"
         )
 
 
-def _compared(columns: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+def _columns_to_compare(columns: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     return [(name, _ALIKE.get(kind, kind)) for name, kind in columns]
 
 
-def _described(columns: tuple[tuple[str, str], ...]) -> str:
+def _describe(columns: tuple[tuple[str, str], ...]) -> str:
     return f"({', '.join(f'{name} {kind}' for name, kind in columns)})"

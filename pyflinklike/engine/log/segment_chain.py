@@ -2,7 +2,7 @@
 """The chain of segments: each names the state it was made from, and is read only after that one.
 
 Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads it by
-`chained`, which refuses a segment that is missing, doubled, or another group's.
+`read_chain`, which refuses a segment that is missing, doubled, or another group's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError
 
-__all__ = ["chained", "divided", "joined", "read_one", "segment_name", "snapshots"]
+__all__ = ["divide", "join", "read_chain", "read_one", "segment_name", "snapshots"]
 
 
-def divided(
+def divide(
     sections: Iterable[Section], state: WorkingState, parent: bytes, limit: int
 ) -> Iterator[Segment]:
     """Divide sections into segments, each made from the one before; one segment at least.
@@ -48,7 +48,7 @@ def snapshots(sections: Iterable[Section], limit: int) -> Iterator[Segment]:
     for some in _portions(sections, limit):
         if some:
             # Each gets a state of its own, so that each declares its tables.
-            yield from divided(some, WorkingState(0), b"", sys.maxsize)
+            yield from divide(some, WorkingState(0), b"", sys.maxsize)
 
 
 def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]]:
@@ -78,7 +78,7 @@ def _declare(state: WorkingState, segment: Segment, declaration: Declaration) ->
     return table_id
 
 
-def joined(segments: Iterable[Segment]) -> Segment:
+def join(segments: Iterable[Segment]) -> Segment:
     """Join a chain of segments into one, however large it gets."""
     first, *others = segments
     for each in others:
@@ -111,7 +111,7 @@ def segment_name(where: str, sequence: int) -> str:
     return f"{where}, segment {sequence}"
 
 
-def chained(
+def read_chain(
     read: Callable[[int], bytes | None],
     sequences: range,
     parent: bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The assembly of an operator: only `keyed_process_operator` knows all of its parts.
+"""The assembly of an operator: only `make_keyed_operator` knows all of its parts.
 
 It makes the parts in the order in which they need each other: first what keeps state, then what
 extends it, then what calls the function.  Nothing else in the runtime knows of stores.
@@ -64,10 +64,10 @@ from pyflinklike.errors import DeclarationValueError, PyflinklikeError, Requirem
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.stores.state_store import StoreContext
 
-__all__ = ["keyed_process_operator"]
+__all__ = ["make_keyed_operator"]
 
 
-def keyed_process_operator(
+def make_keyed_operator(
     function: Any,
     state_backend: StateBackend,
     key_type: TypeInformation,
@@ -147,21 +147,21 @@ def keyed_process_operator(
 
 
 def _columnar_assembly() -> Callable[..., KeyedProcessOperator]:
-    """Return `keyed_columnar_operator`.
+    """Return `make_columnar_operator`.
 
     Raises:
         RequirementError: NumPy is not installed.
     """
     # Imported late, since NumPy is an extra: an operator of rows must work without it.
     try:
-        from pyflinklike.engine.runtime.columnar_operator import keyed_columnar_operator
+        from pyflinklike.engine.runtime.columnar_operator import make_columnar_operator
     except ImportError as error:
         msg = (
             f"a KeyedBatchFunction needs the package numpy, got {error}; "
             f"{install('columns')} wherever it runs"
         )
         raise RequirementError(msg) from error
-    return keyed_columnar_operator
+    return make_columnar_operator
 
 
 def _backend(

@@ -180,7 +180,7 @@ class BroadcastStates:
         Raises:
             DeclarationError: `broadcast` did not name it.
         """
-        return self._made(descriptor).read
+        return self._find_made(descriptor).read
 
     def to_write(self, descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
         """Return the declared state, with the methods that change it.
@@ -188,9 +188,9 @@ class BroadcastStates:
         Raises:
             DeclarationError: `broadcast` did not name it.
         """
-        return self._made(descriptor).write
+        return self._find_made(descriptor).write
 
-    def _made(self, descriptor: Any) -> _StateViews:
+    def _find_made(self, descriptor: Any) -> _StateViews:
         made = self._states.get(getattr(descriptor, "name", ""))
         if (
             made is None

@@ -258,16 +258,16 @@ class OperatorRuntimeContext(RuntimeContext):
             raise DeclarationTypeError(msg)
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
-            return assembled.checked(descriptor)
+            return assembled.check(descriptor)
         if descriptor.name in self._stores:
             msg = (
                 f"{descriptor.name!r} is already declared as a store, or part of one, "
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
-        return self._made(descriptor, descriptor.spec())
+        return self._make(descriptor, descriptor.spec())
 
-    def _made(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
+    def _make(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:
         """Make a new state over a table of this spec."""
         made = assemble(descriptor, self._backend, self._clock, spec)
         self.assembled[spec.name] = made
@@ -377,7 +377,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         """Return a state of the current key and the current namespace."""
         made = self.assembled.get(name)
         if made is not None:
-            return made.checked(state_descriptor)
+            return made.check(state_descriptor)
         own = state_descriptor.spec()
         spec = attrs.evolve(
             own,
@@ -386,7 +386,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
             namespace_type=self._namespace_type,
             settings=(*own.settings, *settings),
         )
-        return self._made(state_descriptor, spec)
+        return self._make(state_descriptor, spec)
 
     def reserve(self, state_descriptor: StateDescriptor[Any]) -> None:
         """Reserve a state's name for the program, so that the user's function cannot declare it."""
@@ -492,7 +492,7 @@ class Extension(Protocol):
             PyflinklikeError: Nothing was opened under it.
         """
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Describe each opened object by name, as plain data for the operator record."""
 
     def begin_call(self) -> None:

@@ -5,7 +5,7 @@
 method, the key and the element or timer; our own errors keep their class and get a note.
 
 `FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
-which method takes a record (`_element_call`) and how messages name it (`_named`).
+which method takes a record (`_element_call`) and how messages name it (`_name_call`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class FunctionCalls:
                         emit_main(result.copy() if kind in CHANGEABLE else result)
                         emit_key(current.key)
         except Exception as error:
-            self._explain(error, *self._named(value))
+            self._explain(error, *self._name_call(value))
             raise
         finally:
             current.key, clock.timestamp = NO_KEY, None
@@ -157,7 +157,7 @@ class FunctionCalls:
                 if results is not None:
                     emit(results, key)
             except Exception as error:
-                self._explain(error, *self._named(value))
+                self._explain(error, *self._name_call(value))
                 raise
             finally:
                 current.key, clock.timestamp = NO_KEY, None
@@ -219,7 +219,7 @@ class FunctionCalls:
         call: Callable[[int, Any], Iterable[Any] | None] = self.function.on_timer
         return call
 
-    def _named(self, value: Any) -> tuple[str, Any]:
+    def _name_call(self, value: Any) -> tuple[str, Any]:
         """Return the name of the method that takes a record, and the element that it gets."""
         return "process_element", value
 
@@ -275,30 +275,30 @@ class MapCalls(FunctionCalls):
     def _element_call(self) -> Callable[[Any, Any], Results]:
         function = self.function
         if isinstance(function, MapFunction):
-            return _mapped(function.map)
+            return _map(function.map)
         if isinstance(function, FilterFunction):
-            return _filtered(function.filter)
-        return _flat_mapped(function.flat_map)
+            return _filter(function.filter)
+        return _flat_map(function.flat_map)
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
         # These functions register no timers, so ignore restored ones.
-        return _nothing
+        return _fire_nothing
 
-    def _named(self, value: Any) -> tuple[str, Any]:
+    def _name_call(self, value: Any) -> tuple[str, Any]:
         if isinstance(self.function, MapFunction):
             return "map", value
         return ("filter" if isinstance(self.function, FilterFunction) else "flat_map"), value
 
 
-def _mapped(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+def _map(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
     return lambda value, _: (call(value),)
 
 
-def _filtered(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
+def _filter(call: Callable[[Any], Any]) -> Callable[[Any, Any], Results]:
     return lambda value, _: (value,) if call(value) else None
 
 
-def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
+def _flat_map(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results]:
     def checked(value: Any, _: Any) -> Results:
         results = call(value)
         if results is not None and results.__class__ is not GeneratorType:
@@ -308,7 +308,7 @@ def _flat_mapped(call: Callable[[Any], Results]) -> Callable[[Any, Any], Results
     return checked
 
 
-def _nothing(_: int, __: Any) -> None:
+def _fire_nothing(_: int, __: Any) -> None:
     return None
 
 
@@ -326,7 +326,7 @@ class TwoInputCalls(FunctionCalls):
     def _element_call(self) -> Callable[[Any, Any], Results]:
         first, second = (getattr(self.function, self._method(number)) for number in (1, 2))
         if isinstance(self.function, CoMapFunction):
-            return _mapped_of_two(first, second)
+            return _map_two_inputs(first, second)
         if isinstance(self.function, CoFlatMapFunction):
             return _flat_mapped_of_two(first, second)
 
@@ -339,10 +339,10 @@ class TwoInputCalls(FunctionCalls):
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
         # Co-map and co-flat-map functions register no timers, so ignore restored ones.
-        call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _nothing)
+        call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _fire_nothing)
         return call
 
-    def _named(self, value: tuple[int, Any]) -> tuple[str, Any]:
+    def _name_call(self, value: tuple[int, Any]) -> tuple[str, Any]:
         # There is no value if the first record could not even be read.
         number, element = value or (1, None)
         return self._method(number), element
@@ -355,7 +355,7 @@ class TwoInputCalls(FunctionCalls):
         return f"process_element{number}"
 
 
-def _mapped_of_two(
+def _map_two_inputs(
     first: Callable[[Any], Any], second: Callable[[Any], Any]
 ) -> Callable[[Any, Any], Results]:
     def process(record: tuple[int, Any], _: Any) -> Results:

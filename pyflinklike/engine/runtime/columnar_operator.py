@@ -57,10 +57,10 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = ["keyed_columnar_operator"]
+__all__ = ["make_columnar_operator"]
 
 
-def keyed_columnar_operator(
+def make_columnar_operator(
     function: Any,
     state_backend: StateBackend,
     key_type: TypeInformation,
@@ -90,7 +90,7 @@ def keyed_columnar_operator(
     backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
     batch = BatchRows()
     event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
-    refused = _refused(function, refused_timers or {})
+    refused = _refuse_domains(function, refused_timers or {})
     timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
     assembled: dict[str, Assembled[Any]] = {}
     cleanup = StateCleanup(assembled, clock)
@@ -107,7 +107,7 @@ def keyed_columnar_operator(
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
-def _refused(
+def _refuse_domains(
     function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Mapping[TimeDomain, PyflinklikeError]:
     """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""
@@ -137,7 +137,7 @@ class _NoStores:
         msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
         raise UnknownStoreError(msg)
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> dict[str, dict[str, Any]]:
         """Return no declarations."""
         return {}
 
@@ -209,10 +209,10 @@ class ColumnarCalls(FunctionCalls):
                 each()
             outputs.emit_columns(method(values, self._parts.context), method.__name__)
         except PyflinklikeError as error:
-            error.add_note(f"{self._failed_call(method, values)}{where_raised(error)}")
+            error.add_note(f"{self._describe_failed_call(method, values)}{where_raised(error)}")
             raise
         except Exception as error:
-            call = self._failed_call(method, values)
+            call = self._describe_failed_call(method, values)
             msg = f"{call}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
@@ -266,7 +266,7 @@ class ColumnarCalls(FunctionCalls):
         # Timers give no time to TTL: a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
-    def _failed_call(self, method: Callable[..., Any], batch: Any) -> str:
+    def _describe_failed_call(self, method: Callable[..., Any], batch: Any) -> str:
         what = "timers" if self._parts.context.domain is not None else "records"
         return (
             f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
@@ -347,7 +347,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         )
         raise DeclarationTypeError(msg)
 
-    def _made(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
+    def _make(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
         assert spec.value_type is not None
         column = value_column(descriptor.name, spec.value_type)
         backend: Any = self._backend

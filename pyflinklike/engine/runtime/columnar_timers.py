@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pyflinklike.engine.api.contexts import ColumnTimerService
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
-from pyflinklike.engine.columnar.arrays import checked_codes, plain_array
+from pyflinklike.engine.columnar.arrays import check_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, MapTable
 from pyflinklike.engine.runtime.call_contexts import ClockReadings
 from pyflinklike.engine.runtime.timer_queue import MOST_AT_THE_END, next_round
@@ -111,14 +111,14 @@ class ColumnTimerQueue:
                 wave, rest = self._first_of_each_key(places)
                 table.remove(wave)
                 rows, times = table.entries.rows(wave), table.entries.user_keys(wave)
-                rounds = self._counted(rounds, before, (rows, times))
+                rounds = self._count_waves(rounds, before, (rows, times))
                 waves += 1
                 # At the end of the input every timer is due, so one that always registers again never ends.
                 if now == MAX_WATERMARK and waves > allowed:
                     _refuse_endless()
                 yield rows, times
                 before = rows, times
-                places, late = self._left(rest, late, now)
+                places, late = self._find_left_timers(rest, late, now)
         finally:
             self._firing = None
             table.columns.least = None  # timers have gone: the earliest is unknown
@@ -140,7 +140,7 @@ class ColumnTimerQueue:
         wave = order[is_first]
         return places[wave[np.argsort(times[wave], kind="stable")]], places[order[~is_first]]
 
-    def _left(self, rest: Any, late: Any, now: int) -> tuple[Any, Any]:
+    def _find_left_timers(self, rest: Any, late: Any, now: int) -> tuple[Any, Any]:
         """Return the timers due after a wave, and those that wait for the next advance."""
         assert self._firing is not None
         table = self.table
@@ -156,7 +156,7 @@ class ColumnTimerQueue:
             rest = np.setdiff1d(np.union1d(rest, added[times <= now]), late)
         return rest[table.present(rest)], late
 
-    def _counted(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
+    def _count_waves(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
         """Count the waves in which some key has a timer no later than its timer of the last wave."""
         (rows, times), (former_rows, former) = wave, before
         _, here, there = np.intersect1d(rows, former_rows, assume_unique=True, return_indices=True)
@@ -259,15 +259,15 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
             )
             raise StateAccessError(msg)
         if codes is not None:
-            rows = rows[checked_codes(codes, len(rows), "timers")]
-        times = _checked(timestamps, len(rows))
+            rows = rows[check_codes(codes, len(rows), "timers")]
+        times = _check(timestamps, len(rows))
         if where is not None:
             is_chosen = _mask(where, len(rows))
             rows, times = rows[is_chosen], times[is_chosen]
         change(rows, times)
 
 
-def _checked(timestamps: Any, count: int) -> Any:
+def _check(timestamps: Any, count: int) -> Any:
     times = plain_array(timestamps, _WHAT)
     if times.dtype.kind not in "iu" and times.size:
         msg = f"{_WHAT} must be an int of ms, got {times.dtype}; batch.timestamps has such"

@@ -29,7 +29,7 @@ from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.engine.log.segment_chain import joined
+from pyflinklike.engine.log.segment_chain import join
 from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
@@ -37,6 +37,7 @@ from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeC
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueues, Timers
+from pyflinklike.engine.shown import shown_state
 from pyflinklike.engine.state.current_key import NO_KEY
 from pyflinklike.engine.state.state_assembly import Assembled
 from pyflinklike.engine.state.table import TableChanges, TableSpec
@@ -51,8 +52,8 @@ __all__ = [
     "CurrentGroup",
     "KeyedProcessOperator",
     "StateCleanup",
-    "declared_state",
-    "declared_ttl",
+    "describe_state",
+    "describe_ttl",
 ]
 
 
@@ -198,10 +199,10 @@ class KeyedProcessOperator:
         """Return the fields of the task that the open function has asked for, with their values."""
         return tuple(sorted(self.runtime_context.task_answers.items()))
 
-    def declared(self) -> dict[str, dict[str, Any]]:
+    def describe_states(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""
-        states = declared_states(self.group.specs, self.runtime_context.assembled)
-        return {**states, **self.stores.declared()}
+        states = describe_states(self.group.specs, self.runtime_context.assembled)
+        return {**states, **self.stores.describe()}
 
     # Key groups
 
@@ -411,13 +412,13 @@ class CurrentGroup:
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
             raise DeclarationError(f"{msg} of that name; rename one")
         if not self._allow_pickle:
-            check_pickled(f"state {spec.name!r}", spec.value_type, spec.user_key_type)
+            check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
         self.specs.append(spec)
         if self._state is not None:
             self._fill(self._state, spec)
 
     def _fill(self, state: WorkingState, spec: TableSpec) -> None:
-        for changes in self._log.restorer.restored(state, spec, self._stamp_of(spec)):
+        for changes in self._log.restorer.restore(state, spec, self._stamp_of(spec)):
             self.backend.apply(changes)
 
     def _stamp_of(self, spec: TableSpec) -> int:
@@ -474,7 +475,7 @@ class CurrentGroup:
             queue.enter(state.timers)
         for assembled in self._assembled.values():
             if assembled.ttl is not None:
-                assembled.ttl.entered()
+                assembled.ttl.enter()
 
     def add(self, snapshot: Segment, where: str) -> None:
         """Add the entries of a savepoint to the current key group.
@@ -491,7 +492,7 @@ class CurrentGroup:
         for section in sections_of([snapshot], where):
             spec = specs.get(section.declaration.name)
             stamp = 0 if spec is None else self._stamp_of(spec)
-            changes = self._log.restorer.added(state, section, spec, stamp)
+            changes = self._log.restorer.add(state, section, spec, stamp)
             if changes is not None:
                 self.backend.apply(changes)
         state.timers.clear()  # agendas are derived from the timers' table, which may have changed
@@ -510,7 +511,7 @@ class CurrentGroup:
         def logged() -> Iterator[TableChanges]:
             former = self._log.rebuilt(storage, head, index)
             for spec in self.specs:
-                yield from self._log.restorer.restored(former, spec, self._stamp_of(spec))
+                yield from self._log.restorer.restore(former, spec, self._stamp_of(spec))
 
         self._local.rebuild_from(logged)
 
@@ -557,7 +558,7 @@ class CurrentGroup:
         """
         copy = WorkingState(self.state.index, pending=self.state.pending)
         segments = self._log.snapshot(copy, [each for each in contents if len(each)])
-        return joined(segments).to_bytes()
+        return join(segments).to_bytes()
 
 
 # Cleanup
@@ -661,7 +662,7 @@ class StateCleanup:
 # Declarations, as plain data that JSON can hold
 
 
-def declared_states(
+def describe_states(
     specs: Iterable[TableSpec],
     assembled: Mapping[str, Assembled],
 ) -> dict[str, dict[str, Any]]:
@@ -672,7 +673,7 @@ def declared_states(
         assembled: The states by name.
     """
     return {
-        spec.name: declared_state(
+        spec.name: describe_state(
             spec, assembled[spec.name].ttl_config if spec.name in assembled else None
         )
         for spec in specs
@@ -680,7 +681,7 @@ def declared_states(
     }
 
 
-def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+def describe_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
     """Describe one state for the operator record, by its table's spec and its TTL, if any."""
     said: dict[str, Any] = {"kind": spec.kind}
     if spec.namespace_type is not None:
@@ -693,11 +694,11 @@ def declared_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any
     if settings:
         said["settings"] = settings
     if ttl is not None:
-        said["ttl"] = declared_ttl(ttl)
+        said["ttl"] = describe_ttl(ttl)
     return said
 
 
-def declared_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
+def describe_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
     """Describe a TTL for the operator record."""
     return {
         "ms": ttl.ttl_ms,

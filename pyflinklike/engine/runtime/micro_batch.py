@@ -328,7 +328,7 @@ class ElementBundles:
         if self._processed >= _BUNDLE:
             self.end()
 
-    def moved(self, timers: int) -> None:
+    def flush_after_move(self, timers: int) -> None:
         """Flush the stores after a clock has moved; end the bundle only if it has grown full.
 
         Args:

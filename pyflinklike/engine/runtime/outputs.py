@@ -57,7 +57,7 @@ class Outputs:
             former_keys, former_values = before.side.setdefault(tag_id, ([], []))
             former_keys += keys
             former_values += values
-        return self._made(before.main + after.main, before.keys + after.keys, before.side)
+        return self._make(before.main + after.main, before.keys + after.keys, before.side)
 
     def watermark_passes(self) -> None:
         """Separate the outputs so far, from before the watermark, from those to come."""
@@ -66,12 +66,12 @@ class Outputs:
 
     def take_apart(self) -> tuple[Outputs, Outputs]:
         """Return the outputs before the watermark and those after it, and empty this."""
-        before, after = self._before, self._made(self.main, self.keys, self.side)
+        before, after = self._before, self._make(self.main, self.keys, self.side)
         self._before = None
         self.main, self.keys, self.side = [], [], {}
-        return before or self._made(), after
+        return before or self._make(), after
 
-    def _made(self, *parts: Any) -> Outputs:
+    def _make(self, *parts: Any) -> Outputs:
         """Make outputs of the same class, whose length counts in the same way."""
         return type(self)(*parts)
 
@@ -141,7 +141,7 @@ class TimedOutputs(Outputs):
         super().__init__()
         self._time = time
 
-    def _made(self, *parts: Any) -> Outputs:
+    def _make(self, *parts: Any) -> Outputs:
         return Outputs(*parts)
 
     def emit(self, results: Iterable[Any], key: Any) -> None:

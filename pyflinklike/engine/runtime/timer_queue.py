@@ -136,7 +136,7 @@ class TimerQueue:
             StateValueError: The timestamp is not an int of 64 bits.
         """
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
-            timestamp = _checked(timestamp)
+            timestamp = _check(timestamp)
         key = self._current.key
         # The agenda is asked instead of the table, since it holds the same timers in plain dicts.
         keys = self._keys_at.get(timestamp)
@@ -162,7 +162,7 @@ class TimerQueue:
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
         """
-        timestamp = _checked(timestamp)
+        timestamp = _check(timestamp)
         key = self._current.key
         keys = self._keys_at.get(timestamp, {})
         if key in keys:
@@ -190,8 +190,8 @@ class TimerQueue:
         late: set[Hashable] = set()
         due = self._in_order(now, late)
         if self.domain is TimeDomain.PROCESSING_TIME:
-            due = self._noting_late(due, now, late)
-        return self._ending(due) if now == _MAX_TIMESTAMP else due
+            due = self._collect_late_keys(due, now, late)
+        return self._refuse_endless(due) if now == _MAX_TIMESTAMP else due
 
     def _in_order(self, now: int, late: set[Hashable]) -> Generator[int, None, None]:
         """Yield the timers up to now, except those for now of late keys."""
@@ -223,7 +223,7 @@ class TimerQueue:
             # A call raised, or the generator was closed: timers not yet given stay due.
             self._put_back(timestamp, keys)
 
-    def _noting_late(
+    def _collect_late_keys(
         self, due: Generator[int, None, None], now: int, late: set[Hashable]
     ) -> Generator[int, None, None]:
         """Collect the keys whose `on_timer` registers a timer for now, which has to wait."""
@@ -252,7 +252,7 @@ class TimerQueue:
             self._keys_at[timestamp] = keys
             heappush(self._times, timestamp)
 
-    def _ending(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
+    def _refuse_endless(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
         """Refuse timers without end when time ends, since then each new one is due at once."""
         left = Counter(chain.from_iterable(self._keys_at.values()))
         with closing(due):
@@ -297,7 +297,7 @@ def next_round(rounds: int, timestamp: int) -> int:
     return rounds + 1
 
 
-def _checked(timestamp: Any) -> int:
+def _check(timestamp: Any) -> int:
     if not is_int(timestamp):
         integral = None if isinstance(timestamp, bool) else getattr(timestamp, "__index__", None)
         if integral is None:
@@ -348,10 +348,10 @@ class KeyedTimerService(NamespacedTimerService):
         """The queue of event time, then that of processing time."""
         self._event_timers = event_timers
         self._processing_timers = processing_timers
-        self._register_event = _registering(event_timers, refused)
+        self._register_event = _registration(event_timers, refused)
         # This saves a call for each timer: functions register one per record, windows one per pane.
         self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
-        self._register_processing = _registering(processing_timers, refused)
+        self._register_processing = _registration(processing_timers, refused)
 
     def current_processing_time(self) -> int:
         """Return the processing time in ms; it stands still during a call."""
@@ -382,7 +382,7 @@ class KeyedTimerService(NamespacedTimerService):
         self._processing_timers.delete(timestamp)
 
 
-def _registering(
+def _registration(
     queue: TimerQueue, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Callable[[int], None]:
     """Return the function that registers a timer in a queue, or refuses it."""

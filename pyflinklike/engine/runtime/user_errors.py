@@ -55,7 +55,7 @@ def where_raised(error: BaseException) -> str:
 
     It is the innermost frame of the user's own code, also when a library called from there raised.
     """
-    found = _raising(error)
+    found = _find_raising_line(error)
     if found is None:
         return ""
     frame, line = found
@@ -72,19 +72,19 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
         has_timestamp: Whether the current element or timer has a time.
     """
     if isinstance(error, AttributeError):
-        misused = _misused(error)
+        misused = _find_misuse(error)
         if misused:
             return misused
     if not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in str(error):
         return ""
-    found = _raising(error)
+    found = _find_raising_line(error)
     names = () if found is None else found[0].f_code.co_names
     no_timestamp = _NO_TIMESTAMP if "timestamp" in names and not has_timestamp else ""
     no_value = _NO_VALUE if "value" in names or "get" in names else ""
     return no_timestamp + no_value
 
 
-def _misused(error: AttributeError) -> str:
+def _find_misuse(error: AttributeError) -> str:
     """Return where to find an attribute that an object of ours lacks, or an empty text."""
     thing, name = error.obj, error.name or ""
     if name in OPERATOR_STATE_METHODS and isinstance(thing, _CONTEXTS):
@@ -100,7 +100,7 @@ def _misused(error: AttributeError) -> str:
     return ""
 
 
-def _raising(error: BaseException) -> tuple[FrameType, int] | None:
+def _find_raising_line(error: BaseException) -> tuple[FrameType, int] | None:
     """Find the innermost frame of the user's code, and its line."""
     frames = [each for each in traceback.walk_tb(error.__traceback__) if not is_ours(each[0])]
     if not frames:

@@ -115,7 +115,7 @@ class StateDescriptor(Generic[T_co]):
         ttl = "" if self._ttl_config is None else f", ttl={self._ttl_config!r}"
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r}{ttl})"
 
-    def _stored_type(self) -> TypeInformation:
+    def _type_to_store(self) -> TypeInformation:
         return self.type_info
 
     def spec(self) -> TableSpec:
@@ -124,7 +124,7 @@ class StateDescriptor(Generic[T_co]):
             self.name,
             self.shape,
             self.kind,
-            value_type=self._stored_type(),
+            value_type=self._type_to_store(),
             paired=self._ttl_config is not None,
             settings=() if self._ttl_config is None else (self._ttl_config.clock,),
         )
@@ -141,7 +141,7 @@ class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
     shape = Shape.SINGLE
 
     def __init__(self, name: str, value_type_info: TypeInformation[T]) -> None:
-        super().__init__(name, _checked_type(name, value_type_info))
+        super().__init__(name, _check_type(name, value_type_info))
 
     def state(self, table: Table) -> ValueState[T]:
         """Make the state over a table made for `spec`."""
@@ -155,10 +155,10 @@ class ListStateDescriptor(StateDescriptor[ListState[T]]):
     shape = Shape.LIST
 
     def __init__(self, name: str, elem_type_info: TypeInformation[T]) -> None:
-        self._elem_type_info = _checked_type(name, elem_type_info)
+        self._elem_type_info = _check_type(name, elem_type_info)
         super().__init__(name, Types.LIST(elem_type_info))
 
-    def _stored_type(self) -> TypeInformation:
+    def _type_to_store(self) -> TypeInformation:
         return self._elem_type_info
 
     def state(self, table: Table) -> ListState[T]:
@@ -175,8 +175,8 @@ class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
     def __init__(
         self, name: str, key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]
     ) -> None:
-        self._key_type_info = _checked_type(name, key_type_info)
-        self._value_type_info = _checked_type(name, value_type_info)
+        self._key_type_info = _check_type(name, key_type_info)
+        self._value_type_info = _check_type(name, value_type_info)
         super().__init__(name, Types.MAP(key_type_info, value_type_info))
 
     def spec(self) -> TableSpec:
@@ -210,7 +210,7 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
     ) -> None:
         self._declared_function = reduce_function
         self._reduce_function = as_reduce_function(reduce_function)
-        super().__init__(name, _checked_type(name, type_info))
+        super().__init__(name, _check_type(name, type_info))
 
     def get_reduce_function(self) -> ReduceFunction[T]:
         """Return the function, wrapped if a callable was given."""
@@ -253,7 +253,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
             )
             raise DeclarationTypeError(msg)
         self._agg_function = agg_function
-        super().__init__(name, _checked_type(name, state_type_info))
+        super().__init__(name, _check_type(name, state_type_info))
 
     def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:
         """Return the function."""
@@ -267,7 +267,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
         return AggregatingState(self.name, table, self.type_info, self._agg_function)
 
 
-def _checked_type(name: str, type_info: TypeInformation) -> TypeInformation:
+def _check_type(name: str, type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
         remedy = instance_of(TypeInformation, type_info, "use for example Types.LONG(), with ()")
         msg = f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; {remedy}"

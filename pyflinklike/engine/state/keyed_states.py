@@ -376,7 +376,7 @@ class _FoldingState(MergingState[IN, OUT]):
 
     __slots__ = ()
 
-    def _merged(self, first: Any, second: Any) -> Any:
+    def _merge(self, first: Any, second: Any) -> Any:
         """Return the value that two stored values make, in the user's form."""
         raise NotImplementedError
 
@@ -399,7 +399,7 @@ class _FoldingState(MergingState[IN, OUT]):
     def _merge_stored(self, first: Any, second: Any) -> Any:
         thaw = self._thaw or (lambda stored: stored)
         try:
-            merged = self._merged(thaw(first), thaw(second))
+            merged = self._merge(thaw(first), thaw(second))
         except Exception as error:
             _blame(self, error)
             raise
@@ -455,7 +455,7 @@ class ReducingState(_FoldingState[T, T | None]):
                 raise self._refuse(error) from None
         self._put(None, frozen)
 
-    def _merged(self, first: T, second: T) -> T:
+    def _merge(self, first: T, second: T) -> T:
         return self._reduce(first, second)
 
 
@@ -534,7 +534,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             raise self._refuse(error) from None
         self._put(None, frozen)
 
-    def _merged(self, first: Any, second: Any) -> Any:
+    def _merge(self, first: Any, second: Any) -> Any:
         return self._function.merge(first, second)
 
 

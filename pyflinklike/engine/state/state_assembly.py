@@ -55,7 +55,7 @@ class Assembled(Generic[T_co]):
         ttl_config: StateTtlConfig | None = self.declaration[3]
         return ttl_config
 
-    def checked(self, descriptor: StateDescriptor[S]) -> S:
+    def check(self, descriptor: StateDescriptor[S]) -> S:
         """Return the state to a second declaration under its name.
 
         Raises:
@@ -64,8 +64,8 @@ class Assembled(Generic[T_co]):
         if descriptor._declaration() != self.declaration:
             msg = (
                 f"state {descriptor.name!r} is already declared as "
-                f"{self.kind.__name__} of {_described(self.declaration)}, got "
-                f"{type(descriptor).__name__} of {_described(descriptor._declaration())}; "
+                f"{self.kind.__name__} of {_describe(self.declaration)}, got "
+                f"{type(descriptor).__name__} of {_describe(descriptor._declaration())}; "
                 "use another name or the same descriptor"
             )
             raise DeclarationError(msg)
@@ -73,7 +73,7 @@ class Assembled(Generic[T_co]):
         return cast("S", self.state)
 
 
-def _described(declaration: tuple[Any, ...]) -> str:
+def _describe(declaration: tuple[Any, ...]) -> str:
     return f"{declaration[2]!r} with ttl={declaration[3]!r}"
 
 

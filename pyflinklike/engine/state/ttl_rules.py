@@ -48,7 +48,7 @@ class TtlRules(ABC):
         self._prepare_cleanup(config.get_cleanup_strategies())
         self.expired = 0
         """Number of entries deleted for their age, for the host to count."""
-        clock.watch(self._moved)
+        clock.watch(self._take_clock)
 
     def _prepare_cleanup(self, cleanup: StateTtlConfig.CleanupStrategies) -> None:
         incremental = cleanup.get_incremental_cleanup_strategy()
@@ -68,13 +68,13 @@ class TtlRules(ABC):
             self.compaction_period = compaction.get_periodic_compaction_time().to_milliseconds()
 
     # The clock stands still during a call, so these are computed when it moves, not at each read.
-    def _moved(self) -> None:
+    def _take_clock(self) -> None:
         clock = self._clock
         now = clock.watermark if self._event_time else clock.processing_time
         self._now = now
         self._horizon = horizon_at(now, self._ttl)
         self._dead = _ExpiredAt(self._horizon)
-        self.entered()
+        self.enter()
 
     def stamp(self) -> int:
         """Return the stamp of an entry written now, in ms."""
@@ -114,7 +114,7 @@ class TtlRules(ABC):
         return min(self._now + self._ttl, MAX_WATERMARK)
 
     @abstractmethod
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Begin anew: there are the entries of another key group than before."""
 
     @abstractmethod

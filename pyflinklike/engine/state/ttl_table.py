@@ -86,9 +86,9 @@ class TtlTable(TtlRules):
         """Return the entries, each judged as it is reached, as by Flink's TtlMapState."""
         if self._sweep_left:
             self.sweep_some()
-        return self._judged_items(self._table.items())
+        return self._judge_items(self._table.items())
 
-    def _judged_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
+    def _judge_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
         for user_key, entry in items:
             if entry[0] <= self._horizon:
                 self._delete_if_unchanged(user_key, entry)
@@ -109,9 +109,9 @@ class TtlTable(TtlRules):
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
             )
-        return _JudgedElements(self._judged_elements, items)
+        return _JudgedElements(self._judge_elements, items)
 
-    def _judged_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
+    def _judge_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
         any_alive = False
         for position, entry in items:
             if entry[0] > self._horizon:
@@ -197,7 +197,7 @@ class TtlTable(TtlRules):
             self._sweep_left = 2 * (stored - self._sweep_stored)
             self._sweep_stored = stored
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         """Begin anew: the table holds the entries of another key group than before."""
         self._sweep_left = _UNKNOWN if self._sweep_size else 0
 
@@ -223,7 +223,7 @@ class TtlTable(TtlRules):
         As Flink's compaction filter, it reads the clock again after a number of entries.
         """
         dropped = self._table.sweep_all(
-            _expired_by_a_moving_clock(lambda: self._horizon, self._judged_by_one_reading)
+            _build_expiry_test(lambda: self._horizon, self._judged_by_one_reading)
         )
         self.expired += dropped
         return dropped
@@ -264,9 +264,7 @@ class _JudgedElements:
         return self._judge(self._items)
 
 
-def _expired_by_a_moving_clock(
-    horizon_now: Callable[[], int], every: int
-) -> Callable[[Entry], bool]:
+def _build_expiry_test(horizon_now: Callable[[], int], every: int) -> Callable[[Entry], bool]:
     """Build a test that asks for the horizon again after a number of entries.
 
     Args:

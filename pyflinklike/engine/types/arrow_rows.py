@@ -23,14 +23,14 @@ from pyflinklike.engine.types.time_types import to_local_times
 from pyflinklike.engine.types.type_information import Column
 
 __all__ = [
-    "covered",
+    "cut_to_cover",
     "elements_of",
     "milliseconds",
     "null_mask",
     "offsets_of",
     "put_nulls",
     "refuse_nulls",
-    "sliced",
+    "slice_parts",
     "to_python",
     "to_rows",
 ]
@@ -91,7 +91,7 @@ def elements_of(stored: Sequence[Any]) -> list[Any]:
     return list(chain.from_iterable(values for values in stored if values is not None))
 
 
-def sliced(column: Column, parts: list[Any]) -> list[Any]:
+def slice_parts(column: Column, parts: list[Any]) -> list[Any]:
     """Cut the elements that belong to `column`, possibly a slice, back into tuples."""
     elements, starts = tuple(parts), column.offsets.to_pylist()
     if starts and starts[0]:
@@ -100,7 +100,7 @@ def sliced(column: Column, parts: list[Any]) -> list[Any]:
     return put_nulls(column, values)
 
 
-def covered(column: Column, parts: Column) -> Column:
+def cut_to_cover(column: Column, parts: Column) -> Column:
     """Return the stretch of `parts` that the lists of `column` cover."""
     starts = column.offsets
     if not len(column):

@@ -34,6 +34,7 @@ from pyflinklike.engine.types.basic_types import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
+from pyflinklike.engine.types.column_types import column_type_at
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.engine.types.nested_types import (
     BasicArrayTypeInfo,
@@ -220,9 +221,9 @@ class Types:
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def LIST(element_type: TypeInformation[T]) -> ListTypeInfo[T]:
+    def LIST(element_type_info: TypeInformation[T]) -> ListTypeInfo[T]:
         """Give the type of a list."""
-        return ListTypeInfo(element_type)
+        return ListTypeInfo(element_type_info)
 
 
 # ruff: enable[N802]
@@ -337,6 +338,10 @@ class _Reader:
             # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
             first, second = self._fields(named=False).get_field_types()
             return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
+        if name == "ColumnTypeInfo":
+            column, self._at = column_type_at(self._text, self._at)
+            self._expect(")")
+            return column
         return self._fields(named=_IS_NAMED[name])
 
     def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:
@@ -401,27 +406,27 @@ _INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
 def register_reducers() -> None:
     """Teach pickle and copy how each type is made."""
     for kind in _MADE_BY:
-        copyreg.pickle(kind, _reduced)
-    copyreg.pickle(IntegralTypeInfo, _reduced_integral)
-    copyreg.pickle(ByteArrayTypeInfo, _reduced_bytes)
-    copyreg.pickle(RowTypeInfo, _reduced_row)
+        copyreg.pickle(kind, _reduce)
+    copyreg.pickle(IntegralTypeInfo, _reduce_integral)
+    copyreg.pickle(ByteArrayTypeInfo, _reduce_bytes)
+    copyreg.pickle(RowTypeInfo, _reduce_row)
 
 
-def _reduced(each: TypeInformation) -> Any:
+def _reduce(each: TypeInformation) -> Any:
     maker, arguments = _MADE_BY[type(each)]
     return maker, tuple(getattr(each, name) for name in arguments)
 
 
 # The result is Any, since copyreg's stubs want a maker of that very class.
-def _reduced_integral(each: IntegralTypeInfo) -> Any:
+def _reduce_integral(each: IntegralTypeInfo) -> Any:
     return _INTEGRAL[each.bits], ()
 
 
-def _reduced_bytes(_: ByteArrayTypeInfo) -> Any:
+def _reduce_bytes(_: ByteArrayTypeInfo) -> Any:
     return Types.PRIMITIVE_ARRAY, (Types.BYTE(),)
 
 
-def _reduced_row(each: RowTypeInfo) -> Any:
+def _reduce_row(each: RowTypeInfo) -> Any:
     defaults = {name: default_of(each.defaults, name) for name, _ in each.defaults}
     # Without defaults the call stays the one that earlier pickles say.
     maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED

@@ -20,7 +20,7 @@ from uuid import UUID
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import OutputError
 
-__all__ = ["as_given", "copied", "copy_by"]
+__all__ = ["as_given", "copy_by", "copy_value"]
 
 Copier = Callable[[Any, Callable[[Any], Any]], Any]
 
@@ -40,12 +40,12 @@ def as_given(value: Any) -> Any:
     if kind in _FIXED or (kind is tuple and _are_fixed(map(type, value))):
         return value
     try:
-        return copied(value)
+        return copy_value(value)
     except OutputError:
         return value  # where it has to travel, that is refused there
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return an immutable value itself, and of any other value a copy.
 
     Raises:

@@ -58,7 +58,7 @@ def encode(value: Any) -> bytes:
             text = value.encode("utf-8", "surrogatepass")
         if b"\x00" not in text:
             return b"\x02" + text + b"\x00"
-        return _terminated(_STR, text)
+        return _terminate(_STR, text)
     if kind is int and -_LONGEST_INT < value < _LONGEST_INT:
         return encode_key(value)
     if value is None:
@@ -74,9 +74,9 @@ def _encode_rare(value: Any) -> bytes:
         names = encode(tuple(value._fields))
         return bytes((_ROW,)) + names + encode(tuple(value))
     if kind is Pickled:
-        return _terminated(_PICKLED, bytes(value))
+        return _terminate(_PICKLED, bytes(value))
     if kind is EncodedKey:
-        return _terminated(_ENCODED, value.data)
+        return _terminate(_ENCODED, value.data)
     if kind is Instant:
         return bytes((_INSTANT,)) + encode_key(value.seconds) + encode_key(value.nanos)
     if kind is int:
@@ -91,7 +91,7 @@ def _encode_rare(value: Any) -> bytes:
         raise StateValueError(msg) from error
 
 
-def _terminated(tag: int, data: bytes) -> bytes:
+def _terminate(tag: int, data: bytes) -> bytes:
     return bytes((tag,)) + data.replace(b"\x00", b"\x00\xff") + b"\x00"
 
 

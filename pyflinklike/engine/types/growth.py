@@ -61,7 +61,7 @@ def growth(stored: TypeInformation, declared: TypeInformation) -> Grow:
         return _same
     for chain in _CHAINS:
         if stored in chain and declared in chain[chain.index(stored) :]:
-            return _widening(stored, declared)
+            return _widen(stored, declared)
     if type(stored) is type(declared):
         for kind, grow_parts in _NESTED.items():
             if isinstance(stored, kind):
@@ -78,7 +78,7 @@ def _same(column: Column) -> Column:
     return column
 
 
-def _widening(stored: TypeInformation, declared: TypeInformation) -> Grow:
+def _widen(stored: TypeInformation, declared: TypeInformation) -> Grow:
     def widen(column: Column) -> Column:
         if stored == Types.CHAR():
             stored.from_arrow(column)  # refuses what is no character
@@ -161,7 +161,7 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
             there = pa.scalar(True)
             return pc.if_else(column.is_valid(), there, pa.scalar(None, pa.bool_()))
         children = [
-            _added(part, default, len(column)) if at is None else grow(column.field(at))
+            _add_column(part, default, len(column)) if at is None else grow(column.field(at))
             for at, grow, part, default in zip(places, grows, declared.field_types, defaults)
         ]
         return pa.StructArray.from_arrays(
@@ -171,7 +171,7 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
     return structs
 
 
-def _added(part: TypeInformation, default: Any, rows: int) -> Column:
+def _add_column(part: TypeInformation, default: Any, rows: int) -> Column:
     """Make a column of a field that was not stored."""
     if default is None:
         return pa.nulls(rows, part.arrow_type)

@@ -116,7 +116,7 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
 def _encode(key: Any, out: bytearray, *, depth: int) -> None:
     if isinstance(key, str):
         try:
-            _terminated(_STR, key.encode(), out)
+            _terminate(_STR, key.encode(), out)
         except UnicodeEncodeError as error:
             raise _lone_surrogates(key) from error
     elif isinstance(key, bool):
@@ -124,7 +124,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
     elif isinstance(key, int):
         _encode_int(int(key), out)
     elif isinstance(key, bytes):
-        _terminated(_BYTES, key, out)
+        _terminate(_BYTES, key, out)
     elif isinstance(key, tuple):
         if depth == _MOST_DEPTH:
             raise _too_deep()
@@ -172,7 +172,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         seconds = (key.hour * 60 + key.minute) * 60 + key.second
         _encode_int(seconds * 1_000_000 + key.microsecond, out)
     elif isinstance(key, Decimal) and not key.is_snan():  # it has no hash
-        _terminated(_DECIMAL, str(_normalized(key)).encode(), out)
+        _terminate(_DECIMAL, str(_normalize(key)).encode(), out)
     else:
         msg = (
             "a key must be a str, int, float, bool, bytes, Decimal, date, time, datetime or a "
@@ -182,7 +182,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         raise StateValueError(msg)
 
 
-def _normalized(key: Decimal) -> Decimal:
+def _normalize(key: Decimal) -> Decimal:
     """Return the one form of equal numbers; `Decimal.normalize` would round to the context."""
     if not key:
         return Decimal(0)
@@ -193,7 +193,7 @@ def _normalized(key: Decimal) -> Decimal:
     return Decimal((sign, digits[: len(digits) - zeros], int(exponent) + zeros))
 
 
-def _terminated(tag: int, data: bytes, out: bytearray) -> None:
+def _terminate(tag: int, data: bytes, out: bytearray) -> None:
     out.append(tag)
     out += data.replace(b"\x00", b"\x00\xff")
     out.append(0)

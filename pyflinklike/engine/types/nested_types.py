@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import K, T, V
 from pyflinklike.engine.types.arrow_rows import (
-    covered,
+    cut_to_cover,
     elements_of,
     null_mask,
     offsets_of,
     refuse_nulls,
-    sliced,
+    slice_parts,
 )
 from pyflinklike.engine.types.type_information import Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, StateValueError
@@ -69,7 +69,7 @@ def name_part(outer: TypeInformation, part: str, error: StateValueError) -> Stat
 class ListTypeInfo(TypeInformation[list[T]]):
     """LIST: a list, or any other sequence of elements except a str."""
 
-    elem_type: TypeInformation[T] = attrs.field(validator=_part)
+    elem_type: TypeInformation[T] = attrs.field(validator=_part, alias="element_type")
     arrow_type: Any = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,7 +102,7 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     def freeze_key(self, value: Any) -> Any:
         """Return a tuple of elements frozen as keys."""
-        return self._freeze(value, _nested_key(self.elem_type))
+        return self._freeze(value, _freeze_nested_key(self.elem_type))
 
     def _freeze(self, value: Any, freeze: Any) -> Any:
         elements = self._sequence(value)
@@ -143,9 +143,9 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the lists, as tuples."""
-        elements = covered(column, column.values)
+        elements = cut_to_cover(column, column.values)
         refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
-        return sliced(column, self.elem_type.from_arrow(elements))
+        return slice_parts(column, self.elem_type.from_arrow(elements))
 
     def _takes(self) -> str:
         return "a list or another sequence"
@@ -232,7 +232,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
     def freeze_key(self, value: Any) -> Any:
         """Return a tuple of pairs in an order that does not depend on the dict's."""
-        pairs = self._freeze(value, _nested_key(self._value_type_info)).items()
+        pairs = self._freeze(value, _freeze_nested_key(self._value_type_info)).items()
         # By their texts: frozen keys of several types do not compare with one another.
         return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
 
@@ -261,11 +261,11 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the maps, as tuples of pairs."""
-        keys, values = covered(column, column.keys), covered(column, column.items)
+        keys, values = cut_to_cover(column, column.keys), cut_to_cover(column, column.items)
         refuse_nulls(keys, False)
         refuse_nulls(values, self._value_type_info.accepts_none)
         pairs = zip(self._key_type_info.from_arrow(keys), self._value_type_info.from_arrow(values))
-        return sliced(column, list(pairs))
+        return slice_parts(column, list(pairs))
 
     def _takes(self) -> str:
         return "a dict"
@@ -274,7 +274,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         return f"MapTypeInfo<{self._key_type_info!r}, {self._value_type_info!r}>"
 
 
-def _nested_key(part: TypeInformation) -> Any:
+def _freeze_nested_key(part: TypeInformation) -> Any:
     """Return how to freeze one part of a key; None stays None if the type allows it."""
     freeze_key = part.freeze_key
     if not part.accepts_none:

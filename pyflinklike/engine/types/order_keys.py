@@ -20,12 +20,12 @@ from pyflinklike.engine.types.time_types import Instant
 from pyflinklike.engine.types.type_information import plain
 from pyflinklike.errors import OrderKeyError
 
-__all__ = ["checked_order", "is_nan", "is_newer"]
+__all__ = ["check_order", "is_nan", "is_newer"]
 
 _ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Instant)
 
 
-def checked_order(order: Any) -> Any:
+def check_order(order: Any) -> Any:
     """Return an order key in the form that is stored: lists and rows as tuples.
 
     Raises:
@@ -34,11 +34,11 @@ def checked_order(order: Any) -> Any:
     if order is None:
         msg = "an upsert needs an order key, got None; filter such records out or give them one"
         raise OrderKeyError(msg)
-    return _checked(order)
+    return _check(order)
 
 
 def is_newer(order: Any, than: Any) -> bool:
-    """Return whether an order key comes after another one; both as `checked_order` returned them.
+    """Return whether an order key comes after another one; both as `check_order` returned them.
 
     Raises:
         OrderKeyError: The two do not compare.
@@ -70,9 +70,9 @@ def is_nan(order: Any) -> bool:
     return isinstance(order, float) and math.isnan(order)
 
 
-def _checked(order: Any) -> Any:
+def _check(order: Any) -> Any:
     if isinstance(order, (tuple, list)):
-        return tuple(None if each is None else _checked(each) for each in order)
+        return tuple(None if each is None else _check(each) for each in order)
     order = plain(order)
     if not isinstance(order, _ORDERED):
         msg = (

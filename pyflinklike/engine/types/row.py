@@ -61,7 +61,7 @@ class Row(tuple[Any, ...]):
     def __new__(cls, /, *args: Any, **kwargs: Any) -> Row:
         """Make a row."""
         if not kwargs:
-            return cls._make(args) if cls is Row else _checked(cls, args)
+            return cls._make(args) if cls is Row else _make_checked(cls, args)
         if args:
             msg = (
                 f"a Row takes positional values or named fields, not both, got {shown(args)} "
@@ -87,7 +87,7 @@ class Row(tuple[Any, ...]):
 
     def __call__(self, *args: Any) -> Row:
         """Use this row's values as names: `Row("a", "b")(1, 2)` is `Row(a=1, b=2)`."""
-        return _checked(row_class(tuple(self)), args)
+        return _make_checked(row_class(tuple(self)), args)
 
     def field_names(self) -> list[str] | None:
         """Return the names of the fields; None for an unnamed row."""
@@ -237,7 +237,7 @@ def _check_arity(cls: type[Row], values: tuple[Any, ...]) -> None:
         raise ValueError(msg)
 
 
-def _checked(cls: type[Row], values: tuple[Any, ...]) -> Row:
+def _make_checked(cls: type[Row], values: tuple[Any, ...]) -> Row:
     _check_arity(cls, values)
     return cls._make(values)
 

@@ -65,9 +65,9 @@ class TupleTypeInfo(TypeInformation[T_co]):
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)
         freezes = [part.freeze for part in self.field_types]
-        object.__setattr__(self, "_freeze_fields", _freezing(freezes))
+        object.__setattr__(self, "_freeze_fields", _make_freeze(freezes))
         key_freezes = [part.freeze_key for part in self.field_types]
-        object.__setattr__(self, "_freeze_key_fields", _freezing(key_freezes))
+        object.__setattr__(self, "_freeze_key_fields", _make_freeze(key_freezes))
 
     @property
     def is_identity(self) -> bool:
@@ -170,7 +170,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return f"TupleTypeInfo({', '.join(map(repr, self.field_types))})"
 
 
-def _freezing(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
+def _make_freeze(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
     """Return what freezes this many fields, any of them None; few fields need no loop."""
     if len(freezes) == 2:
         first, second = freezes
@@ -236,7 +236,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         if len(set(names)) < len(names):
             msg = f"the field names of a row must differ, got {list(names)}; rename some"
             raise DeclarationValueError(msg)
-        defaults = _checked_defaults(names, self.field_types, self.defaults)
+        defaults = _check_defaults(names, self.field_types, self.defaults)
         object.__setattr__(self, "defaults", defaults)
         TupleTypeInfo.__attrs_post_init__(self)
         object.__setattr__(self, "_class", row_class(names))
@@ -249,6 +249,11 @@ class RowTypeInfo(TupleTypeInfo[Row]):
             for name, part in zip(self.field_names, self.field_types)
         ]
         return f"RowTypeInfo({', '.join(fields)})"
+
+    def get_field_index(self, field_name: str) -> int:
+        """Return the position of a field; -1 where there is none of the name."""
+        names = self.field_names
+        return names.index(field_name) if field_name in names else -1
 
     def get_field_names(self) -> list[str]:
         """Return the names of the fields."""
@@ -318,7 +323,7 @@ Defaults = tuple[tuple[str, str], ...]
 _PLAIN = (bool, int, float, str, bytes)
 
 
-def _checked_defaults(
+def _check_defaults(
     names: Sequence[str], types: Sequence[TypeInformation], defaults: Any
 ) -> Defaults:
     """Return defaults in the form that a type holds.
@@ -342,13 +347,13 @@ def _checked_defaults(
         msg = f"defaults are of the fields {list(names)}, got {shown(unknown[0])}; rename it"
         raise DeclarationValueError(msg)
     return tuple(
-        (name, _checked_default(name, part, defaults[name]))
+        (name, _check_default(name, part, defaults[name]))
         for name, part in zip(names, types)
         if name in defaults
     )
 
 
-def _checked_default(name: str, part: TypeInformation, value: Any) -> str:
+def _check_default(name: str, part: TypeInformation, value: Any) -> str:
     if value is None:
         return repr(None)
     try:

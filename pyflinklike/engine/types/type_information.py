@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
 
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T_co
 from pyflinklike.errors import StateValueError
@@ -37,7 +38,7 @@ Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
 
 
-class TypeInformation(Generic[T_co]):
+class TypeInformation(WithoutJava, Generic[T_co]):
     """The type of a state's values: checks them, copies them, writes them as a column.
 
     To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types

@@ -9,7 +9,7 @@ number of key groups.  Without keys there is one key group for each partition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -21,11 +21,12 @@ from pyflinklike.engine.api.process_functions import (
 )
 from pyflinklike.engine.state.broadcast_state import broadcast_spec
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, united
+from pyflinklike.spark.api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
 from pyflinklike.spark.api.keyed_connected_streams import check_both_stream
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.plan.event_time import has_watermark
 from pyflinklike.spark.plan.process_options import (
     KeyedProcessOptions,
@@ -38,9 +39,6 @@ from pyflinklike.spark.plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark.wire.key_hash import group_or_hash, key_group
 from pyflinklike.spark.wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.spark.wire.record_readers import BroadcastReader
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
 
@@ -91,7 +89,7 @@ class BroadcastStream:
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
         """The descriptors of the broadcast states."""
-        self.input = unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
+        self.input = make_unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
 
@@ -153,10 +151,10 @@ class BroadcastConnectedStream:
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
-        return applied(function, source, output_type, given, self._broadcast.descriptors)
+        return apply_function(function, source, output_type, given, self._broadcast.descriptors)
 
 
-def unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
+def make_unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
     """Return the records of a DataFrame as an input without keys.
 
     Raises:
@@ -225,20 +223,20 @@ class WithBroadcast:
         """Return the default of one input; without keys, one key group for each partition."""
         return self.main.key_groups() if self.columns else _one_each
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Unite both inputs; records without a key group get one where they are packed."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
-        return self._united([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
+        return self._unite([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Unite the batches, with each broadcast record once for each key group."""
         arrival = F.monotonically_increasing_id()
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
         time = self.main.time() if self.event_time else F.lit(None).cast("long")
         everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
-        return self._united(
+        return self._unite(
             [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
             [
                 everyone.alias(KEY_GROUP),
@@ -256,12 +254,12 @@ class WithBroadcast:
         time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 
-    def _united(self, main: list[Column], rules: list[Column]) -> DataFrame:
-        return united((self.main.df, self.rules.df), [main, rules])
+    def _unite(self, main: list[Column], rules: list[Column]) -> DataFrame:
+        return unite((self.main.df, self.rules.df), [main, rules])
 
 
 def _one_each(partitions: int) -> int:

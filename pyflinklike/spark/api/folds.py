@@ -9,20 +9,18 @@ windows; PyFlink has not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.functions import ReduceFunction
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.folds.fold import FieldFold, Fold, Max, MaxBy, Min, MinBy, Sum
+from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 from pyflinklike.spark.wire.element_types import element_type
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
-    from pyflinklike.spark.plan.process_options import ElementOptions, KeyedOptions
 
 __all__ = ["Folds", "WindowFolds"]
 
@@ -70,7 +68,7 @@ class Folds:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        return self._folded(func, "Reduce", running, options)
+        return self._fold(func, "Reduce", running, options)
 
     def sum(
         self,
@@ -173,9 +171,9 @@ class Folds:
         self, fold: FieldFold, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         check_field(self._df.schema, fold)
-        return self._folded(fold, type(fold).__name__, running, options)
+        return self._fold(fold, type(fold).__name__, running, options)
 
-    def _folded(
+    def _fold(
         self, func: Any, name: str, running: bool | None, options: ElementOptions
     ) -> DataFrame:
         is_streaming = self._df.isStreaming

@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.event_time import with_event_time
-from pyflinklike.spark.plan.operator_chain import phased
+from pyflinklike.spark.plan.operator_chain import mark_phases
 from pyflinklike.spark.plan.process_options import ProcessOptions
 from pyflinklike.spark.plan.session import max_parallelism_for
 from pyflinklike.spark.wire.key_hash import group_or_hash
@@ -28,11 +28,11 @@ from pyflinklike.spark.wire.own_columns import (
     INPUT,
     INPUTS,
     KEY_GROUP,
-    quoted,
+    quote,
 )
 from pyflinklike.spark.wire.record_readers import ConnectedReader, Reader, RecordReader
 
-__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "united"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "unite"]
 
 SORT_TIME = "__time"
 """A column: the event time of a record of several inputs in ms, while a batch is sorted."""
@@ -63,7 +63,7 @@ class Input(Protocol):
     def key_groups(self) -> Callable[[int], int]:
         """Return the function from partitions to key groups, for a user who gives no number."""
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Put the key group of each record of a stream into a first column.
 
         Args:
@@ -71,7 +71,7 @@ class Input(Protocol):
                 column then has the hashes, whose remainders are the key groups.
         """
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same for a batch, with the place of each record in its task in a last column."""
 
     def event_times(self) -> list[tuple[Column, Column]]:
@@ -83,7 +83,7 @@ class Input(Protocol):
     def order(self) -> list[Column]:
         """Return the columns that sort a key group of a batch."""
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
 
 
@@ -128,7 +128,9 @@ class OneInput:
                 the column that says which records come before the watermark is missing.
         """
         event_time = options.event_time
-        df, before = phased(df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE)
+        df, before = mark_phases(
+            df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE
+        )
         if event_time is not None:
             df = with_event_time(df, event_time, before)
         return cls(df, columns, event_time, key_type, time_zone, before, options.arrival_order)
@@ -162,13 +164,13 @@ class OneInput:
             before_watermark=self.before_watermark,
         )
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Put the key group or the hash of each record into a first column."""
         return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same, with the place of each record in a last column."""
-        return self.keyed(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
+        return self.key_stream(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return nothing: the watermark is this input's."""
@@ -184,9 +186,9 @@ class OneInput:
     def time(self) -> Column:
         """Return the event time of a record in ms; there must be one."""
         assert self.event_time is not None
-        return F.unix_millis(quoted(self.event_time))
+        return F.unix_millis(quote(self.event_time))
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (ARRIVAL,)
 
@@ -240,11 +242,11 @@ class TwoInputs:
         """The reader of both inputs."""
         return ConnectedReader((self.first.reader, self.second.reader))
 
-    def keyed(self, max_parallelism: int | None) -> DataFrame:
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Unite both inputs, with the key group or the hash of each record in a first column."""
         return self._union(max_parallelism, [], [])
 
-    def arrived(self, max_parallelism: int) -> DataFrame:
+    def key_batch(self, max_parallelism: int) -> DataFrame:
         """Do the same, with the columns that sort a batch."""
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
         extra = [
@@ -262,7 +264,7 @@ class TwoInputs:
         names = [SORT_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
 
-    def sorting_columns(self) -> tuple[str, ...]:
+    def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 
@@ -272,7 +274,7 @@ class TwoInputs:
     def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
         groups = [group_or_hash(each.columns, max_parallelism) for each in self._inputs()]
         frames = self.first.df, self.second.df
-        return united(
+        return unite(
             frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
         )
 
@@ -294,22 +296,20 @@ def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
     ]
 
 
-def united(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
+def unite(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
     """Unite two DataFrames into one, with the number of the input and its record as a struct.
 
     Args:
         frames: The DataFrame of each input.
         columns: Further columns of each input, under the same names.
     """
-    first, second = (_tagged(frames, number, columns[number]) for number in range(2))
+    first, second = (_tag(frames, number, columns[number]) for number in range(2))
     return first.unionByName(second)
 
 
-def _tagged(
-    frames: tuple[DataFrame, DataFrame], number: int, columns: Sequence[Column]
-) -> DataFrame:
+def _tag(frames: tuple[DataFrame, DataFrame], number: int, columns: Sequence[Column]) -> DataFrame:
     mine, other = frames[number], frames[1 - number]
-    record = F.struct(*(quoted(name) for name in mine.columns))
+    record = F.struct(*(quote(name) for name in mine.columns))
     return mine.select(
         *columns,
         F.lit(number + 1).cast("byte").alias(INPUT),

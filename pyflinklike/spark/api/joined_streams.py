@@ -13,7 +13,7 @@ stream.  Each join can send the late records of either input to a side output.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 from pyspark.sql import DataFrame
@@ -22,6 +22,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.joins.interval_joiner import IntervalJoin, JoinBounds
 from pyflinklike.joins.join_functions import (
@@ -32,7 +33,7 @@ from pyflinklike.joins.join_functions import (
 )
 from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, LateByInput, TaggedTypeInfo
 from pyflinklike.spark.api.inputs import InputOf
-from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connected
+from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, connect
 from pyflinklike.spark.api.windowed_stream import WindowResult
 from pyflinklike.spark.plan.process_options import (
     CommonOptions,
@@ -42,9 +43,6 @@ from pyflinklike.spark.plan.process_options import (
 from pyflinklike.spark.wire.element_types import element_type
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_options import Windowed, WindowOptions
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = [
     "CoGroupedStreams",
@@ -76,7 +74,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[0] = _checked_tag(output_tag)
+        self._late[0] = _check_tag(output_tag)
         return self
 
     def side_output_right_late_data(self: J, output_tag: OutputTag) -> J:
@@ -88,7 +86,7 @@ class JoinedLate:
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
         """
-        self._late[1] = _checked_tag(output_tag)
+        self._late[1] = _check_tag(output_tag)
         return self
 
 
@@ -111,7 +109,7 @@ class _Windowed(WindowOptions, JoinedLate):
         self._windowed = Windowed(assigner, TaggedTypeInfo(*kinds))
         warn_of_short(assigner)
 
-    def _applied(
+    def _apply(
         self,
         function: CoGroupFunction,
         output_type: Any,
@@ -119,7 +117,7 @@ class _Windowed(WindowOptions, JoinedLate):
         options: CommonOptions,
     ) -> DataFrame:
         given = attrs.evolve(ProcessOptions.of(options, CommonOptions), event_time=event_time)
-        source = connected(self._first, self._second, given)
+        source = connect(self._first, self._second, given)
         late = LateByInput((self._late[0], self._late[1]))
         operator = self._windowed.process(CoGrouping(function)).giving_late(late)
         name = f"{self._name}In{type(operator.declared.assigner).__name__}"
@@ -187,7 +185,7 @@ class WindowedJoin(_Windowed):
                 f"join takes a JoinFunction or a FlatJoinFunction, got {shown(function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
-        return self._applied(JoinedGroups(function, self._how), output_type, event_time, options)
+        return self._apply(JoinedGroups(function, self._how), output_type, event_time, options)
 
 
 class CoGroupedStreams:
@@ -236,7 +234,7 @@ class WindowedCoGroup(_Windowed):
             remedy = instance_of(CoGroupFunction, function, "subclass it")
             msg = f"co_group takes a CoGroupFunction, got {shown(function)}; {remedy}"
             raise DeclarationTypeError(msg)
-        return self._applied(function, output_type, event_time, options)
+        return self._apply(function, output_type, event_time, options)
 
 
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
@@ -314,7 +312,7 @@ class IntervalJoined(JoinedLate):
         )
         join = IntervalJoin(
             process_join_function,
-            self._checked_bounds(),
+            self._check_bounds(),
             self._how,
             left_type=first,
             right_type=second,
@@ -333,7 +331,7 @@ class IntervalJoined(JoinedLate):
             **named,
         )
 
-    def _checked_bounds(self) -> JoinBounds:
+    def _check_bounds(self) -> JoinBounds:
         if self._bounds is None:
             raise DeclarationValueError(_UNBOUNDED)
         lower, upper = self._bounds[0] + self._excluded[0], self._bounds[1] - self._excluded[1]
@@ -418,7 +416,7 @@ def _with_late_outputs(
     return tags
 
 
-def _checked_tag(output_tag: Any) -> OutputTag:
+def _check_tag(output_tag: Any) -> OutputTag:
     """Return a tag that is one.
 
     Raises:

@@ -8,7 +8,7 @@ the smaller one of both inputs'.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -20,9 +20,10 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
 )
 from pyflinklike.engine.functions import Function
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.inputs import InputOf, TwoInputs
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.plan.process_options import (
     ProcessOptions,
     TwoInputOptions,
@@ -32,13 +33,10 @@ from pyflinklike.spark.plan.process_options import (
 )
 from pyflinklike.spark.plan.session import check_watermark_policy
 
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
-
 __all__ = [
     "KeyedConnectedStreams",
     "check_both_stream",
-    "connected",
+    "connect",
 ]
 
 
@@ -101,7 +99,9 @@ class KeyedConnectedStreams:
         """
         check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
         given = ProcessOptions.of(options, TwoInputProcessOptions)
-        return applied(function, connected(self._first, self._second, given), output_type, given)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
 
     def map(
         self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
@@ -118,7 +118,7 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
-        return self._mapped(function, output_type, options)
+        return self._map(function, output_type, options)
 
     def flat_map(
         self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
@@ -135,15 +135,17 @@ class KeyedConnectedStreams:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
-        return self._mapped(function, output_type, options)
+        return self._map(function, output_type, options)
 
-    def _mapped(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
+    def _map(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
         given = ProcessOptions.of(options, TwoInputOptions)
         given = attrs.evolve(given, processing_time_timers=False)
-        return applied(function, connected(self._first, self._second, given), output_type, given)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
 
 
-def connected(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
+def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
     """Make one input of two keyed DataFrames.
 
     Raises:

@@ -9,7 +9,7 @@ with Spark's own `select` and `where`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import attrs
 from pyspark.sql import DataFrame
@@ -25,17 +25,18 @@ from pyflinklike.engine.api.element_functions import (
 from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.broadcast_streams import (
     BroadcastConnectedStream,
     BroadcastStream,
-    unkeyed,
+    make_unkeyed,
 )
 from pyflinklike.spark.api.folds import Folds
 from pyflinklike.spark.api.inputs import InputOf, OneInput
 from pyflinklike.spark.api.joined_streams import CoGroupedStreams, IntervalJoined, JoinedStreams
 from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.api.windowed_stream import WindowedStream
 from pyflinklike.spark.plan.process_options import (
     ElementOptions,
@@ -54,9 +55,6 @@ from pyflinklike.windows.assigners import (
     CountTumblingWindowAssigner,
     WindowAssigner,
 )
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
 
@@ -164,7 +162,7 @@ class KeyedStream(Folds):
         """
         check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
         given = ProcessOptions.of(options, KeyedProcessOptions)
-        return applied(function, self._input(given), output_type, given)
+        return apply_function(function, self._input(given), output_type, given)
 
     def map(
         self,
@@ -338,7 +336,7 @@ class KeyedStream(Folds):
             side_outputs=side_outputs,
             processing_time_timers=False,
         )
-        return applied(function, self._input(given), output_type, given)
+        return apply_function(function, self._input(given), output_type, given)
 
     def _input(self, options: ProcessOptions) -> OneInput:
         return OneInput.of(self._df, self._columns, self._key_type, self._time_zone, options)
@@ -377,7 +375,7 @@ def connect(
         return ConnectedStreams(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(lambda options: unkeyed(first, options), second)
+    return BroadcastConnectedStream(lambda options: make_unkeyed(first, options), second)
 
 
 class ConnectedStreams:

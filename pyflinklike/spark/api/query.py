@@ -33,9 +33,9 @@ from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types.pickled_type import pickle_allowed
 from pyflinklike.spark.api.inputs import Input
 from pyflinklike.spark.host.batch_host import run_batch
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE, streaming_host
-from pyflinklike.spark.host.observed_metrics import observed, observed_inputs
-from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE, choose_host
+from pyflinklike.spark.host.observed_metrics import observe_inputs, observe_payloads
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.plan.declared_outputs import DeclaredOutputs
 from pyflinklike.spark.plan.event_time import event_time_mark
 from pyflinklike.spark.plan.operator_chain import keep_phases
@@ -43,9 +43,9 @@ from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark.plan.process_options import (
     ProcessOptions,
     SavepointLike,
+    check_backend,
     check_max_parallelism,
     check_pickle,
-    checked_backend,
     holds_accumulators,
 )
 from pyflinklike.spark.plan.requirements import packages_checked
@@ -56,10 +56,10 @@ from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP, with_batch_time
 from pyflinklike.spark.wire.record_readers import RecordReader
 
-__all__ = ["applied", "apply_plan", "in_columns"]
+__all__ = ["apply_function", "apply_plan", "in_columns"]
 
 
-def applied(
+def apply_function(
     function: Function,
     source: Input,
     output_type: Any,
@@ -89,7 +89,7 @@ def applied(
         source.df,
         source.event_time,
         options.output_event_time,
-        outputs.described(),
+        outputs.describe(),
         passes=passes,
     )
     reader = source.reader
@@ -99,7 +99,7 @@ def applied(
     backend = HashMapStateBackend() if options.state_backend is None else options.state_backend
     plan = Plan(
         function=function,
-        state_backend=checked_backend(backend),
+        state_backend=check_backend(backend),
         key_type=reader.key_type,
         task=_task(source, name, options.max_parallelism, options.job_parameters),
         key_groups=source.key_groups() if _follows(source, options.max_parallelism) else None,
@@ -164,35 +164,35 @@ def apply_plan(
 
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
-    serve_key_groups = streaming_host()
+    serve_key_groups = choose_host()
     initial: Initial = None
     if savepoint is not None:
         initial, saved = initial_state(source.df, plan, savepoint)
         plan = attrs.evolve(plan, saved=saved)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
-    keyed, times = source.keyed(groups), source.event_times()
+    keyed, times = source.key_stream(groups), source.event_times()
     if times:
-        keyed = observed_inputs(keyed, plan.task.name, times)
+        keyed = observe_inputs(keyed, plan.task.name, times)
     results = serve_key_groups(keyed, plan, initial)
-    payloads = observed(results, [plan])
-    result = _unpacked(payloads, plan.layout)
+    payloads = observe_payloads(results, [plan])
+    result = _unpack(payloads, plan.layout)
     if plan.tells_phases():
         layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
-        keep_phases(result, _unpacked(payloads, layout))
+        keep_phases(result, _unpack(payloads, layout))
     return result
 
 
-def _unpacked(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
-    unpacking = with_imports_frozen(telling_each(layout.unpacker()))
+def _unpack(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
+    unpacking = with_imports_frozen(tell_errors_of_each(layout.unpacker()))
     result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
     return result
 
 
 def _batch(source: Input, plan: Plan) -> DataFrame:
-    arrived = with_batch_time(source.arrived(plan.task.max_parallelism))
+    arrived = with_batch_time(source.key_batch(plan.task.max_parallelism))
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP, *source.order())
     running = with_imports_frozen(run_batch(plan))
-    records = grouped.drop(*source.sorting_columns())
+    records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
 
 

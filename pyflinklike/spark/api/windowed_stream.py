@@ -9,7 +9,7 @@ assigner: so no windows continue from the state of another kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -19,11 +19,12 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.folds import WindowFolds
 from pyflinklike.spark.api.inputs import InputOf, OneInput, TwoInputs
-from pyflinklike.spark.api.query import applied
+from pyflinklike.spark.api.query import apply_function
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.process_options import (
     KeyedOptions,
@@ -46,9 +47,6 @@ from pyflinklike.windows.window_functions import (
 )
 from pyflinklike.windows.window_operator import WindowOperator
 from pyflinklike.windows.window_options import LateDataOption, Windowed
-
-if TYPE_CHECKING:
-    from pyflinklike.engine.type_vars import Unpack
 
 __all__ = ["WindowResult", "WindowedStream", "window_all"]
 
@@ -320,7 +318,7 @@ class WindowResult:
             processing_time_timers=uses_clock,
             output_event_time=WINDOW_TIME if has_time else None,
         )
-        return applied(self.operator, source, self.schema, options)
+        return apply_function(self.operator, source, self.schema, options)
 
     def _with_late(self, declared: SideOutputs, late_schema: st.StructType) -> dict[OutputTag, Any]:
         tags = dict(declared) if isinstance(declared, Mapping) else dict.fromkeys(declared)

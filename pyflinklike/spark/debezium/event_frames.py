@@ -101,10 +101,10 @@ def decode_debezium(
             f"offset, got {shown(df)}; decode a single record with pyflinklike.cdc.decode_debezium"
         )
         raise DeclarationTypeError(msg)
-    return _decoded(df, decoder, schema, order_type)
+    return _decode(df, decoder, schema, order_type)
 
 
-def _decoded(df: DataFrame, decoder: DebeziumDecoder, schema: Any, order_type: str) -> DataFrame:
+def _decode(df: DataFrame, decoder: DebeziumDecoder, schema: Any, order_type: str) -> DataFrame:
     row = _row_schema(df, schema)
     columns = (row.names[0],) if decoder.key is None else decoder.key
     unknown = [name for name in columns if name not in row.names]

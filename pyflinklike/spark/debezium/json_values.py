@@ -165,9 +165,9 @@ def _decimal(precision: int, scale: int) -> Convert:
     def convert(value: Any, semantic: Semantic | None) -> Decimal:
         if isinstance(value, dict) and value.keys() == {"scale", "value"}:
             # Debezium's VariableScaleDecimal, for columns without a fixed scale.
-            number = _unscaled(value["value"], value["scale"])
+            number = _decode_unscaled(value["value"], value["scale"])
         elif isinstance(value, str) and semantic is not None and semantic.name == _DECIMAL:
-            number = _unscaled(value, int(semantic.parameters.get("scale", 0)))
+            number = _decode_unscaled(value, int(semantic.parameters.get("scale", 0)))
         elif isinstance(value, str) or is_number(value):
             number = Decimal(str(value))
         else:
@@ -183,7 +183,7 @@ def _decimal(precision: int, scale: int) -> Convert:
     return convert
 
 
-def _unscaled(value: str, scale: int) -> Decimal:
+def _decode_unscaled(value: str, scale: int) -> Decimal:
     number = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
     return Decimal(number).scaleb(-scale, context=_WIDE)
 

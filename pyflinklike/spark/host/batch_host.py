@@ -18,8 +18,8 @@ from pyspark import TaskContext
 
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import RecordsAfterBroadcast, end_bounded, enter_bounded
-from pyflinklike.spark.host.python_stage import telling_each, without_collection
-from pyflinklike.spark.host.task import opened_operator, task_of
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, without_collection
+from pyflinklike.spark.host.task import open_operator, task_of
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
 
@@ -33,10 +33,10 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         plan: The plan, whose time mode is ignored.
     """
 
-    @telling_each
+    @tell_errors_of_each
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = task_of(plan, TaskContext.get())
-        operator = opened_operator(plan, task, plan.plan_id)
+        operator = open_operator(plan, task, plan.plan_id)
         try:
             yield from _BatchRunner(plan, operator).results(batches)
         except BaseException:

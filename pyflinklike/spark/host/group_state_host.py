@@ -31,7 +31,7 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.spark.host.blob_map import LOG_VARIABLE, BlobMap
-from pyflinklike.spark.host.python_stage import Carried, packed, telling
+from pyflinklike.spark.host.python_stage import Carried, pack_records, tell_errors
 from pyflinklike.spark.host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
 from pyflinklike.spark.plan.event_time import WATERMARK_MARK
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
@@ -43,7 +43,7 @@ from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
 __all__ = [
     "TIMEOUTS",
     "GroupStateTask",
-    "applied",
+    "apply_plan",
     "read_whole_numbers",
 ]
 
@@ -61,7 +61,7 @@ _END_OF_TIME = dt.datetime(9999, 12, 31)
 _log = logging.getLogger(__name__)
 
 
-def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | None) -> DataFrame:
+def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | None) -> DataFrame:
     """Apply a plan to a keyed stream through `applyInPandasWithState`.
 
     Args:
@@ -74,9 +74,9 @@ def applied(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | Non
         HostError: The session's checkpoints do not replace files.
     """
     check_file_manager(keyed.sparkSession)
-    rows = packed(keyed, plan)
+    rows = pack_records(keyed, plan)
     if initial is not None:
-        rows = _begun(rows, initial)
+        rows = _add_initial_state(rows, initial)
     if plan.time_mode is not TimeMode.NONE:
         # For Spark the event time of a state operator is a column of its input with this mark.
         # Spark drops rows whose event time is late, which payloads must never be.
@@ -100,7 +100,7 @@ def _function(
     def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         import pandas as pd
 
-        rows = carried.value.served(key, frames, state)
+        rows = carried.value.serve_group(key, frames, state)
         yield pd.DataFrame.from_records(rows, columns=RESULT_COLUMNS)
 
     return serve
@@ -172,8 +172,8 @@ class GroupStateTask(KeyGroupTask):
         read_whole_numbers()
         self.__dict__.update(state)
 
-    @telling
-    def served(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
+    @tell_errors
+    def serve_group(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
         """Serve a key group that has data, or one whose timeout has come.
 
         Args:
@@ -188,7 +188,7 @@ class GroupStateTask(KeyGroupTask):
         self._store = store = GroupStateStorage(state)
         self._wake_at = None
         self._set_time(state)
-        rows = [] if state.hasTimedOut else _sorted_rows(frames)
+        rows = [] if state.hasTimedOut else _sort_rows(frames)
         results = self._results(key, rows, state.getCurrentProcessingTimeMs())
         if self._wake_at is not None:
             _set_timeout(state, self._wake_at, self._plan.time_mode)
@@ -215,7 +215,7 @@ class GroupStateTask(KeyGroupTask):
         mode = self._plan.time_mode
         if former.time_mode != mode.value:
             who = f"operator {self._plan.task.name!r}"
-            raise mode.refused_after(TimeMode(former.time_mode), who)
+            raise mode.refuse_after(TimeMode(former.time_mode), who)
 
     def _take_over(self) -> None:
         former, GroupStateTask._in_use = GroupStateTask._in_use, self
@@ -228,7 +228,7 @@ class GroupStateTask(KeyGroupTask):
             _log.exception("a function could not be closed after its last task")
 
     def _set_time(self, state: GroupState) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         clock.processing_time = state.getCurrentProcessingTimeMs()
         if self._plan.time_mode is not TimeMode.NONE:
             clock.watermark = watermark_of(state.getCurrentWatermarkMs())
@@ -237,7 +237,7 @@ class GroupStateTask(KeyGroupTask):
         self._wake_at = None if served.head is None else served.head.wake_at
 
 
-def _sorted_rows(frames: Iterable[Any]) -> list[tuple[int, bytes]]:
+def _sort_rows(frames: Iterable[Any]) -> list[tuple[int, bytes]]:
     """Sort the rows of a key group in the order of their arrival."""
     return sorted(
         (int(origin), payload)
@@ -264,7 +264,7 @@ _FIRST_INITIAL = -2
 _BATCH_ID = "streaming.sql.batchId"
 
 
-def _begun(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
+def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> DataFrame:
     """Put the initial state before the payloads of the first micro-batch.
 
     Args:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, GroupedData
 
 from pyflinklike.spark.plan.operator_plan import Plan
 
-__all__ = ["HAS_TRANSFORM_WITH_STATE", "streaming_host"]
+__all__ = ["HAS_TRANSFORM_WITH_STATE", "choose_host"]
 
 HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""
@@ -19,13 +19,13 @@ StreamingHost = Callable[[DataFrame, Plan, Any], DataFrame]
 """Makes the results of the state operator of a keyed stream, its plan and its initial state."""
 
 
-def streaming_host() -> StreamingHost:
+def choose_host() -> StreamingHost:
     """Return the host that serves the key groups of a stream on this PySpark."""
     # Imported late: each module names classes that the other one's PySpark does not have.
     if HAS_TRANSFORM_WITH_STATE:
-        from pyflinklike.spark.host.streaming_host import transformed
+        from pyflinklike.spark.host import streaming_host
 
-        return transformed
-    from pyflinklike.spark.host.group_state_host import applied
+        return streaming_host.apply_plan
+    from pyflinklike.spark.host import group_state_host
 
-    return applied
+    return group_state_host.apply_plan

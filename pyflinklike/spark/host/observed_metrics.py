@@ -35,11 +35,11 @@ from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
     "COUNTED_FIELDS",
-    "counted",
+    "make_count_cells",
     "metrics_of",
     "numbers_by_name",
-    "observed",
-    "observed_inputs",
+    "observe_inputs",
+    "observe_payloads",
 ]
 
 
@@ -54,12 +54,12 @@ COUNTED_FIELDS = (
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
 
-def counted(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
+def make_count_cells(numbers: list[int], increments: list[Increment]) -> tuple[Any, ...]:
     """Make the cells with the counts of one call for a key group."""
     return numbers, [_INCREMENT(*each) for each in increments] or None
 
 
-def observed_inputs(
+def observe_inputs(
     keyed: DataFrame, name: str, inputs: Sequence[tuple[Column, Column]]
 ) -> DataFrame:
     """Observe each of several inputs.
@@ -81,7 +81,7 @@ def observed_inputs(
     return keyed.observe(f"{name}{OF_INPUTS}", *numbers)
 
 
-def observed(
+def observe_payloads(
     transformed: DataFrame, plans: Sequence[Plan], names: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Observe the counts of a state operator's operators, and return its payloads.
@@ -98,7 +98,7 @@ def observed(
     for plan, end in zip_longest(plans, firsts):
         own = _is_of(plan.first_output, end) if firsts else None
         name = plan.task.name
-        transformed = _observed(transformed, (names or {}).get(name, name), own)
+        transformed = _observe(transformed, (names or {}).get(name, name), own)
     return transformed.where("payload is not null").select("output", "payload")
 
 
@@ -109,7 +109,7 @@ def _is_of(first: int, end: int | None) -> Column:
     return output.between(first, PASSED_ON if end is None else end - 1)
 
 
-def _observed(transformed: DataFrame, name: str, own: Column | None) -> DataFrame:
+def _observe(transformed: DataFrame, name: str, own: Column | None) -> DataFrame:
     counts, user_counts = (
         F.col(each) if own is None else F.when(own, F.col(each))
         for each in ("counts", "user_counts")
@@ -139,10 +139,10 @@ def numbers_by_name(increments: Column) -> Column:
         increments: Arrays of the fields of `Increment`, or null.
     """
     everything = F.flatten(F.collect_list(increments))
-    return F.aggregate(everything, F.expr("cast(map() as map<string, bigint>)"), _combined)
+    return F.aggregate(everything, F.expr("cast(map() as map<string, bigint>)"), _combine)
 
 
-def _combined(so_far: Column, increment: Column) -> Column:
+def _combine(so_far: Column, increment: Column) -> Column:
     # One name at a time: a wider expression overflows the stack of Spark's plan printer.
     name, how, value = increment["name"], increment["how"], increment["value"]
     former = F.try_element_at(so_far, name)
@@ -174,7 +174,7 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
         DeclarationTypeError: `progress` is not the progress of a stream.
         DeclarationValueError: The stream has no operator of that name.
     """
-    observed = {} if progress is None else _observed_in(progress)
+    observed = {} if progress is None else _read_observed(progress)
     if not observed:
         return None
     if uid not in observed:
@@ -195,7 +195,7 @@ def _inputs(observed: Any) -> list[SparkRow]:
     return [of_input(by_name[f"records_{at}"], by_name[f"latest_{at}"]) for at in numbers]
 
 
-def _observed_in(progress: Any) -> Mapping[str, Any]:
+def _read_observed(progress: Any) -> Mapping[str, Any]:
     progress = getattr(progress, "progress", progress)  # of a listener's event
     if isinstance(progress, Mapping):
         # Spark leaves the entry out if a stream observes nothing.

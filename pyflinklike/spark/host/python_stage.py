@@ -40,7 +40,7 @@ from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.payloads import (
     PACKED_SCHEMA,
     Packing,
-    calling_homes,
+    call_homes,
     partitions_of_state,
 )
 from pyflinklike.spark.wire.record_readers import Reader
@@ -51,38 +51,38 @@ __all__ = [
     "error_of",
     "freeze_imports",
     "ours_alone",
-    "packed",
+    "pack_records",
     "packing_of",
-    "telling",
-    "telling_each",
+    "tell_errors",
+    "tell_errors_of_each",
     "with_imports_frozen",
     "without_collection",
 ]
 
 
-def packed(keyed: DataFrame, plan: Plan) -> DataFrame:
+def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
     """Pack records into payloads by grouping key, with the payloads of homes and the roll call.
 
     Args:
         keyed: The records, with the key group of each in a first column.
         plan: The plan of the query.
     """
-    packing = with_imports_frozen(telling_each(packing_of(plan)))
+    packing = with_imports_frozen(tell_errors_of_each(packing_of(plan)))
     return keyed.mapInArrow(packing, PACKED_SCHEMA.ddl)
 
 
 def packing_of(plan: Plan) -> Packing:
     """Return the function that packs an operator's records, in one task of the first stage."""
     groups = plan.task.max_parallelism
-    packing = plan.reader.packing(group_ids(groups))
+    packing = plan.reader.make_packing(group_ids(groups))
     if plan.key_groups is not None:
-        packing = _packing_as_begun(plan.reader, groups, plan.key_groups)
+        packing = _make_packing(plan.reader, groups, plan.key_groups)
     if plan.keeps_former_watermark():
-        packing = calling_homes(packing, plan.task.parallelism)
+        packing = call_homes(packing, plan.task.parallelism)
     return packing
 
 
-def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:
+def _make_packing(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:
     """Make the packing for the number of key groups that the checkpoint was begun with.
 
     Args:
@@ -94,7 +94,7 @@ def _packing_as_begun(reader: Reader, count: int, key_groups: Callable[[int], in
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partitions = partitions_of_state(TaskContext.get())
         groups = count if partitions is None else key_groups(partitions)
-        yield from reader.packing(group_ids(groups))(batches)
+        yield from reader.make_packing(group_ids(groups))(batches)
 
     return packed
 
@@ -117,7 +117,7 @@ R = TypeVar("R")
 # message.
 
 
-def telling(call: Callable[P, R]) -> Callable[P, R]:
+def tell_errors(call: Callable[P, R]) -> Callable[P, R]:
     """Have a call raise errors of ours as Spark should show them."""
 
     @functools.wraps(call)
@@ -126,13 +126,13 @@ def telling(call: Callable[P, R]) -> Callable[P, R]:
             return call(*args, **kwargs)
         except PyflinklikeError as error:
             failure = error
-        headline = _told(failure)
+        headline = _note_cause(failure)
         raise failure.with_traceback(None) from headline
 
     return told
 
 
-def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
+def tell_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
     """Do the same for a call that returns an iterator, which fails while it is read."""
 
     @functools.wraps(call)
@@ -143,13 +143,13 @@ def telling_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
             failure = error
         else:
             return
-        headline = _told(failure)
+        headline = _note_cause(failure)
         raise failure.with_traceback(None) from headline
 
     return told
 
 
-def _told(error: PyflinklikeError) -> PyflinklikeError:
+def _note_cause(error: PyflinklikeError) -> PyflinklikeError:
     """Return the cause from which an error is raised; the error gets a note with its origin."""
     headline = type(error)(*error.args)
     for note in getattr(error, "__notes__", ()):
@@ -249,8 +249,8 @@ class Frozen:
         modules = len(sys.modules)
         if modules == self._modules and self._spent_s <= self._all_s:
             return
-        if self.collected not in gc.callbacks:
-            gc.callbacks.append(self.collected)
+        if self.measure_collection not in gc.callbacks:
+            gc.callbacks.append(self.measure_collection)
         gc.unfreeze()
         began = self._clock()
         gc.collect()
@@ -258,7 +258,7 @@ class Frozen:
         gc.freeze()
         self._modules, self._spent_s = modules, 0.0
 
-    def collected(self, phase: str, info: Mapping[str, int]) -> None:
+    def measure_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Measure a collection that begins or has ended, for `gc.callbacks`."""
         if info["generation"] != 2:
             return
@@ -326,7 +326,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
     found = _TOLD.search(text)
     kind = getattr(errors, found["name"], None) if found else None
     if found is None or not isinstance(kind, type) or not issubclass(kind, PyflinklikeError):
-        return _refused_restart(text)
+        return _explain_refused_restart(text)
     return kind(found["sentence"].rstrip())
 
 
@@ -346,12 +346,12 @@ def ours_alone() -> Iterator[None]:
         raise told from None
 
 
-def _refused_restart(text: str) -> PyflinklikeError | None:
+def _explain_refused_restart(text: str) -> PyflinklikeError | None:
     """Return our error for Spark's refusal of a checkpoint, or None for another failure."""
     found = _OTHER_TIME.search(text)
     if found is not None and set(found.groups()) <= _MODES.keys():
         former, now = (_MODES[each] for each in found.groups())
-        return now.refused_after(former, _of_mode(text, found[2]))
+        return now.refuse_after(former, _of_mode(text, found[2]))
     if _OTHER_OPERATORS in text:
         names = [name for name, _ in reversed(_OPERATOR.findall(text))]
         return IncompatibleStateError(
@@ -405,15 +405,15 @@ class Carried(Generic[T]):
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         finders = [each for each in sys.meta_path if _is_ours(each)]
         folders = folders_of_driver()
-        return _opened, (finders, folders, serializer().dumps(self.value))
+        return _open, (finders, folders, serializer().dumps(self.value))
 
 
 def _is_ours(finder: Any) -> bool:
     return type(finder).__module__.startswith("pyflinklike.")
 
 
-@telling
-def _opened(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
+@tell_errors
+def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
     """Open the user's part in a worker; unpickled finders have put themselves in place already."""
     known = {os.path.abspath(each) for each in sys.path}
     # In the driver's order: a script's folder is before all others.

@@ -22,7 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.errors import HostError
 from pyflinklike.spark.host.blob_map import SparkLogStorage, log_variable
-from pyflinklike.spark.host.python_stage import packed, telling
+from pyflinklike.spark.host.python_stage import pack_records, tell_errors
 from pyflinklike.spark.host.state_declaration import DeclaringProcessor
 from pyflinklike.spark.host.task import (
     RESULT_COLUMNS,
@@ -34,7 +34,11 @@ from pyflinklike.spark.host.task import (
 from pyflinklike.spark.host.wake_up import replace_timer
 from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark.plan.requirements import check_protobuf
-from pyflinklike.spark.plan.session import prepare_session, reach_driver_worker
+from pyflinklike.spark.plan.session import (
+    note_checkpoint_format,
+    prepare_session,
+    reach_driver_worker,
+)
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
@@ -43,14 +47,14 @@ __all__ = [
     "KeyGroupProcessor",
     "PandasKeyGroupProcessor",
     "SharingProcessor",
-    "served",
-    "transformed",
+    "apply_plan",
+    "serve_payloads",
 ]
 
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
 
-def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
+def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     """Apply a plan to a keyed stream through `transformWithState`.
 
     Args:
@@ -61,23 +65,26 @@ def transformed(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     Raises:
         HostError: The session's settings rule it out, or the driver's Python cannot serve it.
     """
-    return served(packed(keyed, plan), [plan], initial)
+    return serve_payloads(pack_records(keyed, plan), [plan], initial)
 
 
-def served(payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None) -> DataFrame:
+def serve_payloads(
+    payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None
+) -> DataFrame:
     """Apply the plans of operators that share a state operator to packed records.
 
     Args:
         payloads: Rows of `PACKED_SCHEMA`.
         plans: The plans, in the order of the operators' places; all in one time mode.
-        initial: The initial state, as `transformed` takes it.
+        initial: The initial state, as `apply_plan` takes it.
 
     Raises:
-        HostError: As `transformed` raises it.
+        HostError: As `apply_plan` raises it.
     """
     spark = payloads.sparkSession
     check_protobuf()
     prepare_session(spark)
+    note_checkpoint_format(spark)
     reach_driver_worker(spark)
     grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
     if hasattr(grouped, "transformWithState"):
@@ -124,10 +131,10 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._store = SparkLogStorage(handle, place)
         self._planned, self._plan = self._plan, of_checkpoint(self._plan)
 
-    @telling
+    @tell_errors
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
-        packed = sorted(self._packed(rows), key=lambda row: row[0])
+        packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
         if is_roll_call(key[0]):
@@ -139,7 +146,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             return self._results([])
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
-    @telling
+    @tell_errors
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
@@ -151,7 +158,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
 
-    @telling
+    @tell_errors
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
         for batch_time, payload in self._initial(initialState):
@@ -178,7 +185,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             )
             raise HostError(msg)
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
 
     def _initial(self, row: Any) -> list[tuple[int, bytes]]:
@@ -188,7 +195,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         return iter([_RESULT(*result) for result in results])
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
-        clock = self._opened().clock
+        clock = self._ensure_operator().clock
         if self._plan.time_mode is TimeMode.NONE:
             clock.processing_time = batch_time or 0
             return
@@ -202,7 +209,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 class PandasKeyGroupProcessor(KeyGroupProcessor):
     """Serves key groups through `transformWithStateInPandas`: Spark 4.0 has no row interface."""
 
-    def _packed(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [
             (origin, int(time), payload)
             for frame in rows

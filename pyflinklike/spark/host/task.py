@@ -37,7 +37,7 @@ from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.engine.log.log_storage import LogStorage, exchange_watermark
 from pyflinklike.engine.log.operator_record import OperatorRecord, RecordStorage, call_roll
 from pyflinklike.engine.log.segments import read_segment
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import (
@@ -51,12 +51,12 @@ from pyflinklike.engine.runtime.micro_batch import (
 )
 from pyflinklike.engine.types.pickled_type import pickle_allowed
 from pyflinklike.errors import HostError, PyflinklikeError
-from pyflinklike.spark.host.observed_metrics import COUNTED_FIELDS, counted
-from pyflinklike.spark.host.python_stage import freeze_imports, telling, without_collection
-from pyflinklike.spark.host.wake_up import waking_of
+from pyflinklike.spark.host.observed_metrics import COUNTED_FIELDS, make_count_cells
+from pyflinklike.spark.host.python_stage import freeze_imports, tell_errors, without_collection
+from pyflinklike.spark.host.wake_up import find_waking
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import groups_in, index_of
-from pyflinklike.spark.wire.parcels import passed_on, passing_and_others
+from pyflinklike.spark.wire.parcels import divide_payloads, pass_on
 from pyflinklike.spark.wire.payloads import (
     partitions_of_state,
     payload_to_batch,
@@ -74,7 +74,7 @@ __all__ = [
     "QueryRun",
     "Result",
     "of_checkpoint",
-    "opened_operator",
+    "open_operator",
     "task_of",
 ]
 
@@ -107,7 +107,7 @@ class KeyGroupTask:
         self._run: QueryRun | None = None
         self._former_watermark: int | None = None
 
-    @telling
+    @tell_errors
     def close(self) -> None:
         """End the task: the function waits for the next one, or is closed if it cannot."""
         operator, self._operator = self._operator, None
@@ -136,7 +136,7 @@ class KeyGroupTask:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
-        with self._guarded() as operator:
+        with self._guard() as operator:
             record = _record_of(self._plan, operator)
             call_roll(
                 self._store,
@@ -156,7 +156,7 @@ class KeyGroupTask:
     def _call_home(self, payloads: list[bytes]) -> None:
         """Read the watermark of the micro-batch before from the home, and store the one of now."""
         refuse_foreign_home(payloads)
-        with self._guarded() as operator:
+        with self._guard() as operator:
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
             )
@@ -165,7 +165,7 @@ class KeyGroupTask:
         """Take over the watermark that another operator of the task read at their common home."""
         self._former_watermark = other._former_watermark
 
-    def _opened(self) -> KeyedProcessOperator:
+    def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
             freeze_imports()
             plan, context = self._plan, TaskContext.get()
@@ -175,16 +175,16 @@ class KeyGroupTask:
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
-            refused = plan.time_mode.refused_timers()
-            self._operator = waiting or opened_operator(plan, task, owner, refused)
+            refused = plan.time_mode.refuse_timers()
+            self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
-            self._waking = waking_of(plan.time_mode)
+            self._waking = find_waking(plan.time_mode)
         return self._operator
 
     @contextmanager
-    def _guarded(self) -> Iterator[KeyedProcessOperator]:
+    def _guard(self) -> Iterator[KeyedProcessOperator]:
         """Yield the operator for one call, and give it up if the call fails."""
-        operator = self._opened()
+        operator = self._ensure_operator()
         try:
             yield operator
         except BaseException:
@@ -205,8 +205,8 @@ class KeyGroupTask:
         served_at: int | None = None,
         fired: int | None = None,
     ) -> list[Result]:
-        with self._guarded() as operator:
-            passing, payloads = passing_and_others(payloads)
+        with self._guard() as operator:
+            passing, payloads = divide_payloads(payloads)
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -218,13 +218,13 @@ class KeyGroupTask:
                 served_at=served_at,
             )
             self._wake(served, fired)
-            results = [*self._encoded(operator), *passed_on(passing)]
+            results = [*self._encode_outputs(operator), *pass_on(passing)]
             operator.keep_warm()
         return results
 
     @without_collection
     def _begin(self, index: int, payload: bytes, served_at: int) -> None:
-        with self._guarded() as operator:
+        with self._guard() as operator:
             snapshot = read_segment(payload, f"savepoint, key group {index}")
             served = begin(
                 operator,
@@ -257,7 +257,7 @@ class KeyGroupTask:
             raise HostError(msg)
         return EarlyRecords(early, self._former_watermark), records
 
-    def _encoded(self, operator: KeyedProcessOperator) -> list[Result]:
+    def _encode_outputs(self, operator: KeyedProcessOperator) -> list[Result]:
         early, outputs = operator.outputs.take_apart()
         operator.metrics.outputs += len(early) + len(outputs)
         first = self._plan.first_output
@@ -267,7 +267,7 @@ class KeyGroupTask:
             (number, to_payload(batch), None, None) for number, batch in numbered
         ]
         head, *tail = results or [(first, None, None, None)]
-        return [(*head[:2], *counted(*operator.take_metrics())), *tail]
+        return [(*head[:2], *make_count_cells(*operator.take_metrics())), *tail]
 
 
 def of_checkpoint(plan: Plan) -> Plan:
@@ -294,7 +294,7 @@ def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
     return attrs.evolve(plan.task, index=context.partitionId(), attempt=context.attemptNumber())
 
 
-def opened_operator(
+def open_operator(
     plan: Plan,
     task: TaskInfo,
     owner: str,
@@ -312,7 +312,7 @@ def opened_operator(
         UserFunctionError: The function could not be opened.
         DeclarationValueError: State would have to be unpickled, which is refused.
     """
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         plan.function,
         plan.state_backend,
         plan.key_type,
@@ -428,5 +428,5 @@ def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
         plan.reader.time_zone,
         plan.reader.event_time,
         plan.time_mode.value,
-        operator.declared(),
+        operator.describe_states(),
     )

@@ -26,7 +26,7 @@ from pyflinklike.spark.wire.own_columns import ENDED
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["replace_timer", "waking_of", "wanted_call"]
+__all__ = ["find_waking", "find_wanted_call", "replace_timer"]
 
 
 class Times(Protocol):
@@ -41,14 +41,16 @@ class Times(Protocol):
         """The watermark."""
 
 
-def waking_of(mode: TimeMode) -> Waking:
+def find_waking(mode: TimeMode) -> Waking:
     """Return how Spark calls a key group without records in a time mode."""
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)
     return Waking() if policy is None else Waking(mode.domain(), policy)
 
 
-def wanted_call(mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]) -> int | None:
+def find_wanted_call(
+    mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]
+) -> int | None:
     """Return the time in ms at which a key group must be called at the latest; None for never.
 
     Args:

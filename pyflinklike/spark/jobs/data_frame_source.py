@@ -20,12 +20,12 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.plan.event_time import check_event_time, has_watermark
 from pyflinklike.spark.plan.process_options import check_columns
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.element_types import element_type
-from pyflinklike.spark.wire.parcels import dumped
+from pyflinklike.spark.wire.parcels import dump
 
 __all__ = [
     "Elements",
@@ -245,14 +245,14 @@ class DataFrameSource(FrameSource):
             )
             raise HostError(msg)
         parts = self.df.mapInArrow(
-            with_imports_frozen(telling_each(self._pickled)), "elements binary"
+            with_imports_frozen(tell_errors_of_each(self._pickle)), "elements binary"
         )
         for row in parts.toLocalIterator(prefetchPartitions=True):
-            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickled`
+            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickle`
 
-    def _pickled(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _pickle(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            cell = pa.array([dumped(list(self.elements(batch)))], pa.binary())
+            cell = pa.array([dump(list(self.elements(batch)))], pa.binary())
             yield pa.RecordBatch.from_arrays([cell], names=["elements"])
 
     def __reduce__(self) -> tuple[Any, ...]:

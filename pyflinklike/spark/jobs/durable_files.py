@@ -62,14 +62,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise _damaged(path) from error
+        raise _damage_error(path) from error
     if checksum != zlib.crc32(_text(contents).encode()):
-        raise _damaged(path)
+        raise _damage_error(path)
     found: dict[str, Any] = contents
     return found
 
 
-def _damaged(path: Path) -> CorruptStateError:
+def _damage_error(path: Path) -> CorruptStateError:
     return CorruptStateError(
         f"a job's folder has files as they were written, got a damaged one, {str(path)!r}; "
         "restore the folder from a copy, or begin anew with another execution.checkpointing.dir"

@@ -73,7 +73,7 @@ class JobFolder:
         self._settings = settings
         self._lock: IO[bytes] | None = None
         self.is_durable = settings.checkpoint_dir is not None
-        self.path = self._found() if self.is_durable else new_folder(None)
+        self.path = self._find() if self.is_durable else new_folder(None)
         try:
             self._begun = self._read()
             if settings.recovery_path is not None:
@@ -137,11 +137,11 @@ class JobFolder:
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
-            self._begun = self._written(identity, facts, uuid.uuid4().hex[:12])
+            self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
             # The token stays: unfinished files of the former run are found by it.
             shutil.rmtree(self.path)
-            self._begun = self._written(identity, facts, self.name)
+            self._begun = self._write(identity, facts, self.name)
         else:
             refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
             self._refuse_gaps(identity)
@@ -192,11 +192,11 @@ class JobFolder:
             self._lock.close()
             self._lock = None
 
-    def _found(self) -> Path:
+    def _find(self) -> Path:
         parent = local_path(str(self._settings.checkpoint_dir)).absolute()
         parent.mkdir(parents=True, exist_ok=True)
         path = parent / folder_name(self._settings.name)
-        self._lock = _locked(path, self._settings.name)
+        self._lock = _lock(path, self._settings.name)
         return path
 
     def _read(self) -> dict[str, Any] | None:
@@ -228,7 +228,7 @@ class JobFolder:
         """Return whether no micro-batch was completed, so that another program may begin here."""
         return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
 
-    def _written(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
+    def _write(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
         begun = {
             "format": _FORMAT,
@@ -261,7 +261,7 @@ def new_folder(parent: str | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
 
 
-def _locked(path: Path, name: str) -> IO[bytes]:
+def _lock(path: Path, name: str) -> IO[bytes]:
     """Take the lock of a folder; the lock of a killed process is free."""
     # Here, since Windows has no such module.
     import fcntl
@@ -300,7 +300,7 @@ class JobSource:
     is_bounded: bool
 
     def __str__(self) -> str:
-        named = f"source {self.uid!r}" if self.uid else self.what
+        named = f"source {self.uid!r}, {self.what}" if self.uid else self.what
         return named if self.is_bounded else f"{named} (without an end)"
 
     def is_same(self, other: JobSource) -> bool:

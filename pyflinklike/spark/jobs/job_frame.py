@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.types import RowTypeInfo, TupleTypeInfo
-from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.jobs.job_folder import new_folder
 from pyflinklike.spark.jobs.job_runs import (
-    checked_session,
     frame_of_batch,
     frame_of_stream,
+    prepare_session,
     steps_of,
 )
 from pyflinklike.spark.plan.session import time_zone_of
@@ -46,24 +46,24 @@ def data_frame(
         HostError: The job has a step that Spark does not run.
         DeclarationTypeError: Spark does not have the type of the elements.
     """
-    spark = checked_session(job)
+    spark = prepare_session(job)
     (sink,) = job.graph.sinks
     rows = (
         frame_of_batch(steps_of(job, spark), spark)
         if job.settings.is_batch
-        else _streamed(job, spark, metric_names)
+        else _stream(job, spark, metric_names)
     )
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
     encoder = OutputEncoder(arrow_schema(columns), time_zone_of(spark), "to_data_frame", str)
     # Without a schema an element that is no row is the value of the one column, also if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
-    opening = with_imports_frozen(telling_each(_Opening(encoder, plain, is_row).run))
+    opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))
     result: DataFrame = rows.mapInArrow(opening, columns)
     return result
 
 
-def _streamed(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
+def _stream(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
     """Return the results of a stream; its files stay until this process ends: any query may read them."""
     folder = new_folder(job.settings.checkpoint_dir)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -19,8 +19,12 @@ from pyflinklike.engine.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.local.operator_stations import function_of
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.spark.host.observed_metrics import observed
-from pyflinklike.spark.host.python_stage import packed, telling_each, with_imports_frozen
+from pyflinklike.spark.host.observed_metrics import observe_payloads
+from pyflinklike.spark.host.python_stage import (
+    pack_records,
+    tell_errors_of_each,
+    with_imports_frozen,
+)
 from pyflinklike.spark.jobs.keyed_stages import (
     BroadcastObjectReader,
     ObjectLayout,
@@ -36,8 +40,8 @@ from pyflinklike.spark.jobs.stage_outputs import (
 from pyflinklike.spark.jobs.stage_task import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.stages import (
     Stage,
-    counting_nodes,
-    observed_functions,
+    find_counting_nodes,
+    observe_functions,
     stages_of,
     time_mode_of,
 )
@@ -81,17 +85,17 @@ def job_frame(
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
             schema = ROW_SCHEMA if stage.following else RESULT_SCHEMA
-            frame = _mapped(_in_batch(frame, plans, steps), steps.task(stage), schema)
-    return observed_functions(frame, steps.counting.values()) if steps.counting else frame
+            frame = _map_frame(_in_batch(frame, plans, steps), steps.task(stage), schema)
+    return observe_functions(frame, steps.counting.values()) if steps.counting else frame
 
 
 def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
-    task = steps.task(stage.reached_from(source))
+    task = steps.task(stage.part_reached_from(source))
     if not stage.following:
         return _last_stage(steps, task, frame)
     if not steps.is_streaming:
-        return _mapped(frame, task, ROW_SCHEMA)
-    marked = _mapped(frame, task, MARKED_SCHEMA)
+        return _map_frame(frame, task, ROW_SCHEMA)
+    marked = _map_frame(frame, task, MARKED_SCHEMA)
     if steps.is_fed or not steps.time_mode.passes_watermark:
         return marked
     return marked.withWatermark(WATERMARK, _AT_ONCE)
@@ -99,20 +103,20 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
 
 def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame:
     schema = COUNTED_RESULT_SCHEMA if steps.counting else RESULT_SCHEMA
-    return _mapped(frame, task, schema)
+    return _map_frame(frame, task, schema)
 
 
 def _on_stream(
     frame: DataFrame, plans: Sequence[Plan], before: Stage, names: Mapping[str, str]
 ) -> DataFrame:
     # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
-    from pyflinklike.spark.host.streaming_host import served
+    from pyflinklike.spark.host.streaming_host import serve_payloads
 
     if before.number == 0:
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
-        payloads = packed(frame, plans[0])  # the same stage packs for all of them
-    return observed(served(payloads, plans), plans, names)
+        payloads = pack_records(frame, plans[0])  # the same stage packs for all of them
+    return observe_payloads(serve_payloads(payloads, plans), plans, names)
 
 
 def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:
@@ -126,8 +130,8 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     return result
 
 
-def _mapped(frame: DataFrame, task: StageTask, schema: WireSchema) -> DataFrame:
-    running = with_imports_frozen(telling_each(task.run))
+def _map_frame(frame: DataFrame, task: StageTask, schema: WireSchema) -> DataFrame:
+    running = with_imports_frozen(tell_errors_of_each(task.run))
     result: DataFrame = frame.mapInArrow(running, schema.ddl)
     return result
 
@@ -155,7 +159,7 @@ class JobSteps:
         self.stages = stages_of(job.graph)
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
-        self.counting = counting_nodes(job.graph) if self.is_streaming else {}
+        self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
         """The names of functions whose metrics Spark observes; it does so on streams only."""
         self.shown_names: Mapping[str, str] = {}
         """Other names of keyed operators in the progress, by their own names."""

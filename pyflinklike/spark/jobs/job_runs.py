@@ -48,7 +48,7 @@ from pyflinklike.spark.jobs.stages import (
 )
 from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame
 from pyflinklike.spark.jobs.watermark_feed import WatermarkFeed, has_idleness, needs_feed
-from pyflinklike.spark.plan.process_options import checked_backend
+from pyflinklike.spark.plan.process_options import check_backend
 from pyflinklike.spark.plan.requirements import packages_checked
 from pyflinklike.spark.plan.session import (
     check_watermark_policy,
@@ -61,9 +61,9 @@ from pyflinklike.spark.plan.session import (
 
 __all__ = [
     "backend_of",
-    "checked_session",
     "frame_of_batch",
     "frame_of_stream",
+    "prepare_session",
     "refuse_what_is_missing",
     "start",
     "steps_of",
@@ -77,11 +77,11 @@ def start(job: Job) -> JobRun:
         HostError: The job has a step that this host does not run, or the session is one of Spark
             Connect.
     """
-    spark = checked_session(job)
+    spark = prepare_session(job)
     return BatchRun(job, spark) if job.settings.is_batch else StreamRun(job, spark)
 
 
-def checked_session(job: Job) -> SparkSession:
+def prepare_session(job: Job) -> SparkSession:
     """Return the session for a job, with the job's files in its workers.
 
     Raises:
@@ -121,7 +121,7 @@ class BatchRun(DrivenRun):
         self._results = Results(job)
         super().__init__(self._results.collected)
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each row of results."""
         with errors_as_ours():
             frame = frame_of_batch(self._steps, self._spark)
@@ -211,7 +211,7 @@ class StreamRun(DrivenRun):
         is_again = self._folder.is_begun
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
-        self._feed = self._begun_feed() if self._steps.is_fed else None
+        self._feed = self._begin_feed() if self._steps.is_fed else None
         each_batch = self._folder.is_durable or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
         if is_again:
@@ -221,10 +221,10 @@ class StreamRun(DrivenRun):
             for position, node in enumerate(self._job.graph.of_kind(FromSource))
         }
 
-    def _begun_feed(self) -> WatermarkFeed:
+    def _begin_feed(self) -> WatermarkFeed:
         return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
 
-    def _running(self) -> Generator[None, None, None]:
+    def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each micro-batch, and often while there is none."""
         with errors_as_ours():
             yield from self._batches()
@@ -234,7 +234,7 @@ class StreamRun(DrivenRun):
 
     def _batches(self) -> Generator[None, None, None]:
         self._look()
-        query = self._started()
+        query = self._start()
         try:
             # In this order: a query that is seen to have ended has handed over its last micro-batch.
             while query.isActive or self._handover.is_waited_for:
@@ -271,7 +271,7 @@ class StreamRun(DrivenRun):
             self._feed.note(reported, wall_clock())
             self._feed.tell(wall_clock())
 
-    def _started(self) -> StreamingQuery:
+    def _start(self) -> StreamingQuery:
         def give(batch: DataFrame, number: int) -> None:
             self._handover.give(ResultBatch(number, [(row[0], row[1]) for row in batch.collect()]))
 
@@ -322,7 +322,7 @@ def refuse_what_is_missing(job: Job) -> None:
     Raises:
         HostError: The job has a step that this host does not run; the message names it.
     """
-    for node, what, remedy in _missing(job):
+    for node, what, remedy in _find_missing(job):
         msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
         raise HostError(msg)
     if not job.settings.is_batch and not HAS_TRANSFORM_WITH_STATE:
@@ -337,15 +337,15 @@ def _runs_not(job: Job) -> str:
     return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
 
 
-def _missing(job: Job) -> Iterator[tuple[Node, str, str]]:
+def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
     """Yield the steps that this host does not run, each with a description and a remedy."""
     for node in job.graph.nodes.values():
         if isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
-    for node, what in _partitioned_elsewhere(job):
+    for node, what in _find_partitioned_elsewhere(job):
         yield node, what, _REMEDY
     if not job.settings.is_batch:
-        yield from _missing_on_streams(job)
+        yield from _find_missing_on_streams(job)
 
 
 def _is_waited_for(node: Node, job: Job) -> bool:
@@ -359,7 +359,7 @@ def _is_waited_for(node: Node, job: Job) -> bool:
     return False
 
 
-def _partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
+def _find_partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
     """Yield partitionings that functions see, if a consumer is in another stage."""
     for stage in stages_of(job.graph):
         for number in sorted(stage.inner):
@@ -383,7 +383,7 @@ def _is_read(source: Source) -> bool:
     return source.is_bounded or is_looked_for or is_frame
 
 
-def _missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
+def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
     for stage in stages_of(job.graph):
         for number in sorted(stage.inner):
             node = job.graph.nodes[number]
@@ -419,7 +419,7 @@ def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
 
 def backend_of(job: Job) -> StateBackend:
     """Return the state backend of a job."""
-    return checked_backend(job.settings.state_backend or HashMapStateBackend())
+    return check_backend(job.settings.state_backend or HashMapStateBackend())
 
 
 @contextmanager

@@ -39,10 +39,10 @@ from pyflinklike.spark.wire.parcels import (
     PASSED_ON,
     Parcel,
     cell_of,
-    dumped,
+    dump,
     in_cell,
-    passing,
-    wrapped,
+    wrap,
+    wrap_to_pass,
 )
 from pyflinklike.spark.wire.payloads import Packing
 
@@ -84,7 +84,7 @@ class ObjectReader:
         """Set behind another keyed operator, whose parcels say whether they precede the watermark."""
         return "is_early" if self.before.stage.number > 0 else None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
         """Return the function that packs the records of a task: the stage before packs for all."""
         return self.before.run
 
@@ -103,7 +103,7 @@ class ObjectReader:
 
     def _records(self, parcels: Iterable[Parcel]) -> Records:
         found = [
-            (_travelled(key), self._value(parcel.address.position, value), timestamp)
+            (_restore_key(key), self._value(parcel.address.position, value), timestamp)
             for parcel in parcels
             for key, value, timestamp in parcel.records()
         ]
@@ -118,7 +118,7 @@ class ObjectReader:
         times = records.column("time").to_pylist()
         for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
             position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
-            found.append((_travelled(key), self._value(position, value), timestamp))
+            found.append((_restore_key(key), self._value(position, value), timestamp))
         return _records_of(found)
 
 
@@ -150,7 +150,7 @@ class BroadcastObjectReader(ObjectReader):
             if position == BROADCAST:
                 broadcast.append((value, key))
             else:
-                found.append((_travelled(key), value, time))
+                found.append((_restore_key(key), value, time))
         return self._behind(broadcast, _records_of(found))
 
     def _behind(self, broadcast: list[tuple[Any, int | None]], records: Records) -> Records:
@@ -159,7 +159,7 @@ class BroadcastObjectReader(ObjectReader):
         return RecordsAfterBroadcast(records, broadcast) if broadcast else records
 
 
-def _travelled(key: Any) -> Any:
+def _restore_key(key: Any) -> Any:
     """Return a key that was pickled, with the one NaN: keys with NaN are equal only if it is the same."""
     return key if key.__class__ in _WITHOUT_FLOATS else with_the_one_nan(key)
 
@@ -192,7 +192,7 @@ class ObjectLayout:
             for number, tag_id in enumerate(self.sides, 1):
                 if tag_id in outputs.side:
                     found.append((number, outputs.side[tag_id][1]))
-            return [(number, in_cell(dumped(list(map(tuple, values))))) for number, values in found]
+            return [(number, in_cell(dump(list(map(tuple, values))))) for number, values in found]
 
         return encode
 
@@ -200,7 +200,7 @@ class ObjectLayout:
         """Return the function that makes a row of a numbered record batch, as a stream needs it."""
 
         def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-            payload = wrapped(cell_of(batch))
+            payload = wrap(cell_of(batch))
             return pa.RecordBatch.from_arrays(
                 [pa.array([number], pa.int32()), pa.array([payload], pa.binary())],
                 names=["output", "payload"],
@@ -230,7 +230,7 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         passed: list[pa.RecordBatch] = []
-        for place, mine in groupby(_by_place(_separated(batches, passed)), lambda each: each[0]):
+        for place, mine in groupby(_by_place(_separate(batches, passed)), lambda each: each[0]):
             for results in hosts[place](batch for _, batch in mine):
                 while passed:
                     yield passed.pop()
@@ -240,12 +240,12 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
     return run
 
 
-def _separated(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _separate(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         passes = pc.less(batch.column(KEY_GROUP), 0)
         through = batch.filter(passes).column("parcel").to_pylist()
         if through:
-            payloads = [passing(parcel) for parcel in through]
+            payloads = [wrap_to_pass(parcel) for parcel in through]
             columns = [
                 pa.array([PASSED_ON] * len(payloads), pa.int32()),
                 pa.array(payloads, pa.binary()),

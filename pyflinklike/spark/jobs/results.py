@@ -40,7 +40,7 @@ class Results:
         """The watermarks of splits that tasks have reported."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
-        self._writers = self._opened()
+        self._writers = self._open_writers()
 
     @property
     def are_small(self) -> bool:
@@ -85,8 +85,10 @@ class Results:
         else:
             self.add(batch.rows)
             written = [writer.prepare() for writer in self._writers.values()]
-            ledger.note(batch.number, [*self._taken(), *(one for each in written for one in each)])
-            self._writers = self._opened()
+            ledger.note(
+                batch.number, [*self._take_renamings(), *(one for each in written for one in each)]
+            )
+            self._writers = self._open_writers()
 
     def remove_unfinished(self, name: str) -> None:
         """Remove hidden files that tasks of a killed driver, or failed tasks, have left.
@@ -99,7 +101,7 @@ class Results:
 
     def finish(self) -> None:
         """Make all results visible: the job has ended well."""
-        for renaming in self._taken():
+        for renaming in self._take_renamings():
             renaming.perform()
         for writer in self._writers.values():
             writer.finish()
@@ -110,7 +112,7 @@ class Results:
         for writer in self._writers.values():
             writer.abandon()
 
-    def _opened(self) -> dict[int, SinkWriter]:
+    def _open_writers(self) -> dict[int, SinkWriter]:
         """Open a writer for each sink that this process writes."""
         default = self._job.settings.parallelism or 1
         return {
@@ -119,7 +121,7 @@ class Results:
             if node.id not in self.collected and node.id not in self._by_tasks
         }
 
-    def _taken(self) -> list[Renaming]:
+    def _take_renamings(self) -> list[Renaming]:
         """Return the renamings of what tasks have written, and forget them; the files are checked."""
         for renaming in self._hidden:
             renaming.check()

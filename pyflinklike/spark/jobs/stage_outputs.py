@@ -20,10 +20,10 @@ from pyflinklike.engine.graph.sinks import Renaming, SinkWriter
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.spark.jobs.stage_stations import Record
 from pyflinklike.spark.jobs.stages import COUNTS, Count
-from pyflinklike.spark.jobs.watermark_feed import marked, packed
+from pyflinklike.spark.jobs.watermark_feed import mark_rows, pack_rows
 from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
-from pyflinklike.spark.wire.parcels import Address, Parcel, dumped, passing, wrapped
+from pyflinklike.spark.wire.parcels import Address, Parcel, dump, wrap, wrap_to_pass
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
@@ -140,10 +140,10 @@ class StreamSender:
         """Take records; those for a keyed operator behind become a payload for each key group."""
         following = self._following.get(address.node)
         if following is None:
-            self.parcel(Parcel(address, dumped(records)))
+            self.parcel(Parcel(address, dump(records)))
             return
         for groups, mine in following.parts(address, records):
-            payload = wrapped(Parcel(address, dumped(mine)).to_bytes())
+            payload = wrap(Parcel(address, dump(mine)).to_bytes())
             for group in groups:
                 self._add(following, group, payload)
 
@@ -153,7 +153,7 @@ class StreamSender:
             self.records(parcel.address, parcel.records())
             return
         first = next(iter(self._following.values()))
-        self._add(first, self._task % first.key_groups, passing(parcel.to_bytes()))
+        self._add(first, self._task % first.key_groups, wrap_to_pass(parcel.to_bytes()))
 
     def _add(self, following: NextOperator, group: int, payload: bytes) -> None:
         self._called[following.node].add(group)
@@ -182,7 +182,7 @@ class StreamSender:
         """Do nothing: packed records are seen by nobody when their task has failed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
-        return marked(rows, watermark) if self._is_first else packed(rows)
+        return mark_rows(rows, watermark) if self._is_first else pack_rows(rows)
 
 
 class BatchSender:
@@ -202,7 +202,7 @@ class BatchSender:
         """Take records; those for a keyed operator behind become a row each."""
         following = self._following.get(address.node)
         if following is None:
-            self.parcel(Parcel(address, dumped(records)))
+            self.parcel(Parcel(address, dump(records)))
             return
         if following.is_broadcast(address):
             self._broadcast(following, records)
@@ -210,7 +210,7 @@ class BatchSender:
         position, first = address.position, first_of(following.place)
         for groups, mine in following.spread(records):
             for key, value, timestamp in mine:
-                cell = dumped([position, key, value])
+                cell = dump([position, key, value])
                 self._rows += [(first + group, timestamp, self._arrival, cell) for group in groups]
                 self._arrival += 1
 
@@ -219,7 +219,7 @@ class BatchSender:
         first = first_of(following.place)
         groups = range(first, first + following.key_groups)
         for _, value, timestamp in records:
-            cell = dumped([BROADCAST, timestamp, value])
+            cell = dump([BROADCAST, timestamp, value])
             arrival = self._arrival - _AFTER_ALL
             self._rows += [(group, None, arrival, cell) for group in groups]
             self._arrival += 1
@@ -267,7 +267,7 @@ class LastSender:
         if self._outlets.take(address.node):
             self._outlets.write(address.node, records)
         else:
-            self._rows.append((address.node, dumped(records)))
+            self._rows.append((address.node, dump(records)))
 
     def parcel(self, parcel: Parcel) -> None:
         """Write the records of a parcel, if tasks write their sink, or take the parcel."""
@@ -316,7 +316,7 @@ class Outlets:
     name: str = ""
     parallelism: int | None = None
 
-    def opened(self, task: int) -> TaskOutlets:
+    def open(self, task: int) -> TaskOutlets:
         """Return the sinks as the task of this number writes them."""
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
@@ -344,11 +344,11 @@ class TaskOutlets:
 
     def write(self, number: int, records: list[Any]) -> None:
         """Write records to the sink of this node's number; their keys are left out."""
-        writer = self._writers.get(number) or self._begun(number)
+        writer = self._writers.get(number) or self._begin(number)
         for _, value, timestamp in records:
             writer.write(value, timestamp)
 
-    def _begun(self, number: int) -> SinkWriter:
+    def _begin(self, number: int) -> SinkWriter:
         at, node = self._nodes[number]
         count = node.parallelism or self._outlets.parallelism or 1
         name = f"{self._name}-{at}"
@@ -361,7 +361,7 @@ class TaskOutlets:
         for number, writer in self._writers.items():
             renamings: list[Renaming] = writer.prepare()
             if renamings:
-                yield number, dumped(renamings)
+                yield number, dump(renamings)
 
     def abandon(self) -> None:
         """Remove the files: the task has failed."""

@@ -17,7 +17,7 @@ from pyflinklike.engine.local.stations import (
     Send,
     SourceStation,
     Station,
-    forwarded,
+    forward,
     nowhere,
 )
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
@@ -104,7 +104,7 @@ class StageStations(Wiring):
         if at not in self._inputs:
             # Made late: a channel without records would hold the watermark back.
             channels = [each.channel(at[1]) for each in self._instances[at[0]]]
-            self._inputs[at] = forwarded(0, 1, [channel.element for channel in channels])
+            self._inputs[at] = forward(0, 1, [channel.element for channel in channels])
         element = self._inputs[at]
         for _, value, timestamp in records:
             element(value, timestamp)

@@ -30,7 +30,7 @@ from pyflinklike.spark.jobs.stage_stations import StageStations
 from pyflinklike.spark.jobs.stages import COUNTS, Stage
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
-from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dumped, unwrapped
+from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dump, unwrap
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
@@ -71,7 +71,7 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
 
-    def following(self, task: int) -> NextOperator:
+    def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
         return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
@@ -109,7 +109,7 @@ class StageTask:
         sender = self._sender(number)
         try:
             splits: set[tuple[int, str]] = set()
-            yield from self._processed(self._noted(batches, splits), stations, sender)
+            yield from self._process(self._note_splits(batches, splits), stations, sender)
             watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
@@ -121,7 +121,7 @@ class StageTask:
             sender.abandon()
             raise
 
-    def _noted(
+    def _note_splits(
         self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
     ) -> Iterator[pa.RecordBatch]:
         """Pass the record batches on, and add their splits: nodes of sources, and names."""
@@ -134,7 +134,7 @@ class StageTask:
         """Tell the driver the watermarks of the splits that had elements."""
         if splits:
             reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dumped(reported)))
+            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dump(reported)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -142,7 +142,7 @@ class StageTask:
             return [(number, source.split_of(batch)) for number, source in frames]
         return [(number, "") for number in set(batch.column("source").to_pylist())]
 
-    def _processed(
+    def _process(
         self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
         feed = self._feed()
@@ -159,12 +159,12 @@ class StageTask:
             raise
         stations.close()
         if counts:
-            sender.parcel(Parcel(Address(COUNTS, 0), dumped(list(map(tuple, counts)))))
+            sender.parcel(Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
-        following = [target.following(number) for target in self.targets]
+        following = [target.next_for_task(number) for target in self.targets]
         if not following:
-            return LastSender(self.outlets.opened(number), has_counts=bool(self.counting))
+            return LastSender(self.outlets.open(number), has_counts=bool(self.counting))
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)
@@ -190,7 +190,7 @@ class StageTask:
     ) -> Iterator[pa.RecordBatch]:
         ((number, source),) = self._frames()
         stations.source(number).take_all(source.elements(batch))
-        yield from _sent(stations, sender, is_early=False)
+        yield from _send(stations, sender, is_early=False)
 
     def _end_frames(self, stations: StageStations) -> None:
         """End the source in a batch: the task has got all rows of its partition."""
@@ -207,7 +207,7 @@ class StageTask:
             station, elements = stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
-                yield from _sent(stations, sender, is_early=False)
+                yield from _send(stations, sender, is_early=False)
             if row["is_last"]:
                 for maker in stations.makers:
                     maker.emit()
@@ -221,12 +221,12 @@ class StageTask:
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._arrived(Parcel.from_bytes(unwrapped(payload)), is_early, stations, sender)
+                    self._take_in(Parcel.from_bytes(unwrap(payload)), is_early, stations, sender)
                 elif (number < 0) is is_early:
-                    self._given_out(max(number, ~number), unwrapped(payload), stations)
-            yield from _sent(stations, sender, is_early=is_early)
+                    self._take_outputs(max(number, ~number), unwrap(payload), stations)
+            yield from _send(stations, sender, is_early=is_early)
 
-    def _arrived(
+    def _take_in(
         self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
     ) -> None:
         if parcel.address.is_early is not is_early:
@@ -236,7 +236,7 @@ class StageTask:
         else:
             sender.parcel(parcel)
 
-    def _given_out(self, number: int, contents: bytes, stations: StageStations) -> None:
+    def _take_outputs(self, number: int, contents: bytes, stations: StageStations) -> None:
         """Take in the outputs of a keyed operator."""
         operator, tag_id = outputs_of(self.stage)[number]
         out = stations.operator_exit(operator)
@@ -273,11 +273,11 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
     if row["elements"] is not None:
         return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
     if row["part"] is not None:
-        return node.source.read_part(row["part"])
+        return node.source.read_split(row["part"])
     return node.source.read(row["split"], row["splits"])
 
 
-def _sent(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
     stations.settle()
     for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)

@@ -39,11 +39,11 @@ __all__ = [
     "COUNTS",
     "Count",
     "Stage",
-    "counting_nodes",
+    "find_counting_nodes",
     "first_with_processing_timers",
     "has_event_time",
     "is_keyed",
-    "observed_functions",
+    "observe_functions",
     "stages_of",
     "time_mode_of",
 ]
@@ -74,7 +74,7 @@ class Stage:
     inner: frozenset[int]
     following: tuple[int, ...]
 
-    def reached_from(self, source: int) -> Stage:
+    def part_reached_from(self, source: int) -> Stage:
         """Return the part of the stage that the elements of one source reach.
 
         Args:
@@ -195,7 +195,7 @@ class Count(NamedTuple):
     value: int
 
 
-def counting_nodes(graph: JobGraph) -> Mapping[int, str]:
+def find_counting_nodes(graph: JobGraph) -> Mapping[int, str]:
     """Return the nodes whose functions have no keys and may count, with the names of their reports.
 
     The name of a report is the uid of the node, or else its name; nodes of one name report together.
@@ -214,7 +214,7 @@ def _may_count(node: Node) -> bool:
     )
 
 
-def observed_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
+def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
     """Return the results of the last stage without the counts, which Spark observes.
 
     Args:

@@ -29,7 +29,7 @@ from pyflinklike.engine.graph.sources import Source
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
 from pyflinklike.spark.jobs.durable_files import read_json, rename_durably, write_json
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.wire.parcels import dumped
+from pyflinklike.spark.wire.parcels import dump
 
 __all__ = ["StreamSource", "batch_frame", "micro_batches"]
 
@@ -47,10 +47,12 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
     frame = frame_source(node.source, is_streaming=False)
     if frame is not None:
         return frame.frame(spark, None, None)
-    if node.source.is_in_parts:
-        rows = [tuple(row.values()) for row in _named(node, node.source.parts(), is_last=False)]
+    if node.source.has_named_splits:
+        rows = [
+            tuple(row.values()) for row in _name_splits(node, node.source.splits(), is_last=False)
+        ]
         parts = spark.createDataFrame(rows, SOURCE_SCHEMA.ddl)
-        asked = _asked(node, settings)
+        asked = _ask_parallelism(node, settings)
         return parts if asked is None else parts.coalesce(asked)
     count = _splits(node, settings)
     parts = spark.range(0, count, 1, count)
@@ -82,7 +84,7 @@ class StreamSource:
         self._streamed = frame_source(node.source, is_streaming=True)
         folder.mkdir(parents=True, exist_ok=True)
         if self._streamed is not None:
-            self._beginning = self._noted(self._streamed)
+            self._beginning = self._find_beginning(self._streamed)
         elif (folder / _COMPLETE).exists():
             self._go_on()
         else:
@@ -103,7 +105,7 @@ class StreamSource:
         self._due = now + interval
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
-            self._add(_named(self._node, some, is_last=False))
+            self._add(_name_splits(self._node, some, is_last=False))
             self._known.update(some)
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -117,12 +119,12 @@ class StreamSource:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
-        default = spark.sparkContext.defaultParallelism if source.is_in_parts else 1
-        count = _asked(self._node, settings) or default
+        default = spark.sparkContext.defaultParallelism if source.has_named_splits else 1
+        count = _ask_parallelism(self._node, settings) or default
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
 
-    def _noted(self, source: FrameSource) -> str | None:
+    def _find_beginning(self, source: FrameSource) -> str | None:
         """Read what the source found out when the job began, or find it out and store it."""
         noted = read_json(self._folder / _BEGINNING)
         if noted is None:
@@ -149,7 +151,7 @@ class StreamSource:
             self._known.update(filter(None, parts.column("part").to_pylist()))
         # After a restart Spark runs a micro-batch only for new rows.  This one has no elements: without it
         # the micro-batch in which timers fire for the last watermark might never come.
-        self._add([_row(self._node, 0, 1, dumped([]), is_last=self._node.source.is_bounded)])
+        self._add([_row(self._node, 0, 1, dump([]), is_last=self._node.source.is_bounded)])
 
     def _add(self, rows: list[dict[str, Any]]) -> None:
         _write(rows, self._folder, self._next)
@@ -160,19 +162,19 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
     """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`."""
     limit, count = settings.records_per_batch, _splits(node, settings)
     if limit is not None:
-        return _cut(node, count, limit)
-    if node.source.is_in_parts:
-        return _of_parts(node)
+        return _cut_batches(node, count, limit)
+    if node.source.has_named_splits:
+        return _of_named_splits(node)
     return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
 
 
-def _asked(node: FromSource, settings: JobSettings) -> int | None:
+def _ask_parallelism(node: FromSource, settings: JobSettings) -> int | None:
     """Return the number of tasks that read a source; None if the program does not set it."""
     return node.source.parallelism or node.parallelism or settings.parallelism
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:
-    return _asked(node, settings) or 1
+    return _ask_parallelism(node, settings) or 1
 
 
 def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
@@ -180,39 +182,39 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
 
 
-def _of_parts(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
     """Yield a micro-batch of all splits, if there are any, and one for the end."""
-    parts = node.source.parts()
-    if parts:
-        yield _named(node, parts, is_last=False)
-    yield [_row(node, 0, 1, dumped([]), is_last=True)]
+    splits = node.source.splits()
+    if splits:
+        yield _name_splits(node, splits, is_last=False)
+    yield [_row(node, 0, 1, dump([]), is_last=True)]
 
 
-def _named(node: FromSource, parts: list[str], *, is_last: bool) -> list[dict[str, Any]]:
+def _name_splits(node: FromSource, splits: list[str], *, is_last: bool) -> list[dict[str, Any]]:
     """Return a row for each split that has a name."""
-    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in parts]
+    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in splits]
 
 
 def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
     """Yield one micro-batch of all elements, which the driver reads, and one for the end."""
     elements = node.source.read(0, 1)
     some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
-    yield [_row(node, 0, 1, dumped(each), is_last=False) for each in some]
-    yield [_row(node, 0, 1, dumped([]), is_last=True)]
+    yield [_row(node, 0, 1, dump(each), is_last=False) for each in some]
+    yield [_row(node, 0, 1, dump([]), is_last=True)]
 
 
-def _cut(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
+def _cut_batches(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
     """Yield micro-batches of `limit` elements, and one for the end."""
     elements = _elements(node.source, count)
     while some := list(islice(elements, limit)):
-        yield [_row(node, 0, 1, dumped(some), is_last=False)]
-    yield [_row(node, 0, 1, dumped([]), is_last=True)]
+        yield [_row(node, 0, 1, dump(some), is_last=False)]
+    yield [_row(node, 0, 1, dump([]), is_last=True)]
 
 
 def _elements(source: Source, count: int) -> Iterator[tuple[Any, int | None]]:
     """Read all elements; splits are listed once."""
-    if source.is_in_parts:
-        return chain.from_iterable(map(source.read_part, source.parts()))
+    if source.has_named_splits:
+        return chain.from_iterable(map(source.read_split, source.splits()))
     return chain.from_iterable(source.read(split, count) for split in range(count))
 
 

@@ -23,7 +23,7 @@ from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
 from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
-from pyflinklike.spark.host.python_stage import telling_each
+from pyflinklike.spark.host.python_stage import tell_errors_of_each
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.durable_files import read_json, write_json
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
@@ -39,10 +39,10 @@ __all__ = [
     "WatermarkFeed",
     "WatermarkSource",
     "has_idleness",
-    "marked",
-    "marked_row",
+    "mark_row",
+    "mark_rows",
     "needs_feed",
-    "packed",
+    "pack_rows",
     "watermark_frame",
 ]
 
@@ -126,7 +126,7 @@ class WatermarkFeed:
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
         # Positions are stored: another run of the program may number its nodes otherwise.
         self._position = {number: position for position, number in enumerate(numbers)}
-        parts = [stage.reached_from(number) for number in numbers]
+        parts = [stage.part_reached_from(number) for number in numbers]
         self._idleness = [_idleness_of(part) for part in parts]
         self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
         found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}
@@ -245,13 +245,13 @@ def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
     """Return the watermark of a file as rows of the first stage, of `MARKED_SCHEMA`."""
     spark.dataSource.register(WatermarkSource)
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
-    return reading.load().mapInArrow(telling_each(_marked), MARKED_SCHEMA.ddl)
+    return reading.load().mapInArrow(tell_errors_of_each(_mark), MARKED_SCHEMA.ddl)
 
 
-def _marked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _mark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for milliseconds in batch.column("milliseconds").to_pylist():
-            yield marked_row(milliseconds)
+            yield mark_row(milliseconds)
 
 
 WATERMARK = "__watermark"
@@ -261,7 +261,7 @@ MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC"))
 _Rows = list[tuple[int, int, bytes]]
 
 
-def packed(rows: _Rows) -> pa.RecordBatch:
+def pack_rows(rows: _Rows) -> pa.RecordBatch:
     """Return rows of a stage behind an operator.
 
     Args:
@@ -270,20 +270,20 @@ def packed(rows: _Rows) -> pa.RecordBatch:
     return PACKED_SCHEMA.batch(rows)
 
 
-def marked(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
+def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
     """Return rows of the first stage.
 
     Args:
-        rows: The rows, as for `packed`.
+        rows: The rows, as for `pack_rows`.
         watermark: The watermark of the rows, in ms; None for no watermark.
     """
     time = _as_time(watermark)
     return MARKED_SCHEMA.batch((*row, time) for row in rows)
 
 
-def marked_row(watermark: int) -> pa.RecordBatch:
+def mark_row(watermark: int) -> pa.RecordBatch:
     """Return a row with a watermark in ms, which calls no key group."""
-    return marked([(roll_call_of(0), -1, roll_payload(()))], watermark)
+    return mark_rows([(roll_call_of(0), -1, roll_payload(()))], watermark)
 
 
 def _as_time(watermark: int | None) -> int | None:

@@ -62,7 +62,7 @@ class DeclaredOutputs:
             sides[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
         return cls(main, sides)
 
-    def described(self) -> dict[str, st.StructType]:
+    def describe(self) -> dict[str, st.StructType]:
         """Return the schemas by the name of each output in messages."""
         sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
         return {"output_type": self.main, **sides}

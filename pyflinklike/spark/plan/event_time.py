@@ -135,7 +135,7 @@ def _way_of(df: DataFrame) -> _Way:
     Raises:
         DeclarationValueError: A watermark is declared behind another, or Spark stops it.
     """
-    plan = _explained(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    plan = _explain(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
     found = _Way()
     for indent, name, rest in _NODE.findall(plan):
@@ -161,7 +161,7 @@ def _way_of(df: DataFrame) -> _Way:
     return found
 
 
-def _explained(df: DataFrame) -> str:
+def _explain(df: DataFrame) -> str:
     # Spark prints the plan, and offers no other way to get it.  Standard output belongs to the whole
     # process: one thread at a time takes it over, and only its own prints.
     with _explaining:
@@ -215,9 +215,9 @@ class EventTimeMark:
         """Mark a schema, and remove other marks: Spark accepts one event time per stream."""
         if self._column is None:
             return schema
-        return st.StructType([self._marked(field) for field in schema.fields])
+        return st.StructType([self._mark(field) for field in schema.fields])
 
-    def _marked(self, field: st.StructField) -> st.StructField:
+    def _mark(self, field: st.StructField) -> st.StructField:
         metadata = {
             name: each for name, each in (field.metadata or {}).items() if name != WATERMARK_MARK
         }

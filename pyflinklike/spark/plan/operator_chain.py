@@ -24,7 +24,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.process_options import check_column
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, PHASE_MARK
 
-__all__ = ["keep_phases", "keep_phases_of_part", "phase_columns", "phased", "without_phases"]
+__all__ = ["keep_phases", "keep_phases_of_part", "mark_phases", "phase_columns", "without_phases"]
 
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """By result, the same frame with a column of phases."""
@@ -66,7 +66,7 @@ def without_phases(schema: st.StructType) -> st.StructType:
     return st.StructType(fields)
 
 
-def phased(
+def mark_phases(
     df: DataFrame, before_watermark: str | None, *, watermarks_pass: bool
 ) -> tuple[DataFrame, str | None]:
     """Return the frame that an operator reads, and the name of its column of phases.

@@ -40,12 +40,12 @@ __all__ = [
     "SideOutputs",
     "TwoInputOptions",
     "TwoInputProcessOptions",
+    "check_backend",
     "check_column",
     "check_columns",
     "check_function",
     "check_max_parallelism",
     "check_pickle",
-    "checked_backend",
     "holds_accumulators",
     "options_shown",
 ]
@@ -238,7 +238,7 @@ def check_max_parallelism(value: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def checked_backend(state_backend: Any) -> StateBackend:
+def check_backend(state_backend: Any) -> StateBackend:
     """Return a state backend that is one.
 
     Raises:

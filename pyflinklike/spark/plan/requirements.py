@@ -54,7 +54,9 @@ def pyspark_checked() -> Iterator[None]:
     except ImportError as error:
         if (error.name or "").startswith("pyflinklike"):  # our own mistake
             raise
-        msg = f"pyflinklike.spark needs PySpark and its packages, got {_told(error)}; {_REMEDY}"
+        msg = (
+            f"pyflinklike.spark needs PySpark and its packages, got {_first_line(error)}; {_REMEDY}"
+        )
         raise RequirementError(msg, name=error.name) from error
 
 
@@ -68,7 +70,9 @@ def packages_checked() -> Iterator[None]:
     try:
         yield
     except _refusal() as error:
-        msg = f"{_pyspark()} needs other packages than there are, got {_told(error)}; {_REMEDY}"
+        msg = (
+            f"{_pyspark()} needs other packages than there are, got {_first_line(error)}; {_REMEDY}"
+        )
         raise RequirementError(msg) from error
 
 
@@ -88,7 +92,7 @@ def check_protobuf() -> None:
     except Exception as error:  # protobuf's VersionError is an Exception, and no ImportError
         msg = (
             f"streams on {_pyspark()} need a protobuf that its generated code accepts, got "
-            f"{_version('protobuf')} ({_told(error)}); {_REMEDY}"
+            f"{_version('protobuf')} ({_first_line(error)}); {_REMEDY}"
         )
         raise RequirementError(msg) from error
 
@@ -112,7 +116,7 @@ def _version(package: str) -> str:
         return f"no {package}"
 
 
-def _told(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Return the first line of a message, without the full stop at its end."""
     return shown_message(error).partition("\n")[0].rstrip(". ")
 

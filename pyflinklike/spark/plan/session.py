@@ -16,6 +16,7 @@ from __future__ import annotations
 import atexit
 import functools
 import io
+import logging
 import os
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -45,6 +47,7 @@ __all__ = [
     "folders_of_driver",
     "link_python",
     "max_parallelism_for",
+    "note_checkpoint_format",
     "partitions_of",
     "partitions_told",
     "prepare_session",
@@ -63,6 +66,12 @@ _MIN_KEY_GROUPS = 16
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+# Before, a query that has the other format than its checkpoint is refused at a restart, in Spark's
+# words: there a note would do harm.
+_FORMAT_FROM = (4, 3)
+
+_log = logging.getLogger("pyflinklike.spark")
 
 
 def prepare_session(spark: SparkSession) -> None:
@@ -76,7 +85,7 @@ def prepare_session(spark: SparkSession) -> None:
             setting; the message then names every setting.  Or its checkpoints do not replace files.
     """
     check_file_manager(spark)
-    provider = _shown(spark, _PROVIDER) or ""
+    provider = _read_setting(spark, _PROVIDER) or ""
     chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
     if chosen:
         msg = (
@@ -86,9 +95,9 @@ def prepare_session(spark: SparkSession) -> None:
         raise HostError(msg)
     refused = {}
     if not provider.endswith("RocksDBStateStoreProvider"):
-        refused.update(_refused(spark, _PROVIDER, _ROCKSDB))
-    if _shown(spark, _CHANGELOG) != "true":
-        refused.update(_refused(spark, _CHANGELOG, "true"))
+        refused.update(_set_or_refuse(spark, _PROVIDER, _ROCKSDB))
+    if _read_setting(spark, _CHANGELOG) != "true":
+        refused.update(_set_or_refuse(spark, _CHANGELOG, "true"))
     if refused:
         needed = " and ".join(f"{name} to be {value}" for name, value in refused.items())
         flags = " ".join(f'--conf "{name}={value}"' for name, value in refused.items())
@@ -108,7 +117,7 @@ def check_file_manager(spark: SparkSession) -> None:
     # Its rename returns false where the file exists, and Spark takes that for success: the state
     # of the second attempt stays in memory alone, and the next micro-batch is added to the files
     # of the first one.
-    manager = _shown(spark, _MANAGER) or ""
+    manager = _read_setting(spark, _MANAGER) or ""
     if manager.endswith(_NOT_REPLACING):
         msg = (
             "keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
@@ -118,13 +127,41 @@ def check_file_manager(spark: SparkSession) -> None:
         raise HostError(msg)
 
 
+def note_checkpoint_format(spark: SparkSession) -> None:
+    """Note in the log, once, that a new checkpoint is safer in Spark's second format.
+
+    Nothing is said where the session names a format, hides the setting, or where Spark does not
+    keep the format of a checkpoint that is there.
+    """
+    if tuple(map(int, __version__.split(".")[:2])) < _FORMAT_FROM:
+        return
+    try:
+        # With "" as the default Spark complains that this is no number.
+        chosen = spark.conf.get(_FORMAT, None)
+    except PySparkException:
+        return
+    if chosen is None:
+        _note_format()
+
+
+@functools.cache
+def _note_format() -> None:
+    _log.info(
+        "a new checkpoint is safer in Spark's second format, got none chosen, so Spark takes the "
+        "first: there an attempt of a task that ends late may replace a file that counts, and "
+        'Spark keeps no checksums; call spark.conf.set("%s", "2") before the first start, or "1" '
+        "to stay and hear no more of it; a checkpoint that is there keeps its format",
+        _FORMAT,
+    )
+
+
 def check_watermark_policy(spark: SparkSession) -> None:
     """Check that the watermark of a query is the smallest of its inputs'.
 
     Raises:
         HostError: The session takes the greatest.
     """
-    policy = _shown(spark, _POLICY) or "min"
+    policy = _read_setting(spark, _POLICY) or "min"
     if policy.lower() != "min":
         msg = (
             f"two inputs with event time need {_POLICY} to be min, got {policy!r}, with which "
@@ -165,7 +202,7 @@ def time_zone_of(spark: SparkSession) -> str:
     return zone or "UTC"
 
 
-def _shown(spark: SparkSession, name: str) -> str | None:
+def _read_setting(spark: SparkSession, name: str) -> str | None:
     """Return a setting; "" if it has its default, None if the session does not show it."""
     try:
         return spark.conf.get(name, "")
@@ -173,12 +210,12 @@ def _shown(spark: SparkSession, name: str) -> str | None:
         return None
 
 
-def _refused(spark: SparkSession, name: str, value: str) -> dict[str, str]:
+def _set_or_refuse(spark: SparkSession, name: str, value: str) -> dict[str, str]:
     """Set a setting; return it if it has another value that the session does not let us change."""
     try:
         spark.conf.set(name, value)
     except PySparkException:
-        return {} if _shown(spark, name) is None else {name: value}
+        return {} if _read_setting(spark, name) is None else {name: value}
     return {}
 
 
@@ -230,7 +267,7 @@ def prepare_workers(spark: SparkSession) -> None:
         return
     if _workers_are_here and not _names_python(context):
         context.pythonExec = sys.executable
-    for wheel in _shipped().glob("*-none-any.whl"):
+    for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
@@ -300,7 +337,7 @@ def reach_driver_worker(spark: SparkSession) -> None:
     context = _context_of(spark)
     if context is None:
         return
-    shipped = _shipped()
+    shipped = _root_of_shipped_files()
     _put_on_path_of_workers(context, shipped)
     python: str = context.pythonExec
     link_python(python, shipped)
@@ -315,7 +352,7 @@ def _context_of(spark: SparkSession) -> SparkContext | None:
         return None
 
 
-def _shipped() -> Path:
+def _root_of_shipped_files() -> Path:
     from pyspark import SparkFiles
 
     return Path(SparkFiles.getRootDirectory())

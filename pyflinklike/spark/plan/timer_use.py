@@ -46,7 +46,7 @@ def _mentions(subject: Any, seen: set[int], depth: int) -> bool:
         subject = subject.__func__
     if isinstance(subject, FunctionType):
         return _names_it(subject) or any(
-            _mentions(each, seen, depth - 1) for each in _reached(subject) if _is_users(each)
+            _mentions(each, seen, depth - 1) for each in _find_reached(subject) if _is_users(each)
         )
     if isinstance(subject, type):
         return any(_mentions(member, seen, depth) for member in _members(subject))
@@ -60,14 +60,14 @@ def _names_it(function: FunctionType) -> bool:
     return _NAME in _names(function) or _NAME in _constants(function.__code__)
 
 
-def _reached(function: FunctionType) -> list[Any]:
+def _find_reached(function: FunctionType) -> list[Any]:
     """Return what a function's code can reach: globals, members of modules, and its closure."""
     names, known = _names(function), function.__globals__
     reached = [known[name] for name in names if name in known]
     # A module's function is called by a name that is in the code, too.
     modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
     reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
-    return reached + [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    return reached + [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
 
 
 def _members(cls: type) -> Iterator[Any]:
@@ -99,7 +99,7 @@ def _constants(code: CodeType) -> set[str]:
     }
 
 
-def _filled(cell: Any) -> bool:
+def _is_filled(cell: Any) -> bool:
     try:
         return cell.cell_contents is not None
     except ValueError:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -45,7 +46,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_call_of
@@ -55,8 +56,10 @@ __all__ = [
     "CheckpointState",
     "change_feed",
     "checkpoint_states",
+    "in_format_of",
     "is_ours",
     "last_batch",
+    "load_blobs",
     "location_of",
     "offsets_of",
     "operators_of",
@@ -64,10 +67,9 @@ __all__ = [
     "place_in",
     "query_id_of",
     "read_blobs",
-    "refusing",
-    "registered_timers",
+    "read_registered_timers",
+    "refuse_errors",
     "savepoint_at",
-    "stored",
     "where_of",
 ]
 
@@ -82,6 +84,7 @@ else:
 
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @attrs.frozen
@@ -118,7 +121,7 @@ class CheckpointState:
 
     def blobs(self) -> DataFrame:
         """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
-        rows = stored(self.spark, self.location, self.operator_id, self.batch_id, self.where)
+        rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
         # Homes and the roll call are below 0.
         return rows.where(f"{KEY_GROUP} >= 0")
 
@@ -141,7 +144,7 @@ def offsets_of(
         HostError: Spark no longer has the note.
     """
     path = f"{location.rstrip('/')}/offsets/{batch_id}"
-    with refusing(where):
+    with refuse_errors(where):
         lines = [row["value"] for row in spark.read.text(path).collect()]
     for line in lines:
         if line.startswith("{") and "batchTimestampMs" in line:
@@ -159,7 +162,7 @@ def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
     """
     # A running query purges old notes meanwhile.
     reader = state.spark.read.option("ignoreMissingFiles", value=True)
-    with refusing(state.where):
+    with refuse_errors(state.where):
         notes = reader.text(f"{state.location.rstrip('/')}/offsets")
         lines = notes.select("value", "_metadata.file_name").where(
             "value like '%batchTimestampMs%'"
@@ -178,7 +181,7 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
     Raises:
         HostError: Spark cannot read the checkpoint.
     """
-    with refusing(f"checkpoint {location!r}"):
+    with refuse_errors(f"checkpoint {location!r}"):
         lines = [
             row["value"] for row in spark.read.text(f"{location.rstrip('/')}/metadata").collect()
         ]
@@ -212,12 +215,12 @@ def savepoint_at(location: str) -> SavepointDirectory | None:
         CorruptStateError: The manifest is damaged.
     """
     try:
-        place = place_of(location)
-        if not place.exists(MANIFEST):
+        found = savepoint_location_of(location)
+        if not found.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(place, place.manifest())
+    return SavepointDirectory(found, found.manifest())
 
 
 def checkpoint_states(
@@ -315,8 +318,8 @@ def _state(
 
 def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
     where = where_of(location, operator_id, batch_id)
-    rows = stored(spark, location, operator_id, batch_id, where)
-    with refusing(where):
+    rows = load_blobs(spark, location, operator_id, batch_id, where)
+    with refuse_errors(where):
         small = rows.where(
             f"{KEY_GROUP} = {ROLL_CALL} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
         )
@@ -360,6 +363,8 @@ _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does
 """Matches the missing file that Spark has noted by its absolute path."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
 """Matches the failure of Spark's data source for a location that a URL must encode."""
+_OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
+"""Matches the failure of Spark 4.1 for a checkpoint that has not the format of the session."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -397,13 +402,13 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
         HostError: Spark cannot read the checkpoint, or this is PySpark 3.5.
     """
     _check_reads_state(where)
-    with refusing(where):
+    with refuse_errors(where):
         rows = spark.read.format("state-metadata").load(location).collect()
-    found = [each for row in rows for each in _sharing(row)]
+    found = [each for row in rows for each in _find_sharing(row)]
     return sorted(found, key=lambda row: row["operatorId"])
 
 
-def _sharing(row: SparkRow) -> Iterator[SparkRow]:
+def _find_sharing(row: SparkRow) -> Iterator[SparkRow]:
     """Yield a row for each operator that shares a state operator of Spark, by place."""
     yield row
     for place in map(int, _FURTHER.findall(row["operatorProperties"] or "")):
@@ -421,7 +426,7 @@ def is_ours(operator: SparkRow) -> bool:
 
 
 @contextmanager
-def refusing(where: str) -> Iterator[None]:
+def refuse_errors(where: str) -> Iterator[None]:
     """Turn Spark's errors into a `HostError` that says what was being read.
 
     Args:
@@ -436,7 +441,7 @@ def refusing(where: str) -> Iterator[None]:
         raise _unreadable(where, error) from error
 
 
-def stored(
+def load_blobs(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
     """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
@@ -447,10 +452,59 @@ def stored(
     place, number = divmod(operator_id, _PLACE)
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refusing(where):
+    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
         return reader.load(location).select(
             _key_group(place), "user_map_key.sequence", "user_map_value.blob"
         )
+
+
+_setting = threading.RLock()
+"""Held while the format of a session is another one, so that two threads do not mix it up."""
+
+
+@contextmanager
+def in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Iterator[None]:
+    """Let the session have the format of a checkpoint for as long as Spark makes a DataFrame of it.
+
+    Spark looks for files of state by the format of the session, and not by that which the checkpoint
+    tells; the DataFrame keeps what it found.
+
+    Raises:
+        HostError: The session has another format and is one of Spark Connect, which looks for files
+            whenever the DataFrame is used.
+    """
+    written = _format_of(spark, location, batch_id)
+    with _setting:
+        had = spark.conf.get(_FORMAT, None)
+        if written is None or written == (had or "1"):
+            yield
+            return
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            msg = (
+                f"{where}: a session of Spark Connect must have the checkpoint's format, {written}, to "
+                f"read its state, got {had or '1'}"
+            )
+            raise HostError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
+        spark.conf.set(_FORMAT, written)
+        try:
+            yield
+        finally:
+            if had is None:
+                spark.conf.unset(_FORMAT)
+            else:
+                spark.conf.set(_FORMAT, had)
+
+
+def _format_of(spark: SparkSession, location: str, batch_id: int) -> str | None:
+    """Read the format in which a micro-batch was committed; None if that cannot be told."""
+    path = f"{location.rstrip('/')}/commits/{batch_id}"
+    try:
+        lines = spark.read.text(path).take(1)
+    except _REFUSALS:
+        return None  # whoever reads the state says what is wrong
+    version = lines[0]["value"].strip() if lines else ""
+    # The third has the ids of state files like the second, and more about sinks.
+    return {"v1": "1", "v2": "2", "v3": "2"}.get(version)
 
 
 def _key_group(place: int) -> Column:
@@ -462,7 +516,7 @@ def _key_group(place: int) -> Column:
     return F.when(is_called, F.lit(ROLL_CALL)).otherwise(key).alias(KEY_GROUP)
 
 
-def registered_timers(
+def read_registered_timers(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
     """Return a lazy DataFrame of the times at which Spark calls grouping keys without records.
@@ -476,7 +530,7 @@ def registered_timers(
     reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
     place, number = divmod(operator_id, _PLACE)
     reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refusing(where):
+    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
         frame = reader.load(location)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
     # Spark gives the timers of all operators that share the state operator.
@@ -498,7 +552,7 @@ def change_feed(
     reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
     reader = reader.option("operatorId", number).option("readChangeFeed", value=True)
     reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
-    with refusing(where):
+    with refuse_errors(where), in_format_of(spark, location, last, where):
         return reader.load(location).select(
             "batch_id",
             "change_type",
@@ -534,9 +588,9 @@ def read_blobs(
     Raises:
         HostError: Spark cannot read the checkpoint.
     """
-    with refusing(where):
+    with refuse_errors(where):
         rows: list[dict[str, Any]] = (
-            stored(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
+            load_blobs(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
         )
     blobs: dict[int, dict[int, bytes]] = {}
     for row in rows:
@@ -558,14 +612,20 @@ def _unreadable(where: str, error: Exception) -> HostError:
             "for Spark notes absolute paths in it: put it there again or, on a local disk, a link "
             f"(ln -s <where it is> {former})"
         )
+    other = _OTHER_FORMAT.search(reason)
+    if other is not None:
+        remedy = (
+            "this Spark reads only checkpoints of the format that the session has: call "
+            f'spark.conf.set("{_FORMAT}", "{other[1]}")'
+        )
     if _ENCODED.search(reason):
         remedy = (
             "Spark encodes such a path twice: give one without spaces and the like, as of a link"
         )
     return HostError(
-        f"{where}: Spark must be able to read its state, got {_shortened(reason)}; {remedy}"
+        f"{where}: Spark must be able to read its state, got {_shorten(reason)}; {remedy}"
     )
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

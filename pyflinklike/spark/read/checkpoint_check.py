@@ -33,19 +33,19 @@ from pyflinklike.errors import (
 )
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.host.python_stage import error_of
-from pyflinklike.spark.host.wake_up import wanted_call
+from pyflinklike.spark.host.wake_up import find_wanted_call
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.plan.session import prepare_workers
 from pyflinklike.spark.read.checkpoint import (
     is_ours,
+    load_blobs,
     offsets_of,
     operators_of,
-    refusing,
-    registered_timers,
-    stored,
+    read_registered_timers,
+    refuse_errors,
     where_of,
 )
-from pyflinklike.spark.read.group_job import Batches, key_groups_of, mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_groups_of, map_frame, spark_schema
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
@@ -148,8 +148,8 @@ class OperatorCheck:
     def run(self) -> _Found:
         """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
         try:
-            blobs = stored(self.spark, self.location, self.number, self.batch_id, self.where)
-            record, roll = record_and_roll(self._called(blobs), self.where)
+            blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
+            record, roll = record_and_roll(self._read_roll_calls(blobs), self.where)
             if isinstance(self.wanted, str) and record.identity.name != self.wanted:
                 return [], Checked()
             return self._run(blobs, record, roll)
@@ -162,7 +162,7 @@ class OperatorCheck:
         prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
         checker = GroupChecker(
-            record, dict(roll.served_at), functools.partial(wanted_call, mode, clock)
+            record, dict(roll.served_at), functools.partial(find_wanted_call, mode, clock)
         )
         parallelism = record.identity.max_parallelism
         table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
@@ -171,10 +171,10 @@ class OperatorCheck:
         found += self._groups([row["key_group"] for row in marks], roll)
         unread = self._unread_keys(record)
         if unread is None:
-            found += self._misplaced(blobs, record)
+            found += self._find_misplaced(blobs, record)
         if mode is not TimeMode.NONE:
             asked = {row["key_group"]: row["wake_at"] for row in marks if row["has_head"]}
-            found += self._unregistered(asked, parallelism)
+            found += self._find_unregistered(asked, parallelism)
         checked = Checked(
             len(marks),
             sum(row["segments"] for row in marks),
@@ -184,7 +184,7 @@ class OperatorCheck:
         )
         return found, checked
 
-    def _called(self, blobs: DataFrame) -> dict[int, bytes]:
+    def _read_roll_calls(self, blobs: DataFrame) -> dict[int, bytes]:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
 
@@ -193,7 +193,7 @@ class OperatorCheck:
         return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
 
     def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
-        rows = mapped(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
+        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
         found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
         return found
 
@@ -215,13 +215,13 @@ class OperatorCheck:
             return f"{self.where}: whether keys are in their key groups ({error})"
         return None
 
-    def _misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
+    def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
         """Find keys that are in another key group than the one in which the stream looks for them."""
         job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
         schema = spark_schema(job.keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
         right = key_group(names, record.identity.max_parallelism)
-        rows = mapped(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
+        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
         wrong = rows.where(F.col("key_group") != right).groupBy("state", "key_group")
         counted = self._answer(wrong.agg(F.count("*").alias("keys")).toArrow).to_pylist()
         for row in sorted(counted, key=lambda row: (row["state"], row["key_group"])):
@@ -231,9 +231,11 @@ class OperatorCheck:
             )
             yield Finding("keys", msg)
 
-    def _unregistered(self, wanted: dict[int, int | None], parallelism: int) -> Iterator[Finding]:
+    def _find_unregistered(
+        self, wanted: dict[int, int | None], parallelism: int
+    ) -> Iterator[Finding]:
         """Compare the calls for which the heads of key groups ask with Spark's own timers."""
-        timers = registered_timers(
+        timers = read_registered_timers(
             self.spark, self.location, self.number, self.batch_id, self.where
         )
         registered: dict[int, list[int]] = {index: [] for index in wanted}
@@ -250,7 +252,7 @@ class OperatorCheck:
 
     def _answer(self, ask: Callable[[], pa.Table]) -> pa.Table:
         try:
-            with refusing(self.where):
+            with refuse_errors(self.where):
                 return ask()
         except HostError as error:
             ours = error_of(error.__cause__ or error)

@@ -18,12 +18,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.engine.inspection.group_reader import GroupReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.log.checkpoint_logs import checked_log
+from pyflinklike.engine.log.checkpoint_logs import check_log
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.host.python_stage import telling_each, with_imports_frozen
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.plan.session import prepare_workers
 from pyflinklike.spark.read.checkpoint import CheckpointState, place_in
 from pyflinklike.spark.wire.key_groups import group_ids, index_of
@@ -35,7 +35,7 @@ __all__ = [
     "in_parts",
     "key_fields",
     "key_groups_of",
-    "mapped",
+    "map_frame",
     "spark_schema",
 ]
 
@@ -59,7 +59,7 @@ def frame_of_groups(
         ids = group_ids(state.max_parallelism, place_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
-    return mapped(blobs, job, spark_schema(reader.schema))
+    return map_frame(blobs, job, spark_schema(reader.schema))
 
 
 @attrs.frozen
@@ -89,7 +89,7 @@ class _GroupJob:
             msg = f"{where}: state must be that of the operator's roll, got another key group"
             raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
         head = Head.from_bytes(blobs[HEAD_AT], where)
-        log = checked_log(self.identity, self.served_at[index], head, blobs, where)
+        log = check_log(self.identity, self.served_at[index], head, blobs, where)
         yield from self.reader.read(index, log, where)
 
 
@@ -143,7 +143,7 @@ def in_parts(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
         yield from table.to_batches(_BATCH_ROWS)
 
 
-def mapped(
+def map_frame(
     frame: DataFrame, job: Callable[[Batches], Iterator[pa.RecordBatch]], schema: Any
 ) -> DataFrame:
     """Run a job over a frame in Spark's workers, which are prepared for it.
@@ -154,16 +154,16 @@ def mapped(
         schema: Spark's, of the rows that the job gives.
     """
     prepare_workers(frame.sparkSession)
-    return frame.mapInArrow(_running(job), schema)
+    return frame.mapInArrow(_wrap_job(job), schema)
 
 
-def _running(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
+def _wrap_job(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
     """Wrap a job so that Spark's workers can run it."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         return job(batches)
 
-    return with_imports_frozen(telling_each(run))
+    return with_imports_frozen(tell_errors_of_each(run))
 
 
 def key_fields(record: OperatorRecord) -> list[st.StructField]:

@@ -34,18 +34,18 @@ from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     change_feed,
     checkpoint_states,
+    load_blobs,
     location_of,
     offsets_of,
     place_in,
-    refusing,
-    stored,
+    refuse_errors,
     where_of,
 )
 from pyflinklike.spark.read.group_job import key_fields
-from pyflinklike.spark.read.state_frames import Location, one_operator, wanted_keys
+from pyflinklike.spark.read.state_frames import Location, find_wanted_keys, one_operator
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of
-from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_long, signed
+from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark.wire.schema import arrow_type, key_type_of
 
@@ -162,12 +162,12 @@ class CheckpointSource:
 
     def _image_of(self, state: CheckpointState) -> Image:
         where, record = state.where, state.record
-        share = self.share.stored(self.route(record), state.max_parallelism)
-        every = stored(self.spark, self.location, state.operator_id, state.batch_id, where)
+        share = self.share.store(self.route(record), state.max_parallelism)
+        every = load_blobs(self.spark, self.location, state.operator_id, state.batch_id, where)
         rows = _rows_of(every, share, state.max_parallelism, state.operator_id)
         groups: dict[int, dict[int, bytes]] = {}
         called: dict[int, bytes] = {}
-        with refusing(where):
+        with refuse_errors(where):
             table = rows.toArrow()
         for write in _writes(table, state.max_parallelism):
             assert write.blob is not None
@@ -193,7 +193,7 @@ class CheckpointSource:
         feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
         max_parallelism = image.record.identity.max_parallelism
         rows = _rows_of(feed, image.share, max_parallelism, operator_id)
-        with refusing(where):
+        with refuse_errors(where):
             table = rows.drop("batch_id").toArrow()
         clock, position = self._times(last, commits, where)
         writes = _writes(table, max_parallelism)
@@ -210,7 +210,7 @@ class CheckpointSource:
     def _commits(self, where: str) -> dict[int, int]:
         """Read the time in ms at which each retained batch was committed."""
         path = f"{self.location.rstrip('/')}/commits"
-        with refusing(where):
+        with refuse_errors(where):
             # Without the column `content` Spark lists the files and does not read them.
             listing = self.spark.read.format("binaryFile").load(path)
             rows = listing.select("path", "modificationTime").toArrow().to_pylist()
@@ -299,13 +299,13 @@ class KeyRoute:
         if key is None:
             msg = "a key must not be None, got None; give a value of the key columns"
             raise StateValueError(msg)
-        found = self._hashed(key)
+        found = self._hash(key)
         if found is None:
-            (group,) = wanted_keys(self._spark, self._record, [key]).groups
+            (group,) = find_wanted_keys(self._spark, self._record, [key]).groups
             return self._freeze(key), group
-        return self._freeze(key), signed(found) % self._max_parallelism
+        return self._freeze(key), add_sign(found) % self._max_parallelism
 
-    def _hashed(self, key: Any) -> int | None:
+    def _hash(self, key: Any) -> int | None:
         parts = (key,) if len(self._hashes) == 1 else key
         if not isinstance(parts, tuple) or len(parts) != len(self._hashes):
             return None
@@ -331,7 +331,7 @@ def _types(record: OperatorRecord) -> list[st.DataType]:
     return [each.dataType for each in key_fields(record)]
 
 
-def _asked(value: Any, seed: int) -> int | None:  # noqa: ARG001
+def _ask_every_group(value: Any, seed: int) -> int | None:  # noqa: ARG001
     return None
 
 
@@ -360,7 +360,7 @@ def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
             return hashed(value, seed) if fits else None
 
         return of_int
-    return _PLAIN.get(type(kind), _asked)
+    return _PLAIN.get(type(kind), _ask_every_group)
 
 
 _BITS: dict[type[st.DataType], int] = {

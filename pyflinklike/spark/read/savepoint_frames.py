@@ -26,7 +26,7 @@ from pyflinklike.engine.inspection.column_values import (
     timestamps,
 )
 from pyflinklike.engine.inspection.group_reader import TimersReader
-from pyflinklike.engine.inspection.state_infos import StateInfos, described, state_of
+from pyflinklike.engine.inspection.state_infos import StateInfos, describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import (
@@ -37,10 +37,10 @@ from pyflinklike.errors import (
 )
 from pyflinklike.savepoints.manifest import SavedOperator, SavedRows
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
-from pyflinklike.spark.read.group_job import mapped, spark_schema
-from pyflinklike.spark.wire.own_columns import quoted
+from pyflinklike.spark.read.group_job import map_frame, spark_schema
+from pyflinklike.spark.wire.own_columns import quote
 
-__all__ = ["frame_of_files", "saved_entries", "saved_states", "saved_timers"]
+__all__ = ["frame_of_files", "list_saved_states", "read_saved_entries", "read_saved_timers"]
 
 _OF_PATTERNS = re.compile(r"[][*?{}\\]")
 
@@ -56,10 +56,10 @@ def frame_of_files(
     typed = spark_schema(schema)
     if not saved.files:
         return spark.createDataFrame([], typed)
-    place = directory.place
+    location = directory.location
     # Parquet does not notice all damage: of 125 flipped bits 42 gave other rows without an error.
-    place.verify(saved.files)
-    paths = [_literal(f"{place.location}/{each.path}") for each in saved.files]
+    location.verify(saved.files)
+    paths = [_literal(f"{location.uri}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
 
 
@@ -68,7 +68,7 @@ def _literal(path: str) -> str:
     return _OF_PATTERNS.sub(r"\\\g<0>", path)
 
 
-def saved_states(
+def list_saved_states(
     directory: SavepointDirectory,
     batch_id: int | None,
     operator: int | str | None,
@@ -89,7 +89,7 @@ def saved_states(
     return StateInfos(attrs.evolve(each, entries=None, bytes=None) for each in found)
 
 
-def saved_entries(
+def read_saved_entries(
     spark: SparkSession,
     directory: SavepointDirectory,
     state: str,
@@ -119,27 +119,27 @@ def saved_entries(
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
     found = _operator(directory, operator, batch_id)
-    info = state_of(described(found.record, 0), state, directory.place.where)
+    info = state_of(describe_states(found.record, 0), state, directory.location.where)
     rows = directory.rows_of(found, state)
     frame = frame_of_files(spark, directory, found.states[state], rows.schema)
     if keys is not None and info.key_type is not None:
         frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
     if not expired and info.kind in EXPIRING:
         msg = f"what a store has forgotten is told of checkpoints, got expired=False of {state!r}"
-        raise DeclarationValueError(f"{msg} in {directory.place.where}; leave it out")
+        raise DeclarationValueError(f"{msg} in {directory.location.where}; leave it out")
     if STREAM_TIME in frame.columns:
         frame = frame.drop(STREAM_TIME)
     if info.ttl is None:
         return frame
     clock = now or _clock(directory)
     if clock is None:
-        msg = f"{directory.place.where} does not tell the time of its batch, by which {state!r} is "
+        msg = f"{directory.location.where} does not tell the time of its batch, by which {state!r} is "
         raise DeclarationValueError(f"{msg}judged, got now=None; give now=")
-    judged = functools.partial(_judged, info.ttl, clock, expired)
-    return mapped(frame, judged, spark_schema(_shown_schema(rows)))
+    judged = functools.partial(_judge, info.ttl, clock, expired)
+    return map_frame(frame, judged, spark_schema(_schema_to_show(rows)))
 
 
-def _shown_schema(rows: StateRows) -> pa.Schema:
+def _schema_to_show(rows: StateRows) -> pa.Schema:
     """Return the schema of the rows with the columns that are derived from stamps."""
     schema = rows.schema
     if STREAM_TIME in schema.names:
@@ -150,7 +150,7 @@ def _shown_schema(rows: StateRows) -> pa.Schema:
     )
 
 
-def _judged(
+def _judge(
     ttl: Any, clock: BatchClock, expired: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Add to rows the time at which they expire, and whether they are alive."""
@@ -163,7 +163,7 @@ def _judged(
         yield from (table if expired else table.filter(alive)).to_batches()
 
 
-def saved_timers(
+def read_saved_timers(
     spark: SparkSession,
     directory: SavepointDirectory,
     *,
@@ -191,11 +191,13 @@ def saved_timers(
     frame = frame_of_files(spark, directory, found.timers, schema)
     at = schema.get_field_index("timestamp") + 1
     told = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
-    dated = functools.partial(_dated, now or _clock(directory))
-    return mapped(frame, dated, spark_schema(told))
+    dated = functools.partial(_date_timers, now or _clock(directory))
+    return map_frame(frame, dated, spark_schema(told))
 
 
-def _dated(clock: BatchClock | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _date_timers(
+    clock: BatchClock | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         times, at = batch.column("timestamp"), batch.schema.get_field_index("timestamp") + 1
         due: Any = pa.nulls(batch.num_rows, pa.bool_())
@@ -212,7 +214,7 @@ def _dated(clock: BatchClock | None, batches: Iterator[pa.RecordBatch]) -> Itera
 def _operator(
     directory: SavepointDirectory, operator: int | str, batch_id: int | None
 ) -> SavedOperator:
-    where, manifest = directory.place.where, directory.manifest
+    where, manifest = directory.location.where, directory.manifest
     if batch_id not in (None, manifest.batch_id):
         msg = f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={shown(batch_id)}"
         raise DeclarationValueError(f"{msg}; leave it out")
@@ -243,6 +245,6 @@ def _is_one_of(keys: Iterable[Any], names: list[str]) -> Column:
             raise StateValueError(f"{msg}; write ('ann', 3)")
         one = F.lit(True)
         for name, part in zip(names, parts):
-            one = one & F.col(quoted(name)).eqNullSafe(F.lit(part))
+            one = one & F.col(quote(name)).eqNullSafe(F.lit(part))
         found = found | one
     return found

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.engine.log.segments import Declaration, Segment
@@ -24,13 +24,13 @@ from pyflinklike.spark.read.checkpoint import (
     change_feed,
     checkpoint_states,
     location_of,
-    refusing,
+    refuse_errors,
 )
 from pyflinklike.spark.read.group_job import (
     Batches,
     frame_of_groups,
     in_parts,
-    mapped,
+    map_frame,
     spark_schema,
 )
 from pyflinklike.spark.read.state_frames import Location, one_operator
@@ -94,7 +94,7 @@ def read_state_changes(
     if not 0 <= start_batch_id <= last.batch_id:
         msg = f"{last.where}: changes are of the batches 0 to {last.batch_id}, got {start_batch_id}"
         raise UnknownBatchError(f"{msg}; give one of these")
-    info = state_of(described(last.record, last.operator_id), state, last.where)
+    info = state_of(describe_states(last.record, last.operator_id), state, last.where)
     return changes_up_to(last, start_batch_id, StateChanges(StateRows.of(last.record, info)))
 
 
@@ -129,11 +129,11 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
         (state,) = checkpoint_states(
             last.spark, last.location, last.operator_id, start_batch_id - 1
         )
-        declared, before = _declared(state), state.heads
+        declared, before = _read_declarations(state), state.heads
     job = _ChangesJob(changes, declared, before, last.heads, last.max_parallelism, last.where)
     place = last.spark, last.location, last.operator_id
     feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
-    return mapped(feed, job, spark_schema(changes.schema))
+    return map_frame(feed, job, spark_schema(changes.schema))
 
 
 class _DeclaredReader:
@@ -153,9 +153,9 @@ class _DeclaredReader:
         yield pa.Table.from_pylist(rows, _DECLARED)
 
 
-def _declared(state: CheckpointState) -> Declared:
+def _read_declarations(state: CheckpointState) -> Declared:
     found: dict[int, dict[int, Declaration]] = {}
-    with refusing(state.where):
+    with refuse_errors(state.where):
         rows = frame_of_groups(state, _DeclaredReader()).toArrow().to_pylist()
     for row in rows:
         mine = found.setdefault(row["key_group"], {})
@@ -180,7 +180,7 @@ class _ChangesJob:
         current = None
         for batch_id, kind, group_id, sequence, blob in _operations(batches):
             if batch_id != current:
-                yield from self._flushed(groups)
+                yield from self._flush(groups)
                 if current is not None and batch_id < current:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
                     raise HostError(f"{msg}, got {batch_id} after {current}")
@@ -191,7 +191,7 @@ class _ChangesJob:
             index = index_of(group_id, self.max_parallelism)
             group = groups.get(index)
             if group is None:
-                group = groups[index] = self._begun(index)
+                group = groups[index] = self._begin(index)
             commit = commits.setdefault(index, Commit())
             if kind == _DELETE:
                 commit.removed = True
@@ -200,18 +200,18 @@ class _ChangesJob:
             else:
                 group.batch_id = batch_id
                 group.take(commits.pop(index), blob, self._where(batch_id, index))
-        yield from self._flushed(groups)
+        yield from self._flush(groups)
         for index, group in groups.items():
             group.check(self.after.get(index), f"{self.where}, key group {index}")
 
-    def _begun(self, index: int) -> GroupChanges:
+    def _begin(self, index: int) -> GroupChanges:
         nonce = self.before[index].nonce if index in self.before else b""
         return GroupChanges(dict(self.declared.get(index, {})), 0, nonce)
 
     def _where(self, batch_id: int, index: int) -> str:
         return f"{self.where}, batch {batch_id}, key group {index}"
 
-    def _flushed(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
+    def _flush(self, groups: dict[int, GroupChanges]) -> Iterator[pa.RecordBatch]:
         for index, group in groups.items():
             segments, group.changes = group.changes, []
             where = self._where(group.batch_id, index)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.spark.wire.own_columns import quoted
+from pyflinklike.spark.wire.own_columns import quote
 
 __all__ = ["STATE_COLUMN", "as_type", "diff_state"]
 
@@ -57,7 +57,7 @@ def diff_state(
             is not there or that Spark cannot compare.
     """
     states = _states(before)
-    names = _telling(before, states) if on is None else list(on)
+    names = _columns_to_identify(before, states) if on is None else list(on)
     unlike = set(before.columns) ^ set(after.columns)
     missing = [name for name in names if name not in before.columns]
     if missing or unlike or not names:
@@ -76,7 +76,7 @@ def diff_state(
         before, after = _alike(before, after, name)
     one, other = _side(before, names, said, "before"), _side(after, names, said, "after")
     by = [
-        F.col(f"before.on.{quoted(each)}").eqNullSafe(F.col(f"after.on.{quoted(each)}"))
+        F.col(f"before.on.{quote(each)}").eqNullSafe(F.col(f"after.on.{quote(each)}"))
         for each in names
     ]
     condition = by[0]
@@ -89,7 +89,7 @@ def diff_state(
         before_there & after_there & F.col("before.compared").eqNullSafe(F.col("after.compared"))
     )
     whose = [
-        F.coalesce(f"before.on.{quoted(each)}", f"after.on.{quoted(each)}").alias(each)
+        F.coalesce(f"before.on.{quote(each)}", f"after.on.{quote(each)}").alias(each)
         for each in names
     ]
     values = [F.col(f"{side}.said").alias(side) for side in ("before", "after")]
@@ -101,7 +101,7 @@ def _states(frame: DataFrame) -> list[str]:
     return [each.name for each in frame.schema.fields if STATE_COLUMN in each.metadata]
 
 
-def _telling(frame: DataFrame, states: Sequence[str]) -> list[str]:
+def _columns_to_identify(frame: DataFrame, states: Sequence[str]) -> list[str]:
     """Return the columns that identify an entry or a timer."""
     if states:
         return [each for each in frame.columns if each not in (*states, "key_group")]
@@ -116,7 +116,7 @@ def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, D
     if one == other:
         return before, after
     kind = _common_type(other, one)
-    column = F.col(quoted(name))
+    column = F.col(quote(name))
     return (
         before.withColumn(name, as_type(column, one, kind)),
         after.withColumn(name, as_type(column, other, kind)),
@@ -124,8 +124,8 @@ def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, D
 
 
 def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str) -> DataFrame:
-    whose = F.struct(*(F.col(quoted(each)) for each in names)).alias("on")
-    columns = [F.col(quoted(each)) for each in said]
+    whose = F.struct(*(F.col(quote(each)) for each in names)).alias("on")
+    columns = [F.col(quote(each)) for each in said]
     value: Column = F.lit(None)
     if columns:
         value = columns[0] if len(columns) == 1 else F.struct(*columns)
@@ -136,7 +136,7 @@ def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str
 
 def _comparable(frame: DataFrame, name: str) -> Column:
     """Return the column, or its text if it holds a map, which Spark cannot compare."""
-    column = F.col(quoted(name))
+    column = F.col(quote(name))
     return column.cast("string") if _has_map(frame.schema[name].dataType) else column
 
 

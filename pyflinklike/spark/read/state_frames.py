@@ -24,7 +24,7 @@ from pyflinklike.engine.inspection.log_rows import SegmentsReader
 from pyflinklike.engine.inspection.state_infos import (
     StateInfo,
     StateInfos,
-    described,
+    describe_states,
     owner_of,
     state_of,
 )
@@ -42,11 +42,15 @@ from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     checkpoint_states,
     location_of,
-    refusing,
+    refuse_errors,
     savepoint_at,
 )
 from pyflinklike.spark.read.group_job import frame_of_groups, key_fields, spark_schema
-from pyflinklike.spark.read.savepoint_frames import saved_entries, saved_states, saved_timers
+from pyflinklike.spark.read.savepoint_frames import (
+    list_saved_states,
+    read_saved_entries,
+    read_saved_timers,
+)
 from pyflinklike.spark.read.state_diff import STATE_COLUMN
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
 from pyflinklike.spark.wire.own_columns import frame_of
@@ -55,17 +59,17 @@ from pyflinklike.spark.wire.schema import key_type_of
 __all__ = [
     "Location",
     "entries_of",
+    "find_wanted_keys",
     "has_clock",
+    "list_sized_states",
     "list_states",
     "one_operator",
     "read_heads",
     "read_keyed_state",
+    "read_registered_timers_of",
     "read_segments",
     "read_state",
     "read_timers",
-    "registered_of",
-    "sized",
-    "wanted_keys",
 ]
 
 
@@ -102,18 +106,20 @@ def list_states(
     """
     found, saved = StateInfos(), savepoint_at(location_of(checkpoint))
     if saved is not None:
-        return saved_states(saved, batch_id, operator, sizes=sizes)
+        return list_saved_states(saved, batch_id, operator, sizes=sizes)
     for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
-        found += sized(state) if sizes else described(state.record, state.operator_id)
+        found += (
+            list_sized_states(state) if sizes else describe_states(state.record, state.operator_id)
+        )
     return found
 
 
-def sized(state: CheckpointState) -> StateInfos:
+def list_sized_states(state: CheckpointState) -> StateInfos:
     """List the states of an operator with their sizes, for which its log is read."""
-    infos = described(state.record, state.operator_id)
+    infos = describe_states(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    with refusing(state.where):
+    with refuse_errors(state.where):
         rows = frame_of_groups(state, SegmentsReader()).select("entries", "entry_bytes").toArrow()
     for name, totals in (("entries", entries), ("entry_bytes", sizes)):
         for counted in rows.column(name).to_pylist():
@@ -169,7 +175,7 @@ def read_state(
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
     if saved is not None:
-        return saved_entries(
+        return read_saved_entries(
             spark,
             saved,
             state,
@@ -180,7 +186,7 @@ def read_state(
             now=None if now is None else _clock_at(now),
         )
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
-    info = state_of(described(found.record, found.operator_id), state, found.where)
+    info = state_of(describe_states(found.record, found.operator_id), state, found.where)
     clock = _clock(found, info, now)
     return entries_of(found, info, clock, keys=keys, expired=expired)
 
@@ -208,7 +214,7 @@ def entries_of(
     wanted = (
         None
         if keys is None or info.key_type is None
-        else wanted_keys(found.spark, found.record, keys)
+        else find_wanted_keys(found.spark, found.record, keys)
     )
     reader = StateReader(
         StateRows.of(found.record, info),
@@ -299,14 +305,14 @@ def read_timers(
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
     if saved is not None:
         given = None if now is None else _clock_at(now)
-        return saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
+        return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     clock = _clock(found, None, now)
     assert clock is not None
-    return registered_of(found, clock)
+    return read_registered_timers_of(found, clock)
 
 
-def registered_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
+def read_registered_timers_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
     """Read the timers of an operator, as `read_timers` does.
 
     Args:
@@ -353,14 +359,14 @@ def read_keyed_state(
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
-    infos = described(found.record, found.operator_id)
+    infos = describe_states(found.record, found.operator_id)
     names = [info.name for info in infos if info.key_type] if states is None else list(states)
     chosen = [state_of(infos, name, found.where) for name in names]
     shared = [info.name for info in chosen if info.key_type is None]
     if shared or not chosen:
         msg = f"{found.where}: read_keyed_state gives state that belongs to keys, got {shared or names}"
         raise DeclarationValueError(f"{msg}; use read_state() for other state")
-    wanted = None if keys is None else wanted_keys(spark, found.record, keys)
+    wanted = None if keys is None else find_wanted_keys(spark, found.record, keys)
     reader = KeyedReader(
         tuple(StateRows.of(found.record, info) for info in chosen),
         KeyColumns.of(found.record),
@@ -389,7 +395,9 @@ class WantedKeys:
     groups: frozenset[int]
 
 
-def wanted_keys(spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]) -> WantedKeys:
+def find_wanted_keys(
+    spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
+) -> WantedKeys:
     """Find how an operator stores keys, and in which key groups.
 
     Args:

@@ -29,11 +29,11 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.snapshot_division import regrouped, timer_domains
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot, timer_domains
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import (
-    checked_logs,
+    check_logs,
     merge,
     record_and_roll,
     refuse_pickles,
@@ -61,12 +61,12 @@ from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.plan.operator_plan import Initial, Plan
 from pyflinklike.spark.plan.process_options import SavepointLike
 from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
-from pyflinklike.spark.read.group_job import Batches, mapped
-from pyflinklike.spark.savepoint.saved_files import Frames, saved_frames
+from pyflinklike.spark.read.group_job import Batches, map_frame
+from pyflinklike.spark.savepoint.saved_files import Frames, read_saved_frames
 from pyflinklike.spark.savepoint.savepoint import Savepoint
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
-from pyflinklike.spark.wire.own_columns import KEY_GROUP, quoted
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, quote
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark.wire.schema import WireSchema
 
@@ -112,13 +112,13 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         return _of_savepoint(df, plan, savepoint)
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
-    operator = directory.manifest.operator(uid, directory.place.where)
+    operator = directory.manifest.operator(uid, directory.location.where)
     _refuse_timers(operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
-    frames = saved_frames(df.sparkSession, directory, uid)
+    frames = read_saved_frames(df.sparkSession, directory, uid)
     return _initial_frame(df, plan, frames), operator.record.states
 
 
@@ -224,7 +224,7 @@ def savepoint_of(
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
         groups[index] = (head, blobs[group_id])
-    logs = checked_logs(record, roll, groups, where)
+    logs = check_logs(record, roll, groups, where)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs)
@@ -278,8 +278,8 @@ def initial_rows(
     """
     count = plan.task.max_parallelism
     snapshot = read_segment(savepoint, "savepoint")
-    groups = regrouped(snapshot, plan.key_type, group_of, count, "savepoint")
-    refused = plan.time_mode.refused_timers()
+    groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
+    refused = plan.time_mode.refuse_timers()
     for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
         msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
         raise HostError(msg) from refused[domain]
@@ -300,7 +300,7 @@ def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     Raises:
         HostError: The savepoint holds such timers.
     """
-    refused = plan.time_mode.refused_timers()
+    refused = plan.time_mode.refuse_timers()
     for domain in TimeDomain:
         if domains.get(domain.name.lower()) and domain in refused:
             msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
@@ -329,7 +329,7 @@ def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
     every = reduce(DataFrame.unionAll, parts)
     ids = group_ids(plan.task.max_parallelism)
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
+    return map_frame(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
 
 
 @attrs.frozen
@@ -384,7 +384,7 @@ class _Keys:
         return found.drop(*names)
 
     def _cast(self, at: int) -> Column:
-        return F.col(quoted(self.columns.names[at])).cast(self.types[at])
+        return F.col(quote(self.columns.names[at])).cast(self.types[at])
 
     def _check_same(self, frame: DataFrame) -> None:
         """Check that records of the stream bring the same keys."""
@@ -392,7 +392,7 @@ class _Keys:
             former = frame.schema[name].dataType
             if former == self.types[at]:
                 continue
-            column = F.col(quoted(name))
+            column = F.col(quote(name))
             back = column.try_cast(self.types[at]).try_cast(former)
             try:
                 row = frame.where(~column.eqNullSafe(back)).select(column).first()
@@ -413,7 +413,7 @@ def _lower(names: Iterable[str]) -> list[str]:
 
 def _sections(keys: _Keys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
-    rows = StateRows.of(record, state_of(described(record, 0), name, "savepoint"), saved=True)
+    rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
     # A savepoint holds one copy of broadcast state; every key group begins with its own.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
@@ -437,10 +437,10 @@ Job = Callable[[Batches], Iterator[pa.RecordBatch]]
 def _by_group(frame: DataFrame, job: Job) -> DataFrame:
     columns = [
         F.col(KEY_GROUP),
-        *(F.col(quoted(each)) for each in frame.columns if each != KEY_GROUP),
+        *(F.col(quote(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return mapped(sorted_, job, _SECTION_SCHEMA.ddl)
+    return map_frame(sorted_, job, _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen

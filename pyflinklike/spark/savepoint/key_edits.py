@@ -31,20 +31,20 @@ from pyflinklike.spark.savepoint.state_edits import (
     Folding,
     Misfits,
     entry_of,
-    fitted,
-    fitted_timers,
-    folded,
-    merging,
+    fit_rows,
+    fit_timers,
+    fold_rows,
+    make_merging,
     rows_of,
     with_declarations,
 )
-from pyflinklike.spark.wire.own_columns import quoted
+from pyflinklike.spark.wire.own_columns import quote
 from pyflinklike.spark.wire.schema import ddl_type, key_type_of
 
 __all__ = [
     "Merge",
-    "merged",
-    "rekeyed",
+    "merge_operators",
+    "rekey",
 ]
 
 
@@ -60,7 +60,7 @@ _FORMER = "__former_key"
 _PLACES = (_FORMER, "key_group")
 
 
-def rekeyed(
+def rekey(
     frames: Frames, key: str, mapping: DataFrame, merge: Mapping[str, Merge], *, drop: bool
 ) -> tuple[Frames, list[Misfits]]:
     """Move an operator to other key columns.
@@ -79,7 +79,7 @@ def rekeyed(
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
     after = _identity_of(mapping, frames.record, key)
-    work = _Rekeying(frames.record, after, _mapping(frames.record, after, mapping))
+    work = _Rekeying(frames.record, after, _check_mapping(frames.record, after, mapping))
     _check_merge(frames, merge)
     misfits = [_several(work)]
     states = {}
@@ -92,15 +92,15 @@ def rekeyed(
             msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
             raise DeclarationValueError(f"{msg}; remove_state() it first")
         if not drop:
-            misfits.append(_unmapped(work, frame, f"state {name!r}"))
-        moved, more = _merged(work, name, work.moved(frame), merge.get(name))
+            misfits.append(_find_unmapped(work, frame, f"state {name!r}"))
+        moved, more = _merge_rows(work, name, work.move(frame), merge.get(name))
         misfits += more
         if rows.info.kind == "list" and name not in merge:
-            misfits.append(_mixed_lists(work, name, frame))
-        states[name] = fitted(after, name, moved)
+            misfits.append(_find_mixed_lists(work, name, frame))
+        states[name] = fit_rows(after, name, moved)
     if not drop:
-        misfits.append(_unmapped(work, frames.timers, "timers"))
-    timers = fitted_timers(after, work.moved(frames.timers)).distinct()
+        misfits.append(_find_unmapped(work, frames.timers, "timers"))
+    timers = fit_timers(after, work.move(frames.timers)).distinct()
     return Frames(after, states, timers), misfits
 
 
@@ -144,22 +144,22 @@ class _Rekeying:
     def new(self) -> tuple[str, ...]:
         return KeyColumns.of(self.after).names
 
-    def moved(self, frame: DataFrame) -> DataFrame:
+    def move(self, frame: DataFrame) -> DataFrame:
         """Replace the old key columns by the new ones; rows of keys without a new key are dropped.
 
         The column `_FORMER` holds the old key.
         """
-        rest = [F.col(quoted(each)) for each in frame.columns if each not in self.old]
+        rest = [F.col(quote(each)) for each in frame.columns if each not in self.old]
         new = [F.col(_NEW + each).alias(each) for each in self.new]
-        former = F.struct(*map(quoted, self.old)).alias(_FORMER)
-        return _joined(frame, self.mapping, self.old).select(*new, *rest, former)
+        former = F.struct(*map(quote, self.old)).alias(_FORMER)
+        return _join(frame, self.mapping, self.old).select(*new, *rest, former)
 
-    def unmapped(self, frame: DataFrame) -> DataFrame:
+    def find_unmapped(self, frame: DataFrame) -> DataFrame:
         """Return the keys that have no new key."""
-        return _without(frame.select(*map(quoted, self.old)), self.mapping, self.old)
+        return _without(frame.select(*map(quote, self.old)), self.mapping, self.old)
 
 
-def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) -> DataFrame:
+def _check_mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) -> DataFrame:
     old, new = KeyColumns.of(before).names, KeyColumns.of(after).names
     columns = after.identity.key_columns
     if not {*old, *(name for name, _ in columns)} <= {*mapping.columns}:
@@ -167,10 +167,9 @@ def _mapping(before: OperatorRecord, after: OperatorRecord, mapping: DataFrame) 
         got = f"{[name for name, _ in columns]}, got {mapping.columns}"
         raise DeclarationValueError(f"{msg} {got}; select() them")
     added = [
-        F.col(quoted(name)).cast(kind).alias(_NEW + each)
-        for each, (name, kind) in zip(new, columns)
+        F.col(quote(name)).cast(kind).alias(_NEW + each) for each, (name, kind) in zip(new, columns)
     ]
-    return mapping.select(*map(quoted, old), *added).distinct()
+    return mapping.select(*map(quote, old), *added).distinct()
 
 
 def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
@@ -178,7 +177,7 @@ def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
         rows = rows_of(frames.record, name)
         is_list = rows.info.kind == "list"
         if not is_list and not isinstance(how, str):
-            _folding(rows, how)
+            _make_folding(rows, how)
             continue
         if how not in MERGES or is_list is not (how == "concat"):
             msg = f"merge of state {name!r}: lists are merged by 'concat', others by a function or "
@@ -193,7 +192,7 @@ def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
             raise DeclarationTypeError(f"{msg}; use transform_state(), or another merge")
 
 
-def _folding(rows: StateRows, function: Any) -> Folding:
+def _make_folding(rows: StateRows, function: Any) -> Folding:
     """Return how a user's function makes one value of several.
 
     Raises:
@@ -203,23 +202,23 @@ def _folding(rows: StateRows, function: Any) -> Folding:
     if kind is None or kind.is_pickled:
         msg = f"merge of state {rows.info.name!r}: a function merges values that are not pickled"
         raise DeclarationTypeError(f"{msg}, got {kind!r}; use another merge")
-    return merging(rows.info.name, kind, function)
+    return make_merging(rows.info.name, kind, function)
 
 
 def _several(work: _Rekeying) -> Misfits:
     """Find old keys that have several new keys."""
-    counted = work.mapping.groupBy(*map(quoted, work.old)).count().where("count > 1")
+    counted = work.mapping.groupBy(*map(quote, work.old)).count().where("count > 1")
     return Misfits(counted, "mapping: an old key has one new key", "choose one of them")
 
 
-def _unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
+def _find_unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
     rule = f"{what}: every key has a new one in the mapping"
-    return Misfits(work.unmapped(frame), rule, "add it, or pass drop=True")
+    return Misfits(work.find_unmapped(frame), rule, "add it, or pass drop=True")
 
 
-def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
-    old = F.struct(*map(quoted, work.old))
-    keys = _joined(frame.select(*map(quoted, work.old)), work.mapping, work.old)
+def _find_mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
+    old = F.struct(*map(quote, work.old))
+    keys = _join(frame.select(*map(quote, work.old)), work.mapping, work.old)
     counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
     mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
     return Misfits(
@@ -227,32 +226,32 @@ def _mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
     )
 
 
-def _merged(
+def _merge_rows(
     work: _Rekeying, name: str, frame: DataFrame, how: Merge | None
 ) -> tuple[DataFrame, list[Misfits]]:
     """Merge the rows of each entry of a state; without a merge, leave them for a later check."""
     if how is None:
         return frame, []
     if how == "concat":
-        by = Window.partitionBy(*map(quoted, work.new)).orderBy(_FORMER, "position")
+        by = Window.partitionBy(*map(quote, work.new)).orderBy(_FORMER, "position")
         return frame.withColumn("position", F.row_number().over(by).cast("long")), []
     rows = rows_of(work.after, name)
     names = rows.entry_names
     others = [each for each in frame.columns if each not in (*names, "value", *_PLACES)]
     if not isinstance(how, str):
-        one = Window.partitionBy(*map(quoted, names))
-        latest = {each: F.max(quoted(each)).over(one) for each in others}
+        one = Window.partitionBy(*map(quote, names))
+        latest = {each: F.max(quote(each)).over(one) for each in others}
         moved = frame.withColumns(latest) if latest else frame
-        return folded(moved, names, [F.col(_FORMER)], _folding(rows, how)), []
-    grouped = frame.groupBy(*map(quoted, names))
+        return fold_rows(moved, names, [F.col(_FORMER)], _make_folding(rows, how)), []
+    grouped = frame.groupBy(*map(quote, names))
     if how in ("newest", "oldest"):
         pick = F.max_by if how == "newest" else F.min_by
         time = next(each for each in _TIMES if each in frame.columns)
-        row = F.struct("value", *map(quoted, others))
+        row = F.struct("value", *map(quote, others))
         chosen = grouped.agg(pick(row, F.coalesce(time, F.lit(0))).alias("row"))
-        return chosen.select(*map(quoted, names), "row.*"), []
+        return chosen.select(*map(quote, names), "row.*"), []
     kind = frame.schema["value"].dataType
-    kept = [F.max(quoted(each)).alias(each) for each in others]
+    kept = [F.max(quote(each)).alias(each) for each in others]
     if how != "sum" or not isinstance(kind, _NUMBERS):
         value = {"sum": F.sum, "min": F.min, "max": F.max}[how]("value").cast(kind)
         return grouped.agg(value.alias("value"), *kept), []
@@ -265,7 +264,7 @@ def _merged(
     return summed.withColumn("value", F.col("value").try_cast(kind)), [misfits]
 
 
-def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list[Misfits]]:
+def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list[Misfits]]:
     """Merge the entries and timers of two operators.
 
     Args:
@@ -288,7 +287,7 @@ def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list
     record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})
     states, misfits = dict(mine.states), []
     for name, frame in theirs.states.items():
-        other = fitted(record, name, frame)
+        other = fit_rows(record, name, frame)
         if name not in mine.states:
             states[name] = other
             continue
@@ -297,8 +296,8 @@ def merged(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Frames, list
             misfits.append(_two_lists(rows, states[name], other))
         states[name] = _both(rows, states[name], other, on_conflict)
         if rows.info.kind == "lru":
-            states[name] = fitted(record, name, states[name])
-    timers = mine.timers.unionByName(fitted_timers(record, theirs.timers))
+            states[name] = fit_rows(record, name, states[name])
+    timers = mine.timers.unionByName(fit_timers(record, theirs.timers))
     names = [each for each in timers.columns if each != "key_group"]
     return Frames(record, states, timers.dropDuplicates(names)), misfits
 
@@ -332,7 +331,7 @@ def _unit(rows: StateRows) -> list[str]:
 
 def _two_lists(rows: StateRows, left: DataFrame, right: DataFrame) -> Misfits:
     by = _unit(rows)
-    found = _joined(left.select(*map(quoted, by)), right.select(*map(quoted, by)).distinct(), by)
+    found = _join(left.select(*map(quote, by)), right.select(*map(quote, by)).distinct(), by)
     remedy = 'pass on_conflict="left" or "right"'
     return Misfits(found, f"state {rows.info.name!r}: a key has one list, of one of both", remedy)
 
@@ -348,7 +347,7 @@ def _both(rows: StateRows, left: DataFrame, right: DataFrame, on_conflict: str) 
 _OTHER = "__other_"
 
 
-def _joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
+def _join(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inner") -> DataFrame:
     """Join two DataFrames by equal columns.
 
     Args:
@@ -360,12 +359,12 @@ def _joined(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "i
     # Both sides may come from one DataFrame, and Spark could not tell their columns apart.
     names = {name: f"{_OTHER}{at}" for at, name in enumerate(by)}
     renamed = other.select(
-        *(F.col(quoted(name)).alias(names.get(name, name)) for name in other.columns)
+        *(F.col(quote(name)).alias(names.get(name, name)) for name in other.columns)
     )
-    equal = [F.col(quoted(name)).eqNullSafe(F.col(names[name])) for name in by]
+    equal = [F.col(quote(name)).eqNullSafe(F.col(names[name])) for name in by]
     return frame.join(renamed, reduce(and_, equal), how).drop(*names.values())
 
 
 def _without(frame: DataFrame, other: DataFrame, by: Sequence[str]) -> DataFrame:
     """Return the rows of `frame` for which `other` has no row that is equal in the columns `by`."""
-    return _joined(frame, other.select(*map(quoted, by)), by, "left_anti")
+    return _join(frame, other.select(*map(quote, by)), by, "left_anti")

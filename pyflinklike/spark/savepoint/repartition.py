@@ -18,7 +18,13 @@ from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.spark.plan.session import prepare_session
-from pyflinklike.spark.read.checkpoint import checkpoint_states, location_of, query_id_of, refusing
+from pyflinklike.spark.read.checkpoint import (
+    checkpoint_states,
+    in_format_of,
+    location_of,
+    query_id_of,
+    refuse_errors,
+)
 
 __all__ = ["repartition_state"]
 
@@ -58,14 +64,16 @@ def repartition_state(
         raise DeclarationTypeError(f"{msg}; give an int")
     manager = _manager(spark, location)
     _refuse_running(spark, location)
-    groups = min(each.max_parallelism for each in checkpoint_states(spark, location, None, None))
+    states = checkpoint_states(spark, location, None, None)
+    groups = min(each.max_parallelism for each in states)
     if not 1 <= partitions <= groups:
         msg = f"partitions must be 1 to {groups}, the number of key groups, got {partitions}"
         raise DeclarationValueError(
             f"{msg}; for more begin a new checkpoint from a savepoint, with a larger max_parallelism"
         )
     prepare_session(spark)
-    with refusing(f"checkpoint {location!r}"):
+    where = f"checkpoint {location!r}"
+    with refuse_errors(where), in_format_of(spark, location, states[0].batch_id, where):
         manager.repartition(location, partitions)
 
 

@@ -15,12 +15,16 @@ from pyflinklike import __version__
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
-from pyflinklike.savepoints.savepoint_directory import Place, SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import (
+    SavepointDirectory,
+    SavepointLocation,
+    savepoint_location_of,
+)
 from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -30,9 +34,9 @@ from pyflinklike.spark.read.checkpoint import (
 )
 from pyflinklike.spark.read.group_job import frame_of_groups
 from pyflinklike.spark.read.savepoint_frames import frame_of_files
-from pyflinklike.spark.wire.own_columns import quoted, watermark_of
+from pyflinklike.spark.wire.own_columns import quote, watermark_of
 
-__all__ = ["Frames", "frames_of", "manifest_of", "save", "saved_frames", "take_savepoint"]
+__all__ = ["Frames", "frames_of", "manifest_of", "read_saved_frames", "save", "take_savepoint"]
 
 
 _ROWS_PER_FILE = 1_000_000
@@ -93,14 +97,16 @@ def take_savepoint(
     if any(each.batch_id != first.batch_id for each in others):
         # A batch was committed meanwhile; all operators must be of the same batch.
         states = checkpoint_states(spark, location, operator, first.batch_id)
-    save(place_of(path), [frames_of(each) for each in states], manifest_of(first), mode)
+    save(
+        savepoint_location_of(path), [frames_of(each) for each in states], manifest_of(first), mode
+    )
 
 
 def frames_of(state: CheckpointState) -> Frames:
     """Read all of an operator in the columns of a savepoint."""
     record = state.record
     states = {}
-    for info in described(record, state.operator_id):
+    for info in describe_states(record, state.operator_id):
         # All key groups have the same broadcast state, so a savepoint takes that of one.
         only = min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
         reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
@@ -124,11 +130,13 @@ def manifest_of(state: CheckpointState) -> Manifest:
     )
 
 
-def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -> None:
+def save(
+    location: SavepointLocation, operators: list[Frames], manifest: Manifest, mode: str
+) -> None:
     """Write a savepoint.
 
     Args:
-        place: The location to write to.
+        location: The location to write to.
         operators: The operators of the savepoint.
         manifest: The manifest, which gets the operators, the version and the time.
         mode: "error", or "overwrite" to replace a savepoint that is there.
@@ -137,44 +145,46 @@ def save(place: Place, operators: list[Frames], manifest: Manifest, mode: str) -
         DeclarationValueError: The mode does not allow replacing what is there.
         HostError: The driver does not find the rows that the executors wrote.
     """
-    written = place.begin(mode)
-    saved = tuple(_saved_operator(written, each) for each in operators)
+    written = location.begin(mode)
+    saved = tuple(_save_operator(written, each) for each in operators)
     made = attrs.evolve(manifest, operators=saved, library=__version__, taken_at=wall_clock())
     written.finish(made)
-    place.replace(written)
+    location.replace(written)
 
 
-def _saved_operator(place: Place, frames: Frames) -> SavedOperator:
+def _save_operator(location: SavepointLocation, frames: Frames) -> SavedOperator:
     uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
     states = {
-        name: _saved_rows(place, folder_of(uid, name), frame, keys)
+        name: _save_rows(location, folder_of(uid, name), frame, keys)
         for name, frame in frames.states.items()
     }
-    timers = _saved_rows(place, folder_of(uid, None), frames.timers, keys)
-    domains = place.count_by(timers.files, "domain", ("event_time", "processing_time"))
+    timers = _save_rows(location, folder_of(uid, None), frames.timers, keys)
+    domains = location.count_by(timers.files, "domain", ("event_time", "processing_time"))
     return SavedOperator(frames.record, states, timers, domains)
 
 
-def _saved_rows(place: Place, folder: str, frame: DataFrame, keys: tuple[str, ...]) -> SavedRows:
-    present = [F.col(quoted(name)) for name in keys if name in frame.columns]
+def _save_rows(
+    location: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
+) -> SavedRows:
+    present = [F.col(quote(name)) for name in keys if name in frame.columns]
     # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
-    address = f"{place.location}/{folder}"
+    address = f"{location.uri}/{folder}"
     written = Observation()
     with _timestamps_in_micros(frame.sparkSession):
         writer = ordered.observe(written, F.count(F.lit(1)).alias("rows")).write
         writer = writer.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
-    names = place.files_in(folder)
+    names = location.files_in(folder)
     # Executors with disks of their own write files that the driver does not see: compare counts.
-    rows = sum(map(place.rows_in, names))
+    rows = sum(map(location.rows_in, names))
     if rows != written.get["rows"]:
         msg = (
-            f"{place.where}: executors and driver must reach the same files, got {rows} of "
+            f"{location.where}: executors and driver must reach the same files, got {rows} of "
             f"{written.get['rows']} rows that were written to {address!r}"
         )
         raise HostError(f"{msg}; give an address such as s3://... that names the file system")
-    return SavedRows(rows, place.saved_files(names))
+    return SavedRows(rows, location.measure_files(names))
 
 
 @contextmanager
@@ -192,7 +202,9 @@ def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_TIMESTAMPS, former)
 
 
-def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | None) -> Frames:
+def read_saved_frames(
+    spark: SparkSession, directory: SavepointDirectory, uid: str | None
+) -> Frames:
     """Read an operator of a savepoint as DataFrames.
 
     Args:
@@ -204,7 +216,7 @@ def saved_frames(spark: SparkSession, directory: SavepointDirectory, uid: str | 
         UnknownStateError: There is no such operator.
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
-    operator = directory.manifest.operator(uid, directory.place.where)
+    operator = directory.manifest.operator(uid, directory.location.where)
     states = {
         name: frame_of_files(spark, directory, saved, directory.rows_of(operator, name).schema)
         for name, saved in operator.states.items()

@@ -13,33 +13,33 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
 from pyflinklike.engine.inspection.group_reader import TimersReader
-from pyflinklike.engine.inspection.state_infos import StateInfos, described
+from pyflinklike.engine.inspection.state_infos import StateInfos, describe_states
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike.engine.runtime.keyed_operator import declared_ttl
+from pyflinklike.engine.runtime.keyed_operator import describe_ttl
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStateError
 from pyflinklike.savepoints.manifest import MANIFEST, Manifest
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, place_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.read.checkpoint import checkpoint_states, location_of
 from pyflinklike.spark.read.group_job import spark_schema
-from pyflinklike.spark.savepoint.key_edits import Merge, merged, rekeyed
+from pyflinklike.spark.savepoint.key_edits import Merge, merge_operators, rekey
 from pyflinklike.spark.savepoint.saved_files import (
     Frames,
     frames_of,
     manifest_of,
+    read_saved_frames,
     save,
-    saved_frames,
 )
 from pyflinklike.spark.savepoint.state_edits import (
     Misfits,
     cast_values,
     each_state,
-    fitted,
-    fitted_timers,
-    folded_elements,
+    fit_rows,
+    fit_timers,
+    fold_elements,
     of_descriptor,
     refuse_misfits,
     refuse_several,
@@ -94,11 +94,11 @@ class Savepoint(Mapping[str, DataFrame]):
             UnknownBatchError: The batch is not, or no longer, there.
             HostError: Spark cannot read the checkpoint.
         """
-        place = place_of(path)
-        if place.exists(MANIFEST):
-            directory = SavepointDirectory(place, place.manifest())
+        location = savepoint_location_of(path)
+        if location.exists(MANIFEST):
+            directory = SavepointDirectory(location, location.manifest())
             uids = directory.operators()
-            found = {uid: saved_frames(spark, directory, uid) for uid in uids}
+            found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)
         states = checkpoint_states(spark, location_of(path), None, batch_id)
         found = {each.record.identity.name: frames_of(each) for each in states}
@@ -155,7 +155,7 @@ class Savepoint(Mapping[str, DataFrame]):
         return StateInfos(
             info
             for number, frames in enumerate(self.operators.values())
-            for info in described(frames.record, number)
+            for info in describe_states(frames.record, number)
         )
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Savepoint(Mapping[str, DataFrame]):
         infos = [
             info
             for number, frames in enumerate(self.operators.values())
-            for info in described(frames.record, number)
+            for info in describe_states(frames.record, number)
             if info.name in frames.states
         ]
         return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
@@ -209,7 +209,7 @@ class Savepoint(Mapping[str, DataFrame]):
             msg = f"transform_state takes a function that gives a DataFrame, got {shown(changed)}"
             raise DeclarationTypeError(f"{msg}; return it")
         frames = self.only()
-        frame = fitted(frames.record, state, changed)
+        frame = fit_rows(frames.record, state, changed)
         return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
 
     def rename_state(self, state: str, new_name: str) -> Savepoint:
@@ -268,8 +268,8 @@ class Savepoint(Mapping[str, DataFrame]):
         frames, said = self.only(), of_descriptor(descriptor)
         record = with_declarations(frames.record, {**frames.record.states, descriptor.name: said})
         if from_elements:
-            rows, order_by = folded_elements(record, descriptor, rows, order_by), None
-        frame = fitted(record, descriptor.name, rows, order_by)
+            rows, order_by = fold_elements(record, descriptor, rows, order_by), None
+        frame = fit_rows(record, descriptor.name, rows, order_by)
         states = {**frames.states, descriptor.name: frame}
         return self._with(Frames(record, states, frames.timers), descriptor.name)
 
@@ -290,7 +290,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         frame, frames = self[state], self.only()
         former = frames.record.states[state].get("ttl")
-        said = {**frames.record.states[state], "ttl": declared_ttl(ttl)}
+        said = {**frames.record.states[state], "ttl": describe_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
         record = with_declarations(frames.record, {**frames.record.states, state: said})
@@ -298,7 +298,7 @@ class Savepoint(Mapping[str, DataFrame]):
             given = F.lit(stamp).cast("long")
             has_one = "stamp" in frame.columns
             frame = frame.withColumn("stamp", F.coalesce("stamp", given) if has_one else given)
-        states = {**frames.states, state: fitted(record, state, frame)}
+        states = {**frames.states, state: fit_rows(record, state, frame)}
         return self._with(Frames(record, states, frames.timers))
 
     def cast_state(
@@ -334,7 +334,7 @@ class Savepoint(Mapping[str, DataFrame]):
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
         frames = self.only()
-        return self._with(attrs.evolve(frames, timers=fitted_timers(frames.record, timers)))
+        return self._with(attrs.evolve(frames, timers=fit_timers(frames.record, timers)))
 
     def remove_timers(self, domain: str | None = None) -> Savepoint:
         """Return a savepoint without timers.
@@ -368,7 +368,7 @@ class Savepoint(Mapping[str, DataFrame]):
                 `max_parallelism` of both differs and a store has the scope "partition", or
                 `on_conflict` is none of these.
         """
-        frames, misfits = merged(self.only(), other.only(), on_conflict)
+        frames, misfits = merge_operators(self.only(), other.only(), on_conflict)
         return self._with(frames, *frames.states, misfits=(*other.misfits, *misfits))
 
     def rekey(
@@ -400,7 +400,7 @@ class Savepoint(Mapping[str, DataFrame]):
         if not isinstance(mapping, DataFrame):
             msg = f"rekey takes a DataFrame of old and new key columns, got {shown(mapping)}"
             raise DeclarationTypeError(f"{msg}; make one with spark.createDataFrame()")
-        frames, misfits = rekeyed(self.only(), key, mapping, merge or {}, drop=drop)
+        frames, misfits = rekey(self.only(), key, mapping, merge or {}, drop=drop)
         return self._with(frames, *frames.states, misfits=misfits)
 
     def split(self, condition: Column, uid: str) -> Savepoint:
@@ -497,7 +497,7 @@ class Savepoint(Mapping[str, DataFrame]):
                 no answer for a value or key.
         """
         self.check()
-        save(place_of(path), list(self.operators.values()), self.manifest, mode)
+        save(savepoint_location_of(path), list(self.operators.values()), self.manifest, mode)
 
     def check(self) -> None:
         """Check that each value fits, each entry has one row, and each verb an answer.

@@ -19,14 +19,14 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike.engine.functions import AggregateFunction, as_reduce_function
-from pyflinklike.engine.inspection.column_values import shown as shown_column
-from pyflinklike.engine.inspection.column_values import shown_type, stored
+from pyflinklike.engine.inspection.column_values import show_column as shown_column
+from pyflinklike.engine.inspection.column_values import store_column, type_to_show
 from pyflinklike.engine.inspection.group_reader import TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import STREAM_TIME, StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.runtime.keyed_operator import declared_state
+from pyflinklike.engine.runtime.keyed_operator import describe_state
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.state.descriptors import (
@@ -46,12 +46,12 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.savepoints.stored_sections import entries_of_rows
-from pyflinklike.spark.read.group_job import Batches, key_fields, mapped, spark_schema
+from pyflinklike.spark.read.group_job import Batches, key_fields, map_frame, spark_schema
 from pyflinklike.spark.read.state_diff import as_type
 from pyflinklike.spark.savepoint.saved_files import Frames
 from pyflinklike.spark.wire.key_hash import key_group
-from pyflinklike.spark.wire.own_columns import quoted
-from pyflinklike.stores.registry import declared_store
+from pyflinklike.spark.wire.own_columns import quote
+from pyflinklike.stores.registry import describe_store
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 
 __all__ = [
@@ -60,11 +60,11 @@ __all__ = [
     "cast_values",
     "each_state",
     "entry_of",
-    "fitted",
-    "fitted_timers",
-    "folded",
-    "folded_elements",
-    "merging",
+    "fit_rows",
+    "fit_timers",
+    "fold_elements",
+    "fold_rows",
+    "make_merging",
     "of_descriptor",
     "refuse_misfits",
     "refuse_several",
@@ -83,7 +83,7 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     Raises:
         UnknownStateError: There is no such state.
     """
-    info = state_of(described(record, 0), name, f"operator {record.identity.name!r}")
+    info = state_of(describe_states(record, 0), name, f"operator {record.identity.name!r}")
     return StateRows.of(record, info, saved=True)
 
 
@@ -101,14 +101,14 @@ def of_descriptor(descriptor: Any) -> dict[str, Any]:
         DeclarationTypeError: `descriptor` is no descriptor.
     """
     if isinstance(descriptor, StoreDescriptor):
-        return declared_store(descriptor)
+        return describe_store(descriptor)
     if isinstance(descriptor, StateDescriptor):
-        return declared_state(descriptor.spec(), descriptor.ttl_config)
+        return describe_state(descriptor.spec(), descriptor.ttl_config)
     msg = f"with_state takes a descriptor of a state or store, got {shown(descriptor)}"
     raise DeclarationTypeError(f"{msg}; for example ValueStateDescriptor(name, Types.LONG())")
 
 
-def fitted(
+def fit_rows(
     record: OperatorRecord, name: str, frame: DataFrame, order_by: Sequence[str] | str | None = None
 ) -> DataFrame:
     """Bring a DataFrame into the columns that a state has in a savepoint.
@@ -125,18 +125,18 @@ def fitted(
     """
     rows = rows_of(record, name)
     if rows.info.kind == "list" and "position" not in frame.columns:
-        frame = _numbered(rows, frame, order_by)
+        frame = _number_elements(rows, frame, order_by)
     if "key_group" in entry_of(rows) and "key_group" not in frame.columns:
         msg = f'{rows.info.name!r} is a store of scope "partition", whose entries have a key_group'
         raise DeclarationValueError(f"{msg}, got columns {frame.columns}; add it")
     if rows.info.kind == "lru":
-        frame = _ranked(rows, frame)
+        frame = _rank_uses(rows, frame)
     what = f"state {name!r}"
     placed = _with_group(record, frame, what, by_key=not rows.declaration.per_group)
     return _in_columns(rows.schema, placed, what)
 
 
-def folded_elements(
+def fold_elements(
     record: OperatorRecord,
     descriptor: Any,
     frame: DataFrame,
@@ -156,28 +156,28 @@ def folded_elements(
         DeclarationValueError: A column is missing.
     """
     rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
-    folding = _adding(descriptor, record.time_zone)
+    folding = _make_adding(descriptor, record.time_zone)
     needed = [*rows.keys.names, "value"]
     if not {*needed} <= {*frame.columns}:
         msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
         raise DeclarationValueError(f"{msg}; select() them")
     if folding.time_zone is None:
         field = spark_schema(rows.schema)["value"]
-        frame = frame.withColumn("value", _fitted_column(frame, field, what))
+        frame = frame.withColumn("value", _fit_column(frame, field, what))
     by, order = rows.keys.names, _names_of(order_by)
     if "stamp" in frame.columns:
-        one = Window.partitionBy(*map(quoted, by))
+        one = Window.partitionBy(*map(quote, by))
         frame = frame.withColumn("stamp", F.max("stamp").over(one))
     # Spark numbers rows only in some order; a constant leaves the order open.
-    chosen = [F.col(quoted(each)) for each in order] or [F.lit(0)]
-    return folded(frame, by, chosen, folding)
+    chosen = [F.col(quote(each)) for each in order] or [F.lit(0)]
+    return fold_rows(frame, by, chosen, folding)
 
 
 def _names_of(order_by: Sequence[str] | str | None) -> list[str]:
     return [order_by] if isinstance(order_by, str) else list(order_by or ())
 
 
-def fitted_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
+def fit_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
     """Bring a DataFrame into the columns that timers have in a savepoint.
 
     Raises:
@@ -188,20 +188,22 @@ def fitted_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
     return _in_columns(TimersReader(record, None).schema, placed, "timers")
 
 
-def _numbered(rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str | None) -> DataFrame:
+def _number_elements(
+    rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str | None
+) -> DataFrame:
     if not order_by:
         msg = f"state {rows.info.name!r}: elements of a list have an order, got no column position"
         raise DeclarationValueError(f"{msg}; give order_by=<column>")
-    by = Window.partitionBy(*map(quoted, rows.keys.names))
-    by = by.orderBy(*map(quoted, _names_of(order_by)))
+    by = Window.partitionBy(*map(quote, rows.keys.names))
+    by = by.orderBy(*map(quote, _names_of(order_by)))
     return frame.withColumn("position", F.row_number().over(by).cast("long"))
 
 
-def _ranked(rows: StateRows, frame: DataFrame) -> DataFrame:
+def _rank_uses(rows: StateRows, frame: DataFrame) -> DataFrame:
     """Number the uses of an LRU store's entries in their order, each number once."""
-    order = [quoted("last_use")] if "last_use" in frame.columns else []
+    order = [quote("last_use")] if "last_use" in frame.columns else []
     owner = rows.keys.names if rows.key_fields else ["key_group"]
-    by = Window.partitionBy(*map(quoted, owner)).orderBy(*order, "store_key")
+    by = Window.partitionBy(*map(quote, owner)).orderBy(*order, "store_key")
     return frame.withColumn("last_use", F.row_number().over(by).cast("long"))
 
 
@@ -211,7 +213,7 @@ def _with_group(record: OperatorRecord, frame: DataFrame, what: str, *, by_key: 
     missing = [name for name in columns.names if name not in frame.columns]
     if not by_key or missing:
         return frame
-    fitting = {each.name: _fitted_column(frame, each, what) for each in key_fields(record)}
+    fitting = {each.name: _fit_column(frame, each, what) for each in key_fields(record)}
     frame = frame.withColumns(fitting)
     group = key_group(columns.names, record.identity.max_parallelism)
     return frame.withColumn("key_group", group)
@@ -226,13 +228,13 @@ def _in_columns(schema: pa.Schema, frame: DataFrame, what: str) -> DataFrame:
                 raise DeclarationValueError(f"{msg}; add {field.name!r}")
             chosen.append(F.lit(None).cast(field.dataType).alias(field.name))
             continue
-        chosen.append(_fitted_column(frame, field, what))
+        chosen.append(_fit_column(frame, field, what))
     return frame.select(*chosen)
 
 
-def _fitted_column(frame: DataFrame, field: st.StructField, what: str) -> Column:
+def _fit_column(frame: DataFrame, field: st.StructField, what: str) -> Column:
     given = frame.schema[field.name].dataType
-    column = F.col(quoted(field.name))
+    column = F.col(quote(field.name))
     if given == field.dataType:
         return column.alias(field.name)
     if not _may_become(given, field.dataType):
@@ -335,14 +337,14 @@ def cast_values(
     remedy = (
         "use transform_state() first" if lossy else "use transform_state() first, or lossy=True"
     )
-    keys = [F.col(quoted(each)) for each in rows.entry_names]
+    keys = [F.col(quote(each)) for each in rows.entry_names]
     return attrs.evolve(frames, record=record, states=states), Misfits(
         unfit.select(*keys, "value"), rule, remedy
     )
 
 
 def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
-    return frame.select(*map(quoted, like.columns))
+    return frame.select(*map(quote, like.columns))
 
 
 def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: bool) -> Column:
@@ -400,7 +402,7 @@ class Folding:
     time_zone: str | None = None
 
 
-def _adding(descriptor: Any, time_zone: str) -> Folding:
+def _make_adding(descriptor: Any, time_zone: str) -> Folding:
     """Return how elements become a reducing state's value or an aggregating state's accumulator.
 
     Args:
@@ -428,7 +430,7 @@ def _adding(descriptor: Any, time_zone: str) -> Folding:
     raise DeclarationTypeError(f"{msg}; leave from_elements out")
 
 
-def merging(name: str, kind: TypeInformation, function: Any) -> Folding:
+def make_merging(name: str, kind: TypeInformation, function: Any) -> Folding:
     """Return how the values of several keys become one.
 
     Args:
@@ -449,7 +451,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def folded(
+def fold_rows(
     frame: DataFrame, by: Sequence[str], order: Sequence[Column], folding: Folding
 ) -> DataFrame:
     """Fold rows that are equal in some columns to one row, which takes other columns from the last.
@@ -460,16 +462,16 @@ def folded(
         order: The order in which values are folded.
         folding: How values become one.
     """
-    same = Window.partitionBy(*map(quoted, by))
+    same = Window.partitionBy(*map(quote, by))
     numbered = frame.withColumns(
         {_NUMBER: F.row_number().over(same.orderBy(*order)), _COUNT: F.count(F.lit(1)).over(same)}
     )
     fields = [field for field in frame.schema.fields if field.name != "value"]
-    value = pa.field("value", shown_type(folding.kind, saved=True))
+    value = pa.field("value", type_to_show(folding.kind, saved=True))
     (kind,) = spark_schema(pa.schema([value])).fields
-    columns = [*(quoted(field.name) for field in fields), "value", _NUMBER, _COUNT]
+    columns = [*(quote(field.name) for field in fields), "value", _NUMBER, _COUNT]
     job = _FoldJob(folding, tuple(by))
-    return mapped(numbered.select(*columns), job, st.StructType([*fields, kind]))
+    return map_frame(numbered.select(*columns), job, st.StructType([*fields, kind]))
 
 
 @attrs.frozen
@@ -487,7 +489,7 @@ class _FoldJob:
             numbers, counts = (batch.column(batch.num_columns - at).to_pylist() for at in (2, 1))
             ends, values = [], []
             for at, (element, number, count) in enumerate(zip(elements, numbers, counts)):
-                value = self._folded(value, element, batch, at, is_first=number == 1)
+                value = self._fold(value, element, batch, at, is_first=number == 1)
                 if number == count:
                     ends.append(at)
                     values.append(self._frozen(value, batch, at))
@@ -497,10 +499,10 @@ class _FoldJob:
         if self.folding.time_zone is not None:
             return to_python(column, self.folding.time_zone)
         kind = self.folding.kind
-        found = kind.from_arrow(stored(column, kind, self.folding.what))
+        found = kind.from_arrow(store_column(column, kind, self.folding.what))
         return [None if each is None else kind.thaw(each) for each in found]
 
-    def _folded(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
+    def _fold(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
         try:
             return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
         except Exception as error:
@@ -561,7 +563,7 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
         StateValueError: An entry has several rows.
     """
     names = entry_of(rows)
-    several = frame.groupBy(*map(quoted, names)).count().where("count > 1").first()
+    several = frame.groupBy(*map(quote, names)).count().where("count > 1").first()
     if several is not None:
         found = {name: several[name] for name in names}
         msg = f"state {rows.info.name!r}: an entry has one row, got {several['count']} of {found}"
@@ -574,7 +576,7 @@ def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
     Raises:
         StateValueError: A key or value cannot be stored; the message names it.
     """
-    found = mapped(frame, _MisfitsJob(rows), "message string").first()
+    found = map_frame(frame, _MisfitsJob(rows), "message string").first()
     if found is not None:
         raise StateValueError(found["message"])
 

@@ -137,7 +137,7 @@ def to_arrow(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.Arr
         return _timestamps(values, kind, time_zone)
     # Arrow would take naive times within lists and structs for UTC, not for the session's zone.
     if _holds_structs_or_instants(kind):
-        values = [_prepared(value, kind, time_zone) for value in values]
+        values = [_prepare(value, kind, time_zone) for value in values]
     return pa.array(values, kind)
 
 
@@ -145,7 +145,7 @@ def _timestamps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> pa.
     if not kind.tz:
         return pa.array(values, pa.timestamp("us"))
     if any(isinstance(value, dt.datetime) and value.tzinfo is not None for value in values):
-        return pa.array([_prepared(value, kind, time_zone) for value in values], kind)
+        return pa.array([_prepare(value, kind, time_zone) for value in values], kind)
     return to_instants(values, time_zone).cast(kind)
 
 
@@ -159,7 +159,7 @@ def _holds_structs_or_instants(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
-def _prepared(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+def _prepare(value: Any, kind: pa.DataType, time_zone: str) -> Any:
     """Prepare a value for Arrow: structs become mappings, naive datetimes become instants."""
     if value is None:
         return None
@@ -168,19 +168,19 @@ def _prepared(value: Any, kind: pa.DataType, time_zone: str) -> Any:
             return to_instants([value], time_zone)[0].as_py()
         return value
     if pa.types.is_struct(kind):
-        return _prepared_struct(value, kind, time_zone)
+        return _prepare_struct(value, kind, time_zone)
     if pa.types.is_map(kind):
         pairs = value.items() if isinstance(value, Mapping) else value
         return [
-            (_prepared(k, kind.key_type, time_zone), _prepared(v, kind.item_type, time_zone))
+            (_prepare(k, kind.key_type, time_zone), _prepare(v, kind.item_type, time_zone))
             for k, v in pairs
         ]
     if pa.types.is_list(kind):
-        return [_prepared(part, kind.value_type, time_zone) for part in value]
+        return [_prepare(part, kind.value_type, time_zone) for part in value]
     return value
 
 
-def _prepared_struct(value: Any, kind: pa.DataType, time_zone: str) -> Any:
+def _prepare_struct(value: Any, kind: pa.DataType, time_zone: str) -> Any:
     fields = [kind.field(at) for at in range(kind.num_fields)]
     if isinstance(value, tuple):
         own = names_of(value) or ()
@@ -189,4 +189,4 @@ def _prepared_struct(value: Any, kind: pa.DataType, time_zone: str) -> Any:
         value = dict(zip(own if set(own) == set(names) else names, value, strict=True))
     if not isinstance(value, Mapping):
         return value
-    return {field.name: _prepared(value.get(field.name), field.type, time_zone) for field in fields}
+    return {field.name: _prepare(value.get(field.name), field.type, time_zone) for field in fields}

@@ -63,18 +63,18 @@ class ColumnLayout(OutputLayout):
         }
 
         def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
-            batches = [(0, self._fitted(batch, main, "output")) for batch in outputs.main]
+            batches = [(0, self._fit(batch, main, "output")) for batch in outputs.main]
             for tag_id, (_, given) in outputs.side.items():
                 # A side output that was not declared is dropped, as in Flink.
                 if tag_id in sides:
                     number, schema = sides[tag_id]
                     what = f"side output {tag_id!r}"
-                    batches += [(number, self._fitted(batch, schema, what)) for batch in given]
+                    batches += [(number, self._fit(batch, schema, what)) for batch in given]
             return batches
 
         return encode
 
-    def _fitted(self, batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    def _fit(self, batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
         """Give a record batch the columns of a schema, matched by name.
 
         Raises:

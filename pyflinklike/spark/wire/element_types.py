@@ -140,7 +140,7 @@ class ColumnTypeInfo(TypeInformation):
 
     def thaw(self, stored: Any) -> Any:
         """Return a value that the caller may change."""
-        return _changed(stored, self.arrow_type, _THAW)
+        return _change(stored, self.arrow_type, _THAW)
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
         """Encode stored values as a column."""
@@ -152,7 +152,7 @@ class ColumnTypeInfo(TypeInformation):
         values = to_python(column, self.time_zone)
         if self.is_identity:
             return values
-        return [_changed(value, self.arrow_type, _FREEZE) for value in values]
+        return [_change(value, self.arrow_type, _FREEZE) for value in values]
 
     def _takes(self) -> str:
         return f"what a column of type {self.kind} holds"
@@ -184,17 +184,17 @@ _THAW = _Direction(
 )
 
 
-def _changed(value: Any, kind: pa.DataType, way: _Direction) -> Any:
+def _change(value: Any, kind: pa.DataType, way: _Direction) -> Any:
     """Convert a value of a column and all its parts to the other form."""
     if value is None or not pa.types.is_nested(kind):
         return value
     if pa.types.is_struct(kind):
         parts = [kind.field(at) for at in range(kind.num_fields)]
-        fields = [_changed(each, part.type, way) for each, part in zip(value, parts)]
+        fields = [_change(each, part.type, way) for each, part in zip(value, parts)]
         return way.row(tuple(part.name for part in parts), fields)
     if pa.types.is_map(kind):
         return way.mapping(
-            (_changed(key, kind.key_type, way), _changed(each, kind.item_type, way))
+            (_change(key, kind.key_type, way), _change(each, kind.item_type, way))
             for key, each in way.pairs(value)
         )
-    return way.sequence([_changed(each, kind.value_type, way) for each in value])
+    return way.sequence([_change(each, kind.value_type, way) for each in value])

@@ -51,14 +51,14 @@ def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
 
 def index_of(group_id: int, max_parallelism: int) -> int:
     """Return the key group of a grouping key."""
-    return _signed_hash(group_id) % max_parallelism
+    return _compute_hash(group_id) % max_parallelism
 
 
-def _signed_hash(value: int) -> int:
+def _compute_hash(value: int) -> int:
     """Compute Spark's `hash` of an int: Murmur3, x86, 32 bits, seed 42."""
     mixed = value * 0xCC9E2D51 & _MASK
-    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
-    state = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _MASK
+    state = (_rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
     state ^= 4  # the length of an int
     state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
     state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
@@ -66,7 +66,7 @@ def _signed_hash(value: int) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def _rotated(value: int, by: int) -> int:
+def _rotate(value: int, by: int) -> int:
     return (value << by | value >> 32 - by) & _MASK
 
 

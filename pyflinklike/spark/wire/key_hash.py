@@ -22,18 +22,18 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
-from pyflinklike.spark.wire.own_columns import frame_of, quoted
+from pyflinklike.spark.wire.own_columns import frame_of, quote
 from pyflinklike.spark.wire.schema import arrow_type
 
 __all__ = [
     "SEED",
     "KeyGroupFinder",
+    "add_sign",
     "group_or_hash",
     "hash_bytes",
     "hash_int",
     "hash_long",
     "key_group",
-    "signed",
 ]
 
 
@@ -68,7 +68,7 @@ def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column
 
 
 def _hash(columns: Sequence[str]) -> Column:
-    return F.xxhash64(*(F.col(quoted(column)) for column in columns))
+    return F.xxhash64(*(F.col(quote(column)) for column in columns))
 
 
 @attrs.frozen
@@ -151,7 +151,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _STRIPE, _WORDS, _WORD, _HALF = 32, Struct("<4Q"), Struct("<Q"), Struct("<I")
 
 
-def signed(value: int) -> int:
+def add_sign(value: int) -> int:
     """Return a hash as Spark shows it: 64 bits with a sign."""
     return value - (1 << 64) if value >> 63 else value
 
@@ -159,14 +159,14 @@ def signed(value: int) -> int:
 def hash_int(value: int, seed: int = SEED) -> int:
     """Hash a number of up to 32 bits, a bool, or a date as days since the epoch."""
     mixed = (seed + _P5 + 4 & _MASK) ^ (value & 0xFFFFFFFF) * _P1 & _MASK
-    mixed = (_rotated(mixed, 23) * _P2 + _P3) & _MASK
+    mixed = (_rotate(mixed, 23) * _P2 + _P3) & _MASK
     return _final(mixed)
 
 
 def hash_long(value: int, seed: int = SEED) -> int:
     """Hash a number of 64 bits, or a timestamp as microseconds since the epoch."""
     mixed = (seed + _P5 + 8 & _MASK) ^ _round(0, value & _MASK)
-    mixed = (_rotated(mixed, 27) * _P1 + _P4) & _MASK
+    mixed = (_rotate(mixed, 27) * _P1 + _P4) & _MASK
     return _final(mixed)
 
 
@@ -180,15 +180,15 @@ def hash_bytes(data: bytes, seed: int = SEED) -> int:
     mixed = mixed + size & _MASK
     while at + 8 <= size:
         mixed ^= _round(0, _WORD.unpack_from(data, at)[0])
-        mixed = (_rotated(mixed, 27) * _P1 + _P4) & _MASK
+        mixed = (_rotate(mixed, 27) * _P1 + _P4) & _MASK
         at += 8
     if at + 4 <= size:
         mixed ^= _HALF.unpack_from(data, at)[0] * _P1 & _MASK
-        mixed = (_rotated(mixed, 23) * _P2 + _P3) & _MASK
+        mixed = (_rotate(mixed, 23) * _P2 + _P3) & _MASK
         at += 4
     for byte in data[at:]:
         mixed ^= byte * _P5 & _MASK
-        mixed = _rotated(mixed, 11) * _P1 & _MASK
+        mixed = _rotate(mixed, 11) * _P1 & _MASK
     return _final(mixed)
 
 
@@ -198,17 +198,17 @@ def _stripes(data: bytes, seed: int) -> tuple[int, int]:
     end = len(data) - len(data) % _STRIPE
     for words in _WORDS.iter_unpack(data[:end]):
         lanes = [_round(lane, word) for lane, word in zip(lanes, words)]
-    mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _MASK
+    mixed = sum(_rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18))) & _MASK
     for lane in lanes:
         mixed = ((mixed ^ _round(0, lane)) * _P1 + _P4) & _MASK
     return mixed, end
 
 
 def _round(lane: int, word: int) -> int:
-    return _rotated(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
+    return _rotate(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
 
 
-def _rotated(value: int, by: int) -> int:
+def _rotate(value: int, by: int) -> int:
     return (value << by | value >> 64 - by) & _MASK
 
 

@@ -28,8 +28,8 @@ __all__ = [
     "PHASE_MARK",
     "check_watermark",
     "frame_of",
-    "quoted",
-    "taken_apart",
+    "quote",
+    "take_apart",
     "watermark_of",
     "with_batch_time",
 ]
@@ -61,7 +61,7 @@ PHASE_MARK = "pyflinklike.beforeWatermark"
 """The metadata of the column that says which records came before the watermark."""
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Quote a column's name so that Spark parses any name."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -92,14 +92,14 @@ def _opaque(number: Column) -> Column:
     # Spark writes a literal into the code that it generates.  A literal that changes makes every
     # micro-batch compile its stage again and run it cold.  Spark interprets a sort with a custom
     # comparison, so neither the sort nor the literal in it becomes part of the generated code.
-    return F.get(F.array_sort(F.array(number), _compared), F.lit(0))
+    return F.get(F.array_sort(F.array(number), _compare), F.lit(0))
 
 
-def _compared(one: Column, other: Column) -> Column:
+def _compare(one: Column, other: Column) -> Column:
     return F.when(one < other, -1).when(one > other, 1).otherwise(0)
 
 
-def taken_apart(
+def take_apart(
     records: pa.RecordBatch, before_watermark: str
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Divide records into those before the watermark and the others, both in their old order.

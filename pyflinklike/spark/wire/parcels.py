@@ -27,13 +27,13 @@ __all__ = [
     "Address",
     "Parcel",
     "cell_of",
-    "dumped",
+    "divide_payloads",
+    "dump",
     "in_cell",
-    "passed_on",
-    "passing",
-    "passing_and_others",
-    "unwrapped",
-    "wrapped",
+    "pass_on",
+    "unwrap",
+    "wrap",
+    "wrap_to_pass",
 ]
 
 PASSED_ON = 2**31 - 1
@@ -83,7 +83,7 @@ class Parcel(NamedTuple):
         return opened
 
 
-def dumped(values: list[Any]) -> bytes:
+def dump(values: list[Any]) -> bytes:
     """Pickle a list without memo, or with it if an element holds itself.
 
     Raises:
@@ -96,20 +96,20 @@ def dumped(values: list[Any]) -> bytes:
     try:
         pickler.dump(values)
     except (ValueError, RecursionError):
-        return _dumped_with_memo(values)
+        return _dump_with_memo(values)
     except Exception as error:
-        raise _refused(values, error) from error
+        raise _refuse(values, error) from error
     return buffer.getvalue()
 
 
-def _dumped_with_memo(values: list[Any]) -> bytes:
+def _dump_with_memo(values: list[Any]) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception as error:
-        raise _refused(values, error) from error
+        raise _refuse(values, error) from error
 
 
-def _refused(values: list[Any], error: Exception) -> OutputError:
+def _refuse(values: list[Any], error: Exception) -> OutputError:
     return OutputError(
         f"an element that goes to another task must be one that pickle can write, got "
         f"{shown(_first_unpicklable(values))}: {shown_error(error)}; leave out locks, files and "
@@ -140,24 +140,24 @@ def cell_of(batch: pa.RecordBatch) -> bytes:
     return data
 
 
-def unwrapped(payload: bytes) -> bytes:
+def unwrap(payload: bytes) -> bytes:
     """Return the parcel in a payload, whether it is for the operator or passes through."""
     if payload.startswith(_PASSING):
         return payload[len(_PASSING) :]
     return cell_of(payload_to_batch(payload))
 
 
-def wrapped(data: bytes) -> bytes:
+def wrap(data: bytes) -> bytes:
     """Make a payload that the operator reads."""
     return to_payload(in_cell(data))
 
 
-def passing(parcel: bytes) -> bytes:
+def wrap_to_pass(parcel: bytes) -> bytes:
     """Make a payload that passes through state operators."""
     return _PASSING + parcel
 
 
-def passing_and_others(
+def divide_payloads(
     payloads: list[bytes] | None,
 ) -> tuple[list[bytes], list[bytes] | None]:
     """Divide payloads into the ones that pass through and the ones for the operator.
@@ -171,6 +171,6 @@ def passing_and_others(
     return through, [each for each in payloads if not each.startswith(_PASSING)]
 
 
-def passed_on(payloads: Iterable[bytes]) -> list[tuple[int, bytes, None, None]]:
+def pass_on(payloads: Iterable[bytes]) -> list[tuple[int, bytes, None, None]]:
     """Make results of the state operator from payloads that pass through."""
     return [(PASSED_ON, each, None, None) for each in payloads]

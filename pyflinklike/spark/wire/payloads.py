@@ -30,11 +30,11 @@ __all__ = [
     "INITIAL_SCHEMA",
     "PACKED_SCHEMA",
     "Packing",
-    "calling_homes",
+    "call_homes",
     "home_ids",
     "is_home",
     "pack",
-    "packed_rows",
+    "pack_rows",
     "partitions_of_state",
     "payload_to_batch",
     "refuse_foreign_home",
@@ -103,7 +103,7 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
                 called.update(group_ids)
                 continue
             refuse_null_keys(chunk, key_columns)
-            result = _packed(chunk, sequence, group_ids)
+            result = _pack(chunk, sequence, group_ids)
             sequence += result.num_rows
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
@@ -111,7 +111,7 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
         # the operator's record is found.
         if called or partition == 0:
             groups = (at for at, number in enumerate(group_ids) if number in called)
-            yield packed_rows([(ROLL_CALL, roll_payload(groups))])
+            yield pack_rows([(ROLL_CALL, roll_payload(groups))])
 
     return packed
 
@@ -135,12 +135,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def packed_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
+def pack_rows(grouping_keys: Iterable[tuple[int, bytes]]) -> pa.RecordBatch:
     """Make the rows of grouping keys that are not key groups, each with its payload."""
     return PACKED_SCHEMA.batch((number, -1, payload) for number, payload in grouping_keys)
 
 
-def _packed(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
+def _pack(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.RecordBatch:
     key_groups = _groups_of(chunk.column(KEY_GROUP), len(group_ids))
     records = chunk.drop_columns([KEY_GROUP])
     # Arrow's sort is stable: records of a key group keep their order of arrival.
@@ -242,7 +242,7 @@ def home_ids(partitions: int) -> tuple[int, ...]:
     return tuple(found[partition] for partition in range(partitions))
 
 
-def calling_homes(packing: Packing, default: int) -> Packing:
+def call_homes(packing: Packing, default: int) -> Packing:
     """Extend a packing so that the first task also calls every home.
 
     Args:
@@ -262,7 +262,7 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
     # One task suffices, and the first one is there in every micro-batch.
     if context is None or context.partitionId() == 0:
         ids = home_ids(_partitions(context, default))
-        yield packed_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
+        yield pack_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:

@@ -28,7 +28,7 @@ from pyflinklike.engine.runtime.micro_batch import (
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import milliseconds, to_python, to_rows
-from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP, taken_apart
+from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP, take_apart
 from pyflinklike.spark.wire.payloads import Packing, pack, refuse_null_keys
 from pyflinklike.spark.wire.schema import InstantKeyTypeInfo
 
@@ -63,7 +63,7 @@ class Reader(Protocol):
     def before_watermark(self) -> str | None:
         """The column that says which records come before the watermark; None if none do."""
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task.
 
         Args:
@@ -74,7 +74,7 @@ class Reader(Protocol):
         """Read the records of a key group in the order in which to process them.
 
         Args:
-            payloads: Payloads that `packing` made, in the order of arrival.
+            payloads: Payloads that `make_packing` made, in the order of arrival.
         """
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
@@ -109,7 +109,7 @@ class RecordReader:
     arrival_order: bool = attrs.field(default=False, kw_only=True)
     before_watermark: str | None = attrs.field(default=None, kw_only=True)
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         return pack(self.key_columns, group_ids)
 
@@ -122,7 +122,7 @@ class RecordReader:
         records = pa.concat_batches(payloads)
         if self.before_watermark is None:
             return NO_RECORDS, self.read(records)
-        early, others = taken_apart(records, self.before_watermark)
+        early, others = take_apart(records, self.before_watermark)
         return self.read(early), self.read(others)
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
@@ -223,7 +223,7 @@ class ConnectedReader(_TwoInputReader):
         names = dict.fromkeys(each.event_time for each in self.inputs if each.event_time)
         return ", ".join(names) or None
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches))
@@ -237,7 +237,7 @@ class ConnectedReader(_TwoInputReader):
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Read the records of a key group in the order in which to process them."""
         first, second = _payloads_by_input(payloads)
-        return self._merged(
+        return self._merge(
             self.inputs[0].read_payloads(first) if first else NO_RECORDS,
             self.inputs[1].read_payloads(second) if second else NO_RECORDS,
         )
@@ -249,9 +249,9 @@ class ConnectedReader(_TwoInputReader):
             reader.read_apart(mine) if mine else nothing
             for reader, mine in zip(self.inputs, _payloads_by_input(payloads))
         )
-        return self._merged(first[0], second[0]), self._merged(first[1], second[1])
+        return self._merge(first[0], second[0]), self._merge(first[1], second[1])
 
-    def _merged(self, first: Records, second: Records) -> Records:
+    def _merge(self, first: Records, second: Records) -> Records:
         keys = [*first.keys, *second.keys]
         values: list[Any] = [*zip(repeat(1), first.values), *zip(repeat(2), second.values)]
         times = [*first.timestamps, *second.timestamps]
@@ -341,7 +341,7 @@ class BroadcastReader(_TwoInputReader):
         """The name of the event-time column of the input that is not broadcast, or None."""
         return self.main.event_time
 
-    def packing(self, group_ids: Sequence[int]) -> Packing:
+    def make_packing(self, group_ids: Sequence[int]) -> Packing:
         """Return the function that packs the records of a task."""
         packed = pack((), group_ids)
         return lambda batches: packed(self._apart(batches, len(group_ids)))
@@ -371,17 +371,17 @@ class BroadcastReader(_TwoInputReader):
         nothing = NO_RECORDS, NO_RECORDS
         sides = self.main.read_apart(main) if main else nothing
         broadcast = self.rules.read_apart(rules) if rules else nothing
-        early, others = map(_behind, broadcast, map(self._keyed, sides))
+        early, others = map(_behind, broadcast, map(self._add_keys, sides))
         return early, others
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """Read the records of one key group, the broadcast ones first."""
         inputs = dict(_by_input(records))
         main, rules = inputs.get(_MAIN), inputs.get(_BROADCAST)
-        read = NO_RECORDS if main is None else self._keyed(self.main.read_sorted(main))
+        read = NO_RECORDS if main is None else self._add_keys(self.main.read_sorted(main))
         return read if rules is None else _behind(self.rules.read_sorted(rules), read)
 
-    def _keyed(self, records: Records) -> Records:
+    def _add_keys(self, records: Records) -> Records:
         if self.main.key_columns:
             return records
         return Records([GROUP_KEY] * len(records.values), records.values, records.timestamps)

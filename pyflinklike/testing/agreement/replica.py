@@ -12,7 +12,7 @@ from pyflinklike.engine.api.process_functions import KeyedProcessFunction, Names
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.functions import AggregateFunction
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import Waking, commit
@@ -172,7 +172,7 @@ class Replica:
 
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
         states = self._states(self._ttl, self._fired)
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             states,
             self._backend,
             Types.STRING(),
@@ -209,9 +209,9 @@ class Replica:
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
-        self.store = self._written()
+        self.store = self._write()
 
-    def _written(self) -> InMemoryLogStorage:
+    def _write(self) -> InMemoryLogStorage:
         trial = self.store.copy()
         commit(self.operator, trial, trial.head, waking=_AT_THE_FIRST_TIMER)
         return trial
@@ -236,7 +236,7 @@ class Replica:
     def fail(self, *, written: bool) -> None:
         """Lose a batch; if `written`, as late as after the worker kept what it had committed."""
         if written:
-            self._written()
+            self._write()
             self.operator.keep_warm()
         self.store = self.committed.copy()
         self.lose()

@@ -92,7 +92,7 @@ class EntriesConformance(ConformanceTests):
         """Nothing happens, and nothing is logged."""
         one.tables[spec.name].delete(SOME_USER_KEY[spec.name])
 
-        assert [] == one.drained()
+        assert [] == one.drain()
 
     @of_each_shape
     def test_an_entry_put_after_its_deletion_is_there(self, one: Instance, spec: TableSpec) -> None:
@@ -333,7 +333,7 @@ def _table(instance: Instance, spec: TableSpec) -> OrderedTable:
     return cast(OrderedTable, instance.backend.table(spec))
 
 
-def _expected(
+def _expect(
     model: dict[bytes, str],
     begin: bytes | None,
     end: bytes | None,
@@ -376,7 +376,7 @@ class _Twin:
         begin, end = self._choice.choices([None, *_USER_KEYS], k=2)
         backwards, limit = self._choice.random() < 0.5, self._choice.choice([None, 0, 1, 3])
         found = self.table.range(begin, end, backwards=backwards, limit=limit)
-        expected = _expected(self.model, begin, end, limit, backwards=backwards)
+        expected = _expect(self.model, begin, end, limit, backwards=backwards)
         assert expected == list(found), (begin, end, backwards, limit)
 
     def compare(self) -> None:
@@ -401,7 +401,7 @@ class RangesConformance(ConformanceTests):
             if verb != "drain":
                 getattr(twin, verb)()
                 continue
-            changes = instance.drained()
+            changes = instance.drain()
             if instance is one:
                 other.apply(map(through_bytes, changes))
                 # So that `other` has sorted what the next changes are applied to.
@@ -431,7 +431,7 @@ class RangesConformance(ConformanceTests):
         for key in ("a", "a\x00", "b"):
             one.at(key)
             table.put(b"x", key)
-        one.drained()
+        one.drain()
         one.at("a")
 
         assert [(b"x", "a")] == list(table.range()) == list(table.range(backwards=True))

@@ -205,22 +205,22 @@ class ChangesConformance(ConformanceTests):
     def test_a_put_is_drained_once(self, one: Instance, spec: TableSpec) -> None:
         """A drain has one final entry, however often it was put; the next drain has none."""
         one.fill(spec, "a", "a", "b")
-        (changes,) = one.drained()
+        (changes,) = one.drain()
         drained = dict(zip(changes.keys, changes.entries))
 
-        assert ({"a": "a", "b": "b"}, 2, []) == (drained, len(changes), one.drained())
+        assert ({"a": "a", "b": "b"}, 2, []) == (drained, len(changes), one.drain())
 
     @of_each_shape
     def test_reading_is_no_change(self, one: Instance, spec: TableSpec) -> None:
         """Only what was written is logged."""
         one.fill(spec, "k")
-        one.drained()
+        one.drain()
         table = one.tables[spec.name]
         table.get(SOME_USER_KEY[spec.name])
         list(table.items())
         table.is_empty()
 
-        assert [] == one.drained()
+        assert [] == one.drain()
 
     @of_each_shape
     def test_discarded_changes_are_not_drained(self, one: Instance, spec: TableSpec) -> None:
@@ -228,7 +228,7 @@ class ChangesConformance(ConformanceTests):
         one.fill(spec, "k")
         one.backend.discard_changes()
 
-        assert ([], ["k"]) == (one.drained(), list(one.tables[spec.name].elements()))
+        assert ([], ["k"]) == (one.drain(), list(one.tables[spec.name].elements()))
 
     @of_each_shape
     def test_applied_entries_are_no_change(
@@ -236,18 +236,18 @@ class ChangesConformance(ConformanceTests):
     ) -> None:
         """Entries that a restore read are in the log already."""
         one.fill(spec, "k")
-        other.apply(one.drained())
+        other.apply(one.drain())
 
-        assert ([], one.contents()) == (other.drained(), other.contents())
+        assert ([], one.contents()) == (other.drain(), other.contents())
 
     @of_each_shape
     def test_changes_stay_with_their_key_group(self, one: Instance, spec: TableSpec) -> None:
         """A drain takes the changes of the group that is entered."""
         one.fill(spec, "a")
-        one.drained()
+        one.drain()
         one.enter(1)
         one.fill(spec, "b")
-        (changes,) = one.drained()
+        (changes,) = one.drain()
 
         assert ["b"] == changes.keys
 
@@ -262,7 +262,7 @@ class ChangesConformance(ConformanceTests):
                 one.at(key)
                 at = None if spec.shape is Shape.SINGLE else user_key
                 _CHANGE[verb](one.tables[spec.name], at)
-            drained = one.drained()
+            drained = one.drain()
             other.apply(drained if through == "objects" else map(through_bytes, drained))
 
             assert one.contents() == other.contents()
@@ -298,7 +298,7 @@ class ChangesConformance(ConformanceTests):
         one.fill(MAP, "k")
         one.backend.contents()
 
-        assert 1 == sum(map(len, one.drained()))
+        assert 1 == sum(map(len, one.drain()))
 
     @pytest.mark.parametrize("gone", [(0,), (1,), (2,), (2, 1), (1, 2), (0, 1, 2)])
     def test_a_rebuilt_list_has_the_order_of_the_working_one(
@@ -308,14 +308,14 @@ class ChangesConformance(ConformanceTests):
         table, rebuilt = one.tables["list"], other.tables["list"]
         for element in "abc":
             table.append(element)
-        other.apply(one.drained())
+        other.apply(one.drain())
         table.delete(1)
-        other.apply(one.drained())
+        other.apply(one.drain())
         for position in gone:
             table.delete(position)
         table.append("x")
         table.append("y")
-        other.apply(one.drained())
+        other.apply(one.drain())
         for each in (table, rebuilt):
             each.append("z")
 
@@ -325,7 +325,7 @@ class ChangesConformance(ConformanceTests):
         """The next position follows from the restored ones."""
         for element in "abc":
             one.tables["list"].append(element)
-        other.apply(map(through_bytes, one.drained()))
+        other.apply(map(through_bytes, one.drain()))
         other.tables["list"].append("d")
 
         assert ["a", "b", "c", "d"] == list(other.tables["list"].elements())
@@ -335,9 +335,9 @@ class ChangesConformance(ConformanceTests):
         table = one.tables["list"]
         for element in "abc":
             table.append(element)
-        one.drained()
+        one.drain()
         table.append("d")
-        (changes,) = one.drained()
+        (changes,) = one.drain()
 
         assert (["k"], [3], ["d"]) == (changes.keys, changes.user_keys, changes.entries)
 
@@ -359,9 +359,9 @@ class CleanupConformance(ConformanceTests):
     ) -> None:
         """Cleanup is a change like any other."""
         one.fill(spec, "a", "b", "c")
-        other.apply(one.drained())
+        other.apply(one.drain())
         one.tables[spec.name].sweep_all(lambda entry: entry == "b")
-        other.apply(one.drained())
+        other.apply(one.drain())
 
         assert one.contents() == other.contents()
 
@@ -371,10 +371,10 @@ class CleanupConformance(ConformanceTests):
     ) -> None:
         """Two passes come by every entry, and their deletions are drained, too."""
         one.fill(spec, *"abcdefgh")
-        other.apply(one.drained())
+        other.apply(one.drain())
         sweep = one.tables[spec.name].sweep
         deleted = sum(sweep(2, lambda entry: entry in "aceh") for _ in range(12))
-        other.apply(one.drained())
+        other.apply(one.drain())
 
         assert (4, ["b", "d", "f", "g"]) == (deleted, sorted(other.contents()[spec.name]))
 

@@ -61,7 +61,7 @@ class Instance:
             self.at(key)
             self.tables[spec.name].put(SOME_USER_KEY[spec.name], key)
 
-    def drained(self) -> list[TableChanges]:
+    def drain(self) -> list[TableChanges]:
         """Return what changed, without tables in which nothing did."""
         return [changes for changes in self.backend.drain() if len(changes)]
 

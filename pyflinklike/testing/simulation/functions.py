@@ -230,7 +230,8 @@ class EveryState(KeyedProcessFunction):
         yield str(ctx.get_current_key()), None, instant(timestamp), total, note
 
     def _timed(self, n: int, ctx: Any) -> int | None:
-        timers, time = ctx.timer_service(), ctx.timestamp()
+        timers = ctx.timer_service()
+        time: int | None = ctx.timestamp()
         if self._events and n % 3:
             due = (time if time is not None else 0) + (n >> 20) % 2000
             timers.register_event_time_timer(due)
@@ -466,7 +467,8 @@ class Gap(SessionWindowTimeGapExtractor):
     """The gap of a session that each record says."""
 
     def extract(self, element: Any) -> int:
-        return 100 + element.n % 900
+        gap: int = 100 + element.n % 900
+        return gap
 
 
 class RecordSum:

@@ -26,7 +26,7 @@ from pyflinklike.engine.inspection.snapshot_division import with_keys_of
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.types.arrow_rows import milliseconds, to_python, to_rows
 from pyflinklike.spark.plan.operator_plan import TimeMode
@@ -101,7 +101,7 @@ class Model:
     def _start(self, operators: tuple[SimulatedOperator, ...]) -> None:
         if operators is self._operators or operators == self._operators:
             return
-        snapshots = [piece.end() for piece in self._pieces] or [None] * len(operators)
+        snapshots: list[bytes | None] = [piece.end() for piece in self._pieces]
         if not self._pieces:
             snapshots = [each.savepoint for each in operators]
         self._operators = operators
@@ -126,13 +126,13 @@ class _Piece:
         plan = declared.plan
         # A copy: the function of the world may keep something in itself.
         function = cloudpickle.loads(cloudpickle.dumps(plan.function))  # type: ignore[no-untyped-call]
-        self._operator = keyed_process_operator(
+        self._operator = make_keyed_operator(
             function,
             HashMapStateBackend(),
             plan.key_type,
             plan.task,
             f"model-{id(self)}",
-            refused_timers=plan.time_mode.refused_timers(),
+            refused_timers=plan.time_mode.refuse_timers(),
             side_outputs_read=plan.layout.sides,
             broadcast_states=plan.broadcast_states,
         )
@@ -222,7 +222,7 @@ class _Piece:
             plan.reader.time_zone,
             plan.reader.event_time,
             plan.time_mode.value,
-            self._operator.declared(),
+            self._operator.describe_states(),
         )
         log = [read_segment(self._operator.snapshot(), "model")]
         return read_state(record, {0: log}, now, watermark, self._declared)

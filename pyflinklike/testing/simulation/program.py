@@ -28,13 +28,13 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.state_infos import described
+from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import merge
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
@@ -42,7 +42,7 @@ from pyflinklike.spark.host.python_stage import packing_of
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
-from pyflinklike.spark.wire.key_hash import SEED, hash_bytes, hash_int, hash_long, signed
+from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.payloads import Packing
 
@@ -173,11 +173,13 @@ class SimulatedOperator:
 
     def packing(self) -> Packing:
         """Return the function that packs keyed records in a task."""
-        return packing_of(self.plan)
+        packing: Packing = packing_of(self.plan)
+        return packing
 
     def unpacker(self) -> Packing:
         """Return the function that makes rows of a task's results, in a task."""
-        return self.layout.unpacker()
+        unpacker: Packing = self.layout.unpacker()
+        return unpacker
 
     @property
     def layout(self) -> Any:
@@ -210,14 +212,14 @@ class SimulatedOperator:
         if not keys:
             return []
         count = self.plan.task.max_parallelism
-        return [signed(each) % count for each in _hashes(arrays)]
+        return [add_sign(each) % count for each in _hashes(arrays)]
 
     def _groups(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> pa.Array:
         is_hash = self.plan.key_groups is not None
         kind = pa.int64() if is_hash else pa.int32()
         if not key_columns:
             return pa.nulls(batch.num_rows, kind)
-        hashes = [signed(each) for each in _hashes([batch.column(name) for name in key_columns])]
+        hashes = [add_sign(each) for each in _hashes([batch.column(name) for name in key_columns])]
         count = self.plan.task.max_parallelism
         return pa.array(hashes if is_hash else [each % count for each in hashes], kind)
 
@@ -413,7 +415,7 @@ def read_state(
     clock = BatchClock(now, watermark if watermark > 0 else MIN_WATERMARK)
     opened = _Opened(operator)
     state: dict[str, Rows] = {}
-    for info in described(record, 0):
+    for info in describe_states(record, 0):
         if info.name not in opened.declared:
             continue
         if not _is_known(info.value_type):
@@ -461,7 +463,7 @@ class _Opened:
 
     def _opened(self, state: WorkingState) -> Any:
         plan = self._operator.plan
-        opened = keyed_process_operator(
+        opened = make_keyed_operator(
             cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
             HashMapStateBackend(),
             plan.key_type,
@@ -511,9 +513,11 @@ def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
     width = names.index("store_key") if column == "last_use" else at
     ranks: Counter[Any] = Counter()
     found: Rows = Counter()
-    for row, count in sorted(rows.items(), key=lambda each: each[0][at]):
+    order: Any = itemgetter(at)
+    for row in sorted(rows, key=order):
         key = row[:width]
-        found[(*row[:at], ranks[key], *row[at + 1 :])] += count
+        ranked = (*row[:at], ranks[key], *row[at + 1 :])
+        found[ranked] += rows[row]
         ranks[key] += 1
     return found
 

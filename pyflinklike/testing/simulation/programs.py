@@ -548,6 +548,7 @@ class WindowStage(_Stage):
         if assigner == "global":
             trigger = "count"
         elif is_timed and choices.happens("has trigger", 0.4):
+            others: tuple[str, ...]
             others = ("continuous", "count", "purging") if is_first else ("", "purging")
             if not is_first and assigner != "session":
                 others = ("continuous",)
@@ -938,6 +939,7 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     key: tuple[str, ...] = ("k",)
     if len(stages) == 1 and isinstance(stages[0], (StateStage, StoreStage, FoldStage)):
         key = choices.one_of("key", (("k",), ("id",), ("k", "id")))
+    delays: tuple[int | None, ...]
     delays = (None, None, 500, 2_000) if stages[0].has_event_time else (1, 500, 2_000)
     if len(stages) == 1 and not stages[0].has_event_time:
         delays = (None,)

@@ -251,6 +251,12 @@ class Query:
         assert offsets is not None
         return offsets.ends
 
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether the last planned micro-batch is not committed."""
+        following = len(self.committed)
+        return self.planned(following) is not None and self.commit_of(following) is None
+
     def records(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[Any, ...]:
         """Return what sources grew by between two offsets: a record batch, or None."""
         return tuple(
@@ -467,7 +473,10 @@ class _Life:
         self._operators = [
             each.started(f"plan-{number}-{at}") for at, each in enumerate(program.operators)
         ]
-        self._plans = [cloudpickle.dumps(each.plan) for each in self._operators]
+        self._plans = [
+            cloudpickle.dumps(each.plan)  # type: ignore[no-untyped-call]
+            for each in self._operators
+        ]
         self._packings = [each.packing() for each in self._operators]
         self._unpackers = [each.unpacker() for each in self._operators]
         self._consumers = {
@@ -657,10 +666,10 @@ class _Life:
             for key, payload in self._operators[at].initial() or ():
                 initial[index_of(key, partitions)].setdefault(key, []).append(payload)
         order = choices.stream("shuffle")
-        for some in rows:
-            for key, mine in some.items():
-                if len(mine) > 1:
-                    some[key] = order.shuffled(mine)
+        for of_partition in rows:
+            for key, arrived in of_partition.items():
+                if len(arrived) > 1:
+                    of_partition[key] = order.shuffled(arrived)
         return [Shuffled(*each) for each in zip(rows, initial)]
 
     def _finish(self, at: int) -> Callable[[list[tuple[int, bytes]]], Any]:

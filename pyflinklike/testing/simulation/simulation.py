@@ -29,7 +29,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.log.checkpoint_logs import checked_logs, record_and_roll
+from pyflinklike.engine.log.checkpoint_logs import check_logs, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.errors import CorruptStateError, PyflinklikeError
@@ -363,7 +363,7 @@ class Run:
         expected = self._program.expected(query.committed)
         for batch in query.committed:
             number = batch.number
-            wanted = expected.rows.get(number, {})
+            wanted: Mapping[Any, int] = expected.rows.get(number, {})
             got = query.sinks.by_batch[number]
             if got != wanted:
                 self._differ(f"rows of batch {number}", got, wanted)
@@ -371,7 +371,9 @@ class Run:
         for at, wanted_state in enumerate(expected.states):
             got_state = self._state(at)
             for name in sorted({*got_state, *wanted_state}):
-                got_rows, wanted_rows = got_state.get(name, {}), wanted_state.get(name, {})
+                nothing: Mapping[Any, int] = {}
+                got_rows = got_state.get(name, nothing)
+                wanted_rows = wanted_state.get(name, nothing)
                 if got_rows != wanted_rows:
                     self._differ(f"operator {at} state {name!r}", got_rows, wanted_rows)
 
@@ -417,7 +419,7 @@ class Run:
                 raise _DifferenceError(msg)
             return {}
         record, roll = record_and_roll(own, where)
-        checked = checked_logs(record, roll, groups, where)
+        checked = check_logs(record, roll, groups, where)
         logs = dict(zip(groups, checked.values()))
         return read_state(record, logs, last.now, last.watermark, operator)
 

@@ -20,7 +20,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend
 from pyflinklike.upsert.index.rocksdb_upserts import RocksDBUpsertBackend
-from pyflinklike.upsert.index.upsert_backend import UpsertBackend, checked_open, prepare_puts
+from pyflinklike.upsert.index.upsert_backend import UpsertBackend, check_open, prepare_puts
 from pyflinklike.upsert.index.upsert_values import (
     MergeStats,
     MergeValue,
@@ -115,7 +115,7 @@ class AutoSpillBackend:
 
     def _current(self) -> UpsertBackend:
         current: UpsertBackend | None = self._rocks or self._heap
-        return checked_open(current, "AutoSpillBackend")
+        return check_open(current, "AutoSpillBackend")
 
     def _spill(self, heap: InMemoryUpsertBackend) -> RocksDBUpsertBackend:
         """Move all states to RocksDB."""

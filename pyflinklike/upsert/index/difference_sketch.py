@@ -34,7 +34,7 @@ from pyflinklike.upsert.index.value_codec import decode_value, encode_value
 __all__ = [
     "Consolidating",
     "Difference",
-    "checked_diff",
+    "check_diff",
     "checksum",
     "consolidating_merge_function",
 ]
@@ -49,7 +49,7 @@ def checksum(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def checked_diff(diff: Any) -> int:
+def check_diff(diff: Any) -> int:
     """Return a diff that can be added.
 
     Raises:
@@ -61,7 +61,7 @@ def checked_diff(diff: Any) -> int:
     return diff
 
 
-def _wrapped(number: int) -> int:
+def _wrap(number: int) -> int:
     return (number + _SIGN) % _WRAP - _SIGN
 
 
@@ -127,23 +127,23 @@ class Consolidating(StateValue):
         if value is None:
             msg = "a record of a collection has a value, got None; a deletion is the old value, -1"
             raise StateValueError(msg)
-        self.merge_encoded(encode_value(value), checked_diff(diff))
+        self.merge_encoded(encode_value(value), check_diff(diff))
         return self.is_cancelled
 
     def merge_encoded(self, data: bytes, diff: int) -> None:
         """Add a difference whose value is encoded."""
-        self.diff_sum = _wrapped(self.diff_sum + diff)
-        self.len_sum = _wrapped(self.len_sum + len(data) * diff)
-        self.checksum_sum = _wrapped(self.checksum_sum + checksum(data) * diff)
+        self.diff_sum = _wrap(self.diff_sum + diff)
+        self.len_sum = _wrap(self.len_sum + len(data) * diff)
+        self.checksum_sum = _wrap(self.checksum_sum + checksum(data) * diff)
         if diff % 2:
             self.value_xor = _xor(self.value_xor, data)
 
     def merge_state(self, other: StateValue) -> bool:
         """Add the settled value of another state; return whether the key can be dropped."""
         sketch = other if isinstance(other, Consolidating) else Consolidating.of(other)
-        self.diff_sum = _wrapped(self.diff_sum + sketch.diff_sum)
-        self.len_sum = _wrapped(self.len_sum + sketch.len_sum)
-        self.checksum_sum = _wrapped(self.checksum_sum + sketch.checksum_sum)
+        self.diff_sum = _wrap(self.diff_sum + sketch.diff_sum)
+        self.len_sum = _wrap(self.len_sum + sketch.len_sum)
+        self.checksum_sum = _wrap(self.checksum_sum + sketch.checksum_sum)
         self.value_xor = _xor(self.value_xor, sketch.value_xor)
         return self.is_cancelled
 
@@ -155,7 +155,7 @@ class Consolidating(StateValue):
                 missing, or are not those of a collection.
         """
         if self.diff_sum == 1:
-            return FinalizedValue(decode_value(self._checked_bytes()), None)
+            return FinalizedValue(decode_value(self._check_bytes()), None)
         if self.diff_sum != 0:
             raise self._invalid(f"non 0/1 diff_sum: {self.diff_sum}")
         if self.len_sum != 0:
@@ -166,14 +166,14 @@ class Consolidating(StateValue):
             raise self._invalid("value_xor not all 0s")
         return Tombstone(None)
 
-    def _checked_bytes(self) -> bytes:
+    def _check_bytes(self) -> bytes:
         if not 0 <= self.len_sum <= len(self.value_xor):
             raise self._invalid(
                 f"value_xor is not the same length ({len(self.value_xor)}) as len ({self.len_sum})"
             )
         # The xor is as long as the longest value that was ever added; the rest must be zeros.
         data = self.value_xor[: self.len_sum]
-        if _wrapped(checksum(data)) != self.checksum_sum or self.value_xor[self.len_sum :].strip(
+        if _wrap(checksum(data)) != self.checksum_sum or self.value_xor[self.len_sum :].strip(
             _ZERO
         ):
             raise self._invalid("checksum_sum does not match")
@@ -185,7 +185,7 @@ class Consolidating(StateValue):
             "and see that they are those of one record per key"
         )
 
-    def _settled(self) -> tuple[Any, Any] | None:
+    def _settle(self) -> tuple[Any, Any] | None:
         decoded = self.ensure_decoded()
         return None if isinstance(decoded, Tombstone) else (decoded.value, decoded.order)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyflinklike.upsert.index.upsert_backend import (
     Write,
-    checked_open,
+    check_open,
     distinct_keys,
-    found,
+    make_result,
     prepare_puts,
     total_of,
 )
@@ -49,7 +49,7 @@ class InMemoryUpsertBackend:
     def multi_get(self, keys: Sequence[Any]) -> list[UpsertValueAndSize]:
         """Return the state of each key."""
         states = self._open()
-        return [found(states.get(key)) for key in distinct_keys(keys)]
+        return [make_result(states.get(key)) for key in distinct_keys(keys)]
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
         """Put or remove states, and return what that changed."""
@@ -101,7 +101,7 @@ class InMemoryUpsertBackend:
         return iter(self._open().items())
 
     def _open(self) -> dict[bytes, bytes]:
-        return checked_open(self._states, "InMemoryUpsertBackend")
+        return check_open(self._states, "InMemoryUpsertBackend")
 
     def __repr__(self) -> str:
         return "InMemoryUpsertBackend()"

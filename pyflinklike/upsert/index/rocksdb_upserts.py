@@ -38,11 +38,11 @@ from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.upsert_backend import (
     Write,
-    checked_open,
+    check_open,
     decode_state,
     distinct_keys,
     encode_state,
-    found,
+    make_result,
     prepare_puts,
     size_of,
     total_of,
@@ -83,14 +83,14 @@ class RocksDBUpsertBackend:
         self._rocksdict = require_rocksdict("RocksDBUpsertBackend")
         self._is_logged = write_ahead_log
         self._mark = WrittenMark(self.path)
-        self._db: Any = self._opened()
+        self._db: Any = self._open_database()
         self._write_options = self._rocksdict.WriteOptions()
         self._write_options.disable_wal = not write_ahead_log
         # Greater than the number of any operand that is still pending, so that none is replaced.
         self._sequence = self._db.latest_sequence_number()
         self._has_operands = any(True for _ in self._scan(_OPERAND, _OPERAND_END))
 
-    def _opened(self) -> Any:
+    def _open_database(self) -> Any:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._mark.check_files()
@@ -116,7 +116,7 @@ class RocksDBUpsertBackend:
         """Return the state of each key."""
         encoded = distinct_keys(keys)
         self._fold()
-        return [found(data) for data in self._get_many(encoded)]
+        return [make_result(data) for data in self._get_many(encoded)]
 
     def multi_put(self, puts: Iterable[tuple[Any, PutValue]]) -> PutStats:
         """Put or remove states, and return what that changed."""
@@ -244,7 +244,7 @@ class RocksDBUpsertBackend:
             raise self._unusable(error) from error
 
     def _open(self) -> Any:
-        return checked_open(self._db, "RocksDBUpsertBackend")
+        return check_open(self._db, "RocksDBUpsertBackend")
 
     def _unusable(self, error: Exception) -> HostError | CorruptStateError:
         rule = f"RocksDBUpsertBackend keeps its states in {str(self.path)!r}, got {error!s}"
@@ -301,7 +301,7 @@ class WrittenMark:
         directory = self._directory
         if (directory / "CURRENT").exists():
             return
-        if self._noted() or any(directory.glob("*.sst")):
+        if self._read_number() or any(directory.glob("*.sst")):
             raise self._short("no file CURRENT")
 
     def check(self, last: int) -> None:
@@ -313,7 +313,7 @@ class WrittenMark:
         Raises:
             CorruptStateError: It lacks changes, or this file is damaged.
         """
-        noted = self._noted()
+        noted = self._read_number()
         if last < noted:
             raise self._short(f"{last} changes of {noted}")
 
@@ -332,7 +332,7 @@ class WrittenMark:
         if file is not None:
             os.close(file)
 
-    def _noted(self) -> int:
+    def _read_number(self) -> int:
         """Read the number; 0 if there is none, in a new directory or one of an older version."""
         try:
             data = (self._directory / _NAME).read_bytes()

@@ -44,11 +44,11 @@ from pyflinklike.upsert.index.value_codec import (
 
 __all__ = [
     "UpsertBackend",
-    "checked_open",
+    "check_open",
     "decode_state",
     "distinct_keys",
     "encode_state",
-    "found",
+    "make_result",
     "prepare_puts",
     "size_of",
     "total_of",
@@ -101,7 +101,7 @@ class UpsertBackend(Protocol):
         """Release the memory or the files; a second call does nothing."""
 
 
-def checked_open(handle: Handle | None, what: str) -> Handle:
+def check_open(handle: Handle | None, what: str) -> Handle:
     """Return the handle itself.
 
     Raises:
@@ -129,7 +129,7 @@ def distinct_keys(keys: Sequence[Any]) -> list[bytes]:
     return encoded
 
 
-def found(data: bytes | None) -> UpsertValueAndSize:
+def make_result(data: bytes | None) -> UpsertValueAndSize:
     """Make the result of `multi_get` from the bytes of a key's state."""
     if data is None:
         return UpsertValueAndSize(None, None)

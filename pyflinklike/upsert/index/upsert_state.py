@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
-from pyflinklike.upsert.index.difference_sketch import Consolidating, Difference, checked_diff
+from pyflinklike.upsert.index.difference_sketch import Consolidating, Difference, check_diff
 from pyflinklike.upsert.index.upsert_backend import UpsertBackend
 from pyflinklike.upsert.index.upsert_values import (
     GetStats,
@@ -104,7 +104,7 @@ class UpsertState:
             StateValueError: A key is None or cannot be encoded.
         """
         keys = list(keys)
-        results = [_decoded(each) for each in self._backend.multi_get(keys)]
+        results = [_decode(each) for each in self._backend.multi_get(keys)]
         self.get_stats += GetStats(
             len(keys),
             sum(each.metadata.size for each in results if each.metadata is not None),
@@ -223,10 +223,10 @@ def _difference(update: Any) -> Difference:
             "a deletion is the old value with diff -1"
         )
         raise StateValueError(msg)
-    return Difference(encode_upsert_key(key), encode_value(value), checked_diff(diff))
+    return Difference(encode_upsert_key(key), encode_value(value), check_diff(diff))
 
 
-def _decoded(stored: UpsertValueAndSize) -> UpsertValueAndSize:
+def _decode(stored: UpsertValueAndSize) -> UpsertValueAndSize:
     state = stored.value
     if not isinstance(state, Consolidating):
         return stored

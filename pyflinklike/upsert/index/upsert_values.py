@@ -56,7 +56,7 @@ class StateValue:
         """
         return self
 
-    def _settled(self) -> tuple[Any, Any] | None:
+    def _settle(self) -> tuple[Any, Any] | None:
         """Return the settled value and its order key, or None."""
         raise NotImplementedError
 
@@ -66,20 +66,20 @@ class StateValue:
 
     def provisional_value_ref(self, ts: Any) -> Any:  # noqa: ARG002  what is settled is at any time
         """Return the value in force at `ts`, or None: the provisional value if it is of `ts`."""
-        settled = self._settled()
+        settled = self._settle()
         return None if settled is None else settled[0]
 
     def into_provisional_value(self, value: Any, ts: Any, order: Any) -> ProvisionalValue:
         """Return the same state with `value` emitted at `ts`; the settled part stays."""
-        return ProvisionalValue(self._settled(), (value, ts, order))
+        return ProvisionalValue(self._settle(), (value, ts, order))
 
     def into_provisional_tombstone(self, ts: Any, order: Any) -> ProvisionalValue:
         """Return the same state with a deletion emitted at `ts`; the settled part stays."""
-        return ProvisionalValue(self._settled(), (None, ts, order))
+        return ProvisionalValue(self._settle(), (None, ts, order))
 
     def into_finalized_value(self) -> FinalizedValue | None:
         """Return the settled value, or None."""
-        settled = self._settled()
+        settled = self._settle()
         return None if settled is None else FinalizedValue(*settled)
 
 
@@ -109,7 +109,7 @@ class FinalizedValue(StateValue):
         """False."""
         return False
 
-    def _settled(self) -> tuple[Any, Any]:
+    def _settle(self) -> tuple[Any, Any]:
         return self.value, self.order
 
     def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
@@ -132,7 +132,7 @@ class Tombstone(StateValue):
         """True."""
         return True
 
-    def _settled(self) -> None:
+    def _settle(self) -> None:
         return None
 
     def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
@@ -162,7 +162,7 @@ class ProvisionalValue(StateValue):
         """True where nothing is settled."""
         return self.finalized is None
 
-    def _settled(self) -> tuple[Any, Any] | None:
+    def _settle(self) -> tuple[Any, Any] | None:
         return self.finalized
 
     def provisional_order(self, ts: Any) -> Any:

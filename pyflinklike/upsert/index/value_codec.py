@@ -83,7 +83,7 @@ def encode_value(value: Any) -> bytes:
     if type(value) in _SCALARS:
         return encode_key(value)
     try:
-        return encode_key(_written(value))
+        return encode_key(_write(value))
     except RecursionError:
         msg = "a value of an upsert must be nested less deeply, got one that contains itself"
         raise StateValueError(msg) from None
@@ -108,19 +108,19 @@ def decode_from(data: bytes, at: int) -> tuple[Any, int]:
     return _read(found, data), end
 
 
-def _written(value: Any) -> Any:
+def _write(value: Any) -> Any:
     """Return the value as scalars, and as tuples that begin with their kind."""
     kind = type(value)
     if kind in _SCALARS:
         return value
     if isinstance(value, Row):
-        return (_ROW, value._fields, *map(_written, value))
+        return (_ROW, value._fields, *map(_write, value))
     if isinstance(value, tuple):
-        return (_TUPLE, *map(_written, value))
+        return (_TUPLE, *map(_write, value))
     if isinstance(value, list):
-        return (_LIST, *map(_written, value))
+        return (_LIST, *map(_write, value))
     if isinstance(value, Mapping):
-        return _written_mapping(value)
+        return _write_mapping(value)
     if isinstance(value, Instant):
         return (_INSTANT, value.seconds, value.nanos)
     if isinstance(value, dt.timedelta):
@@ -129,10 +129,10 @@ def _written(value: Any) -> Any:
         return (_ERROR, name_of(value), str(value))
     if isinstance(value, bytearray):
         return bytes(value)
-    return _checked(plain(value))
+    return _check(plain(value))
 
 
-def _checked(value: Any) -> Any:
+def _check(value: Any) -> Any:
     try:
         encode_key(value)
     except StateValueError:
@@ -145,32 +145,32 @@ def _checked(value: Any) -> Any:
     return value
 
 
-def _written_mapping(value: Mapping[Any, Any]) -> tuple[Any, ...]:
-    items = [(_written(key), _written(item)) for key, item in value.items()]
+def _write_mapping(value: Mapping[Any, Any]) -> tuple[Any, ...]:
+    items = [(_write(key), _write(item)) for key, item in value.items()]
     items.sort(key=lambda item: encode_key(item[0]))
     return (_DICT, *(part for item in items for part in item))
 
 
 def _read(written: Any, data: bytes) -> Any:
     try:
-        return _restored(written)
+        return _restore(written)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
         msg = f"a stored value must be one that encode_value wrote, got {shown(data)}"
         raise CorruptStateError(msg) from error
 
 
-def _restored(written: Any) -> Any:
+def _restore(written: Any) -> Any:
     if not isinstance(written, tuple):
         return written
     kind, parts = written[0], written[1:]
     if kind == _ROW:
-        return row_class(parts[0])._make(map(_restored, parts[1:]))
+        return row_class(parts[0])._make(map(_restore, parts[1:]))
     if kind == _TUPLE:
-        return tuple(map(_restored, parts))
+        return tuple(map(_restore, parts))
     if kind == _LIST:
-        return list(map(_restored, parts))
+        return list(map(_restore, parts))
     if kind == _DICT:
-        restored = list(map(_restored, parts))
+        restored = list(map(_restore, parts))
         return dict(zip(restored[::2], restored[1::2], strict=True))
     if kind == _INSTANT:
         return Instant(*parts)

@@ -44,7 +44,7 @@ from pyflinklike.views.file.file_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["FileDatabase", "translated"]
+__all__ = ["FileDatabase", "translate_error"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
@@ -74,10 +74,10 @@ class FileDatabase:
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
-        self._readers = ReaderPool(self._connect_reader, self._closed_error)
+        self._readers = ReaderPool(self._connect_reader, self._make_closed_error)
         self._mark = CommitMark(file)
         self._identity: int | None = None
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             _make(file)
             self._look_through(verified=verified)
             self._writer = self._connect(read_only=False)
@@ -112,7 +112,7 @@ class FileDatabase:
         return connection
 
     def _connect_reader(self) -> Connection:
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             return self._connect()
 
     def _look_through(self, *, verified: bool) -> None:
@@ -127,7 +127,7 @@ class FileDatabase:
                     self._check(connection, verified=verified)
             except UnicodeDecodeError as error:  # in the text of an error of SQLite's
                 raise Damage(str(error)) from error
-            if is_new and self._acknowledged():
+            if is_new and self._read_mark():
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
                     f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin again"
@@ -139,7 +139,7 @@ class FileDatabase:
         connection.sums = Sums(identity)
         self._identity = identity
         latest = connection.latest_batch() or file_tables.NO_BATCH
-        acknowledged = self._acknowledged()
+        acknowledged = self._read_mark()
         if latest.seq < acknowledged:
             msg = (
                 f"{self._what} must have all batches that were applied, got {latest.seq} of "
@@ -151,10 +151,10 @@ class FileDatabase:
             verify(connection)
 
     def _prepare(self) -> None:
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
-            with self.writing() as connection:
+            with self.lend_writer() as connection:
                 if is_empty(connection):
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
@@ -167,7 +167,7 @@ class FileDatabase:
     # Transactions
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def lend_writer(self) -> Iterator[Connection]:
         """Lend the writer's connection in a transaction; an error rolls it back.
 
         The caller ensures that only one thread at a time is in here.
@@ -178,8 +178,8 @@ class FileDatabase:
             CorruptStateError: The file is damaged.
         """
         if self._readers.closed:
-            raise self._closed_error()
-        with self._translating(writing=True):
+            raise self._make_closed_error()
+        with self._translate_errors(writing=True):
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 yield self._writer
@@ -190,23 +190,23 @@ class FileDatabase:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def lend_reader(self) -> Iterator[Connection]:
         """Lend a reader's connection in a transaction, which sees one state of the file.
 
         Raises:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        with self._readers.lent() as connection, self._translating(writing=False):
+        with self._readers.lent() as connection, self._translate_errors(writing=False):
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
                 connection.execute("ROLLBACK")
 
-    def detached_reader(self) -> Connection:
+    def open_detached_reader(self) -> Connection:
         """Open a reader's connection in a transaction that begins now; the caller closes it."""
-        with self._translating(writing=False):
+        with self._translate_errors(writing=False):
             connection = self._connect()
             connection.execute("BEGIN")
             connection.execute(
@@ -220,7 +220,7 @@ class FileDatabase:
         Raises:
             CorruptStateError: The file is damaged.
         """
-        with self.reading() as connection:
+        with self.lend_reader() as connection:
             verify(connection)
 
     def acknowledge(self, seq: int) -> None:
@@ -230,10 +230,10 @@ class FileDatabase:
             StateStoreError: The record cannot be written.
         """
         assert self._identity is not None
-        with self._translating(writing=True):
+        with self._translate_errors(writing=True):
             self._mark.write(self._identity, seq)
 
-    def _acknowledged(self) -> int:
+    def _read_mark(self) -> int:
         try:
             return self._mark.read(self._identity)
         except CommitMarkError:
@@ -243,19 +243,19 @@ class FileDatabase:
             ) from None
 
     @contextmanager
-    def _translating(self, *, writing: bool) -> Iterator[None]:
+    def _translate_errors(self, *, writing: bool) -> Iterator[None]:
         """Raise errors of SQLite and of the file system as ours."""
         try:
             yield
         except sqlite3.Error as error:
-            raise self.failed(error, writing=writing) from error
+            raise self.make_error(error, writing=writing) from error
         except OSError as error:
             msg = f"{self._what} must be a file to read and to write, got: {error}"
             raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
 
-    def failed(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
+    def make_error(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
         """Make an error of ours from one of SQLite's."""
-        return translated(error, self._what, writing=writing)
+        return translate_error(error, self._what, writing=writing)
 
     # Connections
 
@@ -265,7 +265,7 @@ class FileDatabase:
         self._writer.close()
         self._mark.close()
 
-    def _closed_error(self) -> StoreClosedError:
+    def _make_closed_error(self) -> StoreClosedError:
         return StoreClosedError(
             f"a view must be open to be used, got {self._name!r}; open it again"
         )
@@ -334,7 +334,7 @@ class CommitMark:
             return 0
         if not any(data):
             return 0  # the power was lost after the file was created
-        if len(data) != _FORMAT.size or _summed(data[:-4]) != data:
+        if len(data) != _FORMAT.size or _add_checksum(data[:-4]) != data:
             raise CommitMarkError
         _, marked, seq, _ = _FORMAT.unpack(data)
         return int(seq) if identity in (marked, None) else 0
@@ -347,7 +347,7 @@ class CommitMark:
         """
         if self._descriptor is None:
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
-        data = _summed(struct.pack("<8sqq", _MAGIC, identity, seq))
+        data = _add_checksum(struct.pack("<8sqq", _MAGIC, identity, seq))
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, data)
 
@@ -358,7 +358,7 @@ class CommitMark:
             self._descriptor = None
 
 
-def _summed(data: bytes) -> bytes:
+def _add_checksum(data: bytes) -> bytes:
     return data + struct.pack("<L", crc32(data))
 
 
@@ -381,7 +381,7 @@ _TOO_BIG = (18, "string or blob too big", "")
 _CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
 
 
-def translated(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
+def translate_error(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
     """Make an error of ours from one of SQLite's.
 
     Args:

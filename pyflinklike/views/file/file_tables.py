@@ -396,7 +396,7 @@ def check_schema(connection: sqlite3.Connection, what: str) -> None:
         msg = f"{what} must be of the format {_FORMAT}, got {version}"
         raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it")
     objects = set(connection.execute(_OBJECTS))
-    others = sorted(str(each[1]) for each in objects ^ _expected())
+    others = sorted(str(each[1]) for each in objects ^ _expect_lines())
     if others:
         msg = f"{what} must have the tables of a view and nothing else, got others in {others}"
         raise CorruptStateError(f"{msg}; drop what was added, or restore the file from a copy")
@@ -434,7 +434,7 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return int(number)
 
 
-def _expected() -> set[tuple[str, str, str, str]]:
+def _expect_lines() -> set[tuple[str, str, str, str]]:
     """Return the lines of SQLite's schema table, as this version of SQLite writes them."""
     connection = sqlite3.connect(":memory:")
     try:
@@ -488,7 +488,7 @@ def _rows(connection: Connection) -> tuple[int, int]:
         last = key
         return stored
 
-    return _folded(connection, checked, "rows", "key, row, checksum")
+    return _fold_lines(connection, checked, "rows", "key, row, checksum")
 
 
 def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
@@ -508,7 +508,7 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
         totals[seq] += stored
         return 0
 
-    _folded(connection, checked, "changes", "key, seq, position, before, checksum")
+    _fold_lines(connection, checked, "changes", "key, seq, position, before, checksum")
     return {seq: (count, totals[seq]) for seq, count in counts.items()}
 
 
@@ -517,7 +517,7 @@ def _changes_of(batches: list[FileBatch]) -> dict[int, tuple[int, int]]:
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 
 
-def _folded(
+def _fold_lines(
     connection: Connection, checked: Callable[..., int], table: str, columns: str
 ) -> tuple[int, int]:
     """Have SQLite call a function for each line of a table; half the cost of a Python loop.

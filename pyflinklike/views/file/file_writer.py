@@ -70,7 +70,7 @@ class FileWriter:
         """
         reached = None if watermark is None else to_ms(watermark, zone)
         with self._applying:
-            with self._database.reading() as connection:
+            with self._database.lend_reader() as connection:
                 if connection.is_seen(source, batch_id):
                     return False
             arrivals = self._incoming.read(rows)
@@ -123,7 +123,7 @@ class FileWriter:
             StoreClosedError: The view is closed.
         """
         with self._subscribing:
-            with self._database.reading():  # refuses where the view is closed
+            with self._database.lend_reader():  # refuses where the view is closed
                 replay = None if past is None else self._replay(past)
             self._queues = [*self._live_queues(), queue]
         return replay
@@ -139,7 +139,7 @@ class FileWriter:
         self, arrivals: list[Arrival], batch: file_tables.FileBatch
     ) -> tuple[list[RowChange], file_tables.FileBatch] | None:
         """Commit a batch; return its changes and its line, None if it was applied before."""
-        with self._database.writing() as connection:
+        with self._database.lend_writer() as connection:
             # Another process may have applied it in the meantime.
             if connection.is_seen(batch.source, batch.batch_id):
                 return None
@@ -157,7 +157,7 @@ class FileWriter:
     def _is_committed(self, batch: file_tables.FileBatch) -> bool:
         """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
-            with self._database.reading() as connection:
+            with self._database.lend_reader() as connection:
                 return connection.is_seen(batch.source, batch.batch_id)
         except PyflinklikeError:
             return True
@@ -184,13 +184,13 @@ class FileWriter:
         return [queue for queue in self._queues if not queue.ended]
 
     def _replay(self, wanted: Filter) -> Replay | None:
-        connection = self._database.detached_reader()
+        connection = self._database.open_detached_reader()
         oldest = connection.oldest_batch()
         if oldest is None:
             connection.close()
             return None
         changes = connection.replay(oldest, wanted.key)
-        return Replay(connection, changes, wanted, self._database.failed)
+        return Replay(connection, changes, wanted, self._database.make_error)
 
     def _end_subscriptions(self) -> None:
         with self._subscribing:
@@ -376,7 +376,7 @@ class Queue:
                 return
             if len(self._changes) >= self._size:
                 if self._overflow == "error":
-                    self.fail(self._overflowed())
+                    self.fail(self._make_overflow_error())
                     return
                 self._changes.popleft()
                 self.dropped += 1
@@ -423,6 +423,6 @@ class Queue:
                 self._error = error
                 self.end()
 
-    def _overflowed(self) -> QueueOverflowError:
+    def _make_overflow_error(self) -> QueueOverflowError:
         msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
         return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

@@ -27,11 +27,11 @@ from typing import Any, Literal
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.views.arguments import (
     check_choice,
-    checked_columns,
-    checked_count,
-    checked_id,
-    checked_limit,
-    checked_name,
+    check_columns,
+    check_count,
+    check_id,
+    check_limit,
+    check_name,
     file_of,
 )
 from pyflinklike.views.batch_frame import BatchFrame, Feed
@@ -89,10 +89,10 @@ class MaterializedView(View):
         clock: Callable[[], int] | None = None,
         verified: bool = True,
     ) -> None:
-        checked_name(name)
-        key_columns = checked_columns(name, "key", key)
-        order_columns = () if order_by is None else checked_columns(name, "order_by", order_by)
-        checked_count(name, "history", history)
+        check_name(name)
+        key_columns = check_columns(name, "key", key)
+        order_columns = () if order_by is None else check_columns(name, "order_by", order_by)
+        check_count(name, "history", history)
         clock = clock or wall_clock
         incoming = BatchReader(name, key_columns, order_columns, event_time)
         self._database = FileDatabase(file_of(name, path), name, key_columns, verified=verified)
@@ -123,7 +123,7 @@ class MaterializedView(View):
             StateValueError: A row, or the batch id, has no form that a view takes.
             StoreClosedError: The view is closed.
         """
-        number = checked_id(self.name, batch_id)
+        number = check_id(self.name, batch_id)
         return self._writer.apply(rows, number, watermark=watermark)
 
     def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
@@ -145,7 +145,7 @@ class MaterializedView(View):
                 and repeats it.
         """
         feed = Feed(df, source)
-        number = checked_id(self.name, batch_id)
+        number = check_id(self.name, batch_id)
         # Also for a batch that was seen before: a stateful stream whose rows are not read fails its
         # commit.
         rows = feed.rows()
@@ -191,11 +191,11 @@ class MaterializedView(View):
         wanted = Filter(
             None if key is None else to_key_bytes(key), Condition(where, self.key_columns)
         )
-        checked_limit(limit)
+        check_limit(limit)
         wait = seconds(timeout)
         check_choice("start", start, ("latest", "earliest"))
         check_choice("overflow", overflow, OVERFLOWS)
-        queue = Queue(wanted, checked_count(self.name, "queue_size", queue_size), overflow)
+        queue = Queue(wanted, check_count(self.name, "queue_size", queue_size), overflow)
         replay = self._writer.subscribe(queue, wanted if start == "earliest" else None)
         return Changes(queue, replay, limit, wait)
 

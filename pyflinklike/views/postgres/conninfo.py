@@ -23,7 +23,7 @@ from pyflinklike.errors import (
     StateValueError,
 )
 
-__all__ = ["Conninfo", "translated"]
+__all__ = ["Conninfo", "translate_error"]
 
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
@@ -95,20 +95,20 @@ class Conninfo:
                 make_conninfo(**{**self._parts, "application_name": name}), **options
             )
         except psycopg.Error as error:
-            raise self.failed(error) from None
+            raise self.make_error(error) from None
 
-    def failed(self, error: Exception, *, writing: bool = False) -> Exception:
+    def make_error(self, error: Exception, *, writing: bool = False) -> Exception:
         """Make an error of ours from one of psycopg's, without passwords.
 
         Args:
             error: The error that psycopg raised.
             writing: True where the caller's rows were being written.
         """
-        return translated(
-            error, f"view {self._view!r} in {self.masked!r}", self._hidden, writing=writing
+        return translate_error(
+            error, f"view {self._view!r} in {self.masked!r}", self._hide, writing=writing
         )
 
-    def _hidden(self, text: str) -> str:
+    def _hide(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
@@ -141,7 +141,7 @@ _REMEDIES: list[tuple[type[Exception], str]] = [
 ]
 
 
-def translated(
+def translate_error(
     error: Exception, what: str, hidden: Callable[[str], str], *, writing: bool
 ) -> PyflinklikeError:
     """Make an error of ours from one of psycopg's.

@@ -45,7 +45,7 @@ class Follower:
         self._ended = threading.Event()
         self._closed = False
         self._taking = threading.RLock()
-        with database.reading() as snapshot:
+        with database.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
         if is_latest or latest is None:
             self._seq = 0 if latest is None else latest.seq
@@ -125,7 +125,7 @@ class Follower:
 
     def _fetch(self) -> bool:
         """Read one batch, and return whether there was one."""
-        with self._database.reading() as snapshot:
+        with self._database.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
             if latest is None:
                 return False
@@ -135,9 +135,9 @@ class Follower:
             if latest.seq == self._seq:
                 return False
             if latest.seq < self._seq:
-                raise self._gone_back(latest.seq)
+                raise self._make_went_back_error(latest.seq)
             if self._seq + 1 < latest.oldest:
-                raise self._overflowed()
+                raise self._make_overflow_error()
             self._read(snapshot, self._seq + 1)
         return True
 
@@ -159,7 +159,7 @@ class Follower:
 
     def _pause(self, seconds: float) -> None:
         """Wait for a notification, at most this long."""
-        listener = self._listening()
+        listener = self._listen()
         if listener is None:
             self._ended.wait(seconds)
             return
@@ -170,7 +170,7 @@ class Follower:
             self._listener = None
             self._ended.wait(seconds)
 
-    def _listening(self) -> psycopg.Connection[Any] | None:
+    def _listen(self) -> psycopg.Connection[Any] | None:
         if self._listener is None and self._can_listen and not self._ended.is_set():
             connection = self._database.conninfo.connect("subscriber", autocommit=True)
             try:
@@ -182,12 +182,12 @@ class Follower:
                 connection.close()
         return self._listener
 
-    def _overflowed(self) -> QueueOverflowError:
+    def _make_overflow_error(self) -> QueueOverflowError:
         name = self._database.names.view
         msg = f"a subscriber of view {name!r} must keep up, got behind the batches that its history has"
         return QueueOverflowError(f"{msg}; raise history, or subscribe again from 'earliest'")
 
-    def _gone_back(self, seq: int) -> StateStoreError:
+    def _make_went_back_error(self, seq: int) -> StateStoreError:
         msg = (
             f"view {self._database.names.view!r}: a subscriber must be told of later batches only, "
             f"got {seq} applied after {self._seq}: the database was restored from an older copy"

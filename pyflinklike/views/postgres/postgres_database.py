@@ -68,15 +68,15 @@ class PostgresDatabase:
         self.names = names
         self.fault: type[Exception] = psycopg.Error
         self._key_columns = key_columns
-        self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._closed_error)
-        self.about = self._opened(order_columns, columns)
+        self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._make_closed_error)
+        self.about = self._open(order_columns, columns)
         what = f"view {names.view!r} in {conninfo.masked!r}"
         self._writer = WriterSession(conninfo, what, self.about.lock, patience)
         self._writing = threading.RLock()
 
-    def _opened(self, order_columns: tuple[str, ...], types: dict[str, str]) -> About:
+    def _open(self, order_columns: tuple[str, ...], types: dict[str, str]) -> About:
         columns = (self._key_columns, order_columns)
-        with self._translating(), self.conninfo.connect("opening") as connection:
+        with self._translate_errors(), self.conninfo.connect("opening") as connection:
             about = read_about(connection, self.names, *columns)
             if about is None:
                 # Another process may be making the tables: all wait here for the first.
@@ -93,7 +93,7 @@ class PostgresDatabase:
     # Reading
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresSnapshot]:
+    def lend_reader(self) -> Iterator[PostgresSnapshot]:
         """Begin a transaction that sees one state of the view.
 
         Raises:
@@ -102,7 +102,7 @@ class PostgresDatabase:
         """
         with (
             self._readers.lent() as session,
-            self._translating(),
+            self._translate_errors(),
             session.transaction(self._check_identity) as connection,
         ):
             yield PostgresSnapshot(connection, self.names, self.about.identity)
@@ -117,20 +117,20 @@ class PostgresDatabase:
     # Writing
 
     @contextmanager
-    def writing(self) -> Iterator[psycopg.Connection[Any]]:
+    def lend_writer(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend the writer's connection, in autocommit, to one thread at a time.
 
         Raises:
             StateStoreError: There is another writer, or the server cannot write.
             StateValueError: The columns cannot hold a row.
         """
-        with self._writing, self._translating(writing=True):
+        with self._writing, self._translate_errors(writing=True):
             if self._readers.closed:
-                raise self._closed_error()
-            with self._writer.connected(self._begun) as connection:
+                raise self._make_closed_error()
+            with self._writer.lend_connection(self._begin) as connection:
                 yield connection
 
-    def _begun(self, connection: psycopg.Connection[Any]) -> None:
+    def _begin(self, connection: psycopg.Connection[Any]) -> None:
         self._check_identity(connection)
         self.drop_staging(connection)
 
@@ -153,7 +153,7 @@ class PostgresDatabase:
         """
         with connection.transaction():
             columns = add_columns(connection, self.names, wanted, self._key_columns)
-            table = self.names.staging(secrets.randbits(64))
+            table = self.names.name_staging_table(secrets.randbits(64))
             create_staging(connection, self.names, table, columns)
         return table, columns
 
@@ -165,16 +165,16 @@ class PostgresDatabase:
         with self._writing:
             self._writer.close()
 
-    def _closed_error(self) -> StoreClosedError:
+    def _make_closed_error(self) -> StoreClosedError:
         msg = f"a view must be open to be used, got {self.names.view!r}; open it again"
         return StoreClosedError(msg)
 
     @contextmanager
-    def _translating(self, *, writing: bool = False) -> Iterator[None]:
+    def _translate_errors(self, *, writing: bool = False) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
-            raise self.conninfo.failed(error, writing=writing) from None
+            raise self.conninfo.make_error(error, writing=writing) from None
 
 
 _LEFT = """SELECT relname FROM pg_class
@@ -246,7 +246,7 @@ class WriterSession:
         self._connection: psycopg.Connection[Any] | None = None
 
     @contextmanager
-    def connected(
+    def lend_connection(
         self, begin: Callable[[psycopg.Connection[Any]], None]
     ) -> Iterator[psycopg.Connection[Any]]:
         """Lend the connection, in autocommit; an error closes it, and the next call begins anew.
@@ -284,7 +284,7 @@ class WriterSession:
             with suppress(psycopg.errors.UndefinedObject):  # before PostgreSQL 14
                 connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
         try:
-            connection.execute("SELECT pg_advisory_lock(%s, %s)", (_LOCKS, _signed(self._lock)))
+            connection.execute("SELECT pg_advisory_lock(%s, %s)", (_LOCKS, _add_sign(self._lock)))
         except errors.LockNotAvailable:
             msg = (
                 f"{self._what} must have one writer, got a second one while {self._holder(connection)} "
@@ -309,6 +309,6 @@ _HOLDER = """SELECT application_name, coalesce(host(client_addr), 'this machine'
     WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted"""
 
 
-def _signed(number: int) -> int:
+def _add_sign(number: int) -> int:
     """Return the number of a table as an int of 32 bits, since locks have signed numbers."""
     return number - (1 << 32) if number >= 1 << 31 else number

@@ -101,7 +101,7 @@ class Names:
         """Return the identifier of a table of the view."""
         return sql.Identifier(self.schema, f"{self.view}{suffix}")
 
-    def staging(self, token: int) -> str:
+    def name_staging_table(self, token: int) -> str:
         """Return the name of a staging table."""
         return f"{self.staging_prefix}{token:016x}"
 
@@ -341,7 +341,7 @@ class PostgresSnapshot:
         """Return the rows of those keys that have one."""
         query = "SELECT _key, _row, _checksum FROM {rows} WHERE _key = ANY(%s)"
         found = self._all(query, list(keys))
-        return {key: self._checked(key, row, stored) for key, row, stored in found}
+        return {key: self._check(key, row, stored) for key, row, stored in found}
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and rows, in the order of the keys."""
@@ -349,7 +349,7 @@ class PostgresSnapshot:
         count = total = 0
         for key, row, stored in self._each(query):
             count, total = count + 1, total + stored
-            yield key, self._checked(key, row, stored)
+            yield key, self._check(key, row, stored)
         latest = self.latest_batch()
         self._check_whole((count, total), latest)
 
@@ -421,7 +421,7 @@ class PostgresSnapshot:
             cursor.execute(self._names.sql(query), values)
             yield from cursor
 
-    def _checked(self, key: bytes, row: bytes, stored: int) -> bytes:
+    def _check(self, key: bytes, row: bytes, stored: int) -> bytes:
         if checksum_of(self._identity, key, row) != stored:
             raise self._damage(f"a row with another checksum than its columns, at {shown(key)}")
         return row

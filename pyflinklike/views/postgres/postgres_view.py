@@ -22,11 +22,11 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.views.arguments import (
     check_choice,
-    checked_columns,
-    checked_count,
-    checked_id,
-    checked_limit,
-    checked_name,
+    check_columns,
+    check_count,
+    check_id,
+    check_limit,
+    check_name,
 )
 from pyflinklike.views.batch_frame import BatchFrame
 from pyflinklike.views.condition import Condition, Where
@@ -111,19 +111,19 @@ class PostgresView(View):
     ) -> None:
         check_psycopg()
         from pyflinklike.views.postgres.conninfo import Conninfo
-        from pyflinklike.views.postgres.postgres_writer import opened
+        from pyflinklike.views.postgres.postgres_writer import open_view
 
-        where = Conninfo(checked_name(name), conninfo)
-        keys = checked_columns(name, "key", key)
-        orders = () if order_by is None else checked_columns(name, "order_by", order_by)
+        where = Conninfo(check_name(name), conninfo)
+        keys = check_columns(name, "key", key)
+        orders = () if order_by is None else check_columns(name, "order_by", order_by)
         incoming = BatchReader(name, keys, orders, event_time)
         clock = clock or wall_clock
-        self._database, self._writer = opened(
+        self._database, self._writer = open_view(
             where,
             schema,
             incoming,
             columns,
-            checked_count(name, "history", history),
+            check_count(name, "history", history),
             clock,
             allow_gaps=allow_gaps,
             patience=_patience(name, lock_timeout),
@@ -156,7 +156,7 @@ class PostgresView(View):
             StateStoreError: Another process writes to the view, or the server cannot.
             StoreClosedError: The view is closed.
         """
-        return self._writer.apply(rows, checked_id(self.name, batch_id), watermark)
+        return self._writer.apply(rows, check_id(self.name, batch_id), watermark)
 
     def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
@@ -174,7 +174,7 @@ class PostgresView(View):
             NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark then
                 fails the batch, and repeats it when the stream is started again.
         """
-        self._writer.apply_frame(df, checked_id(self.name, batch_id), source)
+        self._writer.apply_frame(df, check_id(self.name, batch_id), source)
 
     # Push queries
 
@@ -207,7 +207,7 @@ class PostgresView(View):
 
         data = None if key is None else to_key_bytes(key)
         wanted = Filter(data, Condition(where, self.key_columns))
-        checked_limit(limit)
+        check_limit(limit)
         wait = seconds(timeout)
         check_choice("start", start, ("latest", "earliest"))
         follower = Follower(self._database, wanted, is_latest=start == "latest")
@@ -223,7 +223,7 @@ class PostgresView(View):
             CorruptStateError: A row differs from what was written.
             StoreClosedError: The view is closed.
         """
-        with self._database.reading() as snapshot:
+        with self._database.lend_reader() as snapshot:
             for _ in snapshot.rows():
                 pass
             oldest = snapshot.oldest_batch()

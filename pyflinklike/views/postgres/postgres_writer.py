@@ -36,11 +36,11 @@ from pyflinklike.views.postgres.postgres_tables import (
     PostgresSnapshot,
     columns_of,
 )
-from pyflinklike.views.postgres.sql_columns import checked_types, types_of
+from pyflinklike.views.postgres.sql_columns import check_types, types_of
 from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
 from pyflinklike.views.row_codec import decode_row
 
-__all__ = ["opened"]
+__all__ = ["open_view"]
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class PostgresWriter:
     ) -> bool:
         """Apply rows of this process, over the writer's connection."""
         reached = None if watermark is None else to_ms(watermark, dt.timezone.utc)
-        with self.database.writing() as connection:
+        with self.database.lend_writer() as connection:
             if self._is_seen(connection, "", batch_id):
                 return False
             self.database.drop_staging(connection)
@@ -83,7 +83,7 @@ class PostgresWriter:
     def apply_frame(self, df: Any, batch_id: int, source: str | None) -> bool:
         """Apply a DataFrame, whose partitions the executors copy."""
         feed = Feed(df, source)
-        with self.database.writing() as connection:
+        with self.database.lend_writer() as connection:
             if self._is_seen(connection, feed.source, batch_id):
                 # A stateful stream whose batch is not read cannot commit it.
                 df.mapInArrow(drain, RECEIPT).collect()
@@ -96,7 +96,7 @@ class PostgresWriter:
                     self.incoming.view, df.schema.jsonValue(), self.incoming.key_columns
                 )
             stager = self._stager(connection, columns)
-            receipts = self._staged(df, StagingTask(stager, self.database.conninfo, feed.time_zone))
+            receipts = self._stage(df, StagingTask(stager, self.database.conninfo, feed.time_zone))
             reached = None if feed.watermark is None else to_ms(feed.watermark, feed.zone)
             batch = self._batch(feed.source, batch_id, reached, receipts)
             with connection.transaction():
@@ -104,7 +104,7 @@ class PostgresWriter:
             self.database.drop_staging(connection)
         return True
 
-    def _staged(self, df: Any, task: StagingTask) -> list[Receipt]:
+    def _stage(self, df: Any, task: StagingTask) -> list[Receipt]:
         """Return the receipts of the partitions, in their order.
 
         Raises:
@@ -190,7 +190,7 @@ _DURABLE = (
 )
 
 
-def opened(
+def open_view(
     conninfo: Conninfo,
     schema: str,
     incoming: BatchReader,
@@ -213,7 +213,7 @@ def opened(
         allow_gaps: True permits a stream to skip batch ids.
         patience: How long to wait for another writer, in ms.
     """
-    types = None if columns is None else checked_types(incoming.view, columns)
+    types = None if columns is None else check_types(incoming.view, columns)
     names = Names(schema, incoming.view)
     database = PostgresDatabase(
         conninfo, names, incoming.key_columns, incoming.order_columns, types or {}, patience

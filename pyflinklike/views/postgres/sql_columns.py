@@ -24,7 +24,7 @@ from pyflinklike.views.incoming_rows import layout_of
 from pyflinklike.views.postgres.postgres_tables import check_column
 from pyflinklike.views.row_codec import Failure
 
-__all__ = ["checked_types", "projected", "types_of"]
+__all__ = ["check_types", "project", "types_of"]
 
 _JSON = "jsonb"
 _TYPES = {
@@ -41,7 +41,7 @@ _TYPES = {
 _TYPE = re.compile(r'[A-Za-z_][A-Za-z0-9_ ."]*(\(\d+(, *-?\d+)?\))?[A-Za-z ]*(\[\])*')
 
 
-def checked_types(view: str, columns: Any) -> dict[str, str]:
+def check_types(view: str, columns: Any) -> dict[str, str]:
     """Check columns and their types, as a user declares them.
 
     Raises:
@@ -116,7 +116,7 @@ def _type(kind: Any) -> str:
     return _TYPES.get(kind, "text")
 
 
-def projected(
+def project(
     row: Any, key: Any, columns: Mapping[str, str], key_columns: Sequence[str], zone: dt.tzinfo
 ) -> list[Any]:
     """Return the values of the columns for a row.

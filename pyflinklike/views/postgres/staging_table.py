@@ -32,7 +32,7 @@ from pyflinklike.views.batch_frame import rows_of, zone_named
 from pyflinklike.views.incoming_rows import Arrival, BatchReader
 from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.postgres_tables import Names, checksum_of
-from pyflinklike.views.postgres.sql_columns import projected
+from pyflinklike.views.postgres.sql_columns import project
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
 __all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "drain", "order_bytes"]
@@ -152,14 +152,14 @@ class Stager:
             None if order is None else order_bytes(order),
             0 if row is None else checksum_of(self.identity, arrival.key, row),
             shown(content.error).replace("\0", "\ufffd") if isinstance(content, Failure) else None,
-            *self._projected(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
+            *self._project(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
         ]
 
-    def _projected(self, content: Any, key: bytes, zone: dt.tzinfo, *, is_row: bool) -> list[Any]:
+    def _project(self, content: Any, key: bytes, zone: dt.tzinfo, *, is_row: bool) -> list[Any]:
         if not is_row:
             return [None] * len(self.columns)
         columns = self.incoming.key_columns
-        return projected(content, from_key_bytes(key), self.columns, columns, zone)
+        return project(content, from_key_bytes(key), self.columns, columns, zone)
 
     def _kind(self, arrival: Arrival) -> int:
         if arrival.op is None:
@@ -196,21 +196,21 @@ class StagingTask:
         """Copy the rows, and yield the receipt."""
         zone = zone_named(self.time_zone)
         rows = (rows_of(batch, self.time_zone) for batch in batches)
-        yield _batch_of(self._attempted(lambda one: self.stager.copy(one, rows, zone)))
+        yield _batch_of(self._attempt(lambda one: self.stager.copy(one, rows, zone)))
 
-    def _attempted(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
+    def _attempt(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
         """Return the receipt, also for refused rows: a second attempt would be refused, too."""
         with self.conninfo.connect("task") as connection:
             try:
                 receipt = copy(connection)
                 connection.commit()
             except psycopg.Error as error:
-                failed = self.conninfo.failed(error, writing=True)
+                failed = self.conninfo.make_error(error, writing=True)
                 if isinstance(failed, StateStoreError):
                     raise failed from None
-                return _refused(failed)
+                return _make_refused_receipt(failed)
             except PyflinklikeError as error:
-                return _refused(error)
+                return _make_refused_receipt(error)
         return receipt
 
 
@@ -221,7 +221,7 @@ def drain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
 
 
-def _refused(error: Exception) -> Receipt:
+def _make_refused_receipt(error: Exception) -> Receipt:
     return Receipt(0, 0, None, "{}", type(error).__name__, str(error))
 
 

@@ -98,7 +98,7 @@ def test_a_list_is_its_model_and_so_is_what_its_log_rebuilds(steps):
         one.at(key)
         modelled(model, verb, key, position, str(number))
         if verb == "drain":
-            other.apply(map(through_bytes, one.drained()))
+            other.apply(map(through_bytes, one.drain()))
             read = in_all(one)
             assert read == in_all(other)
             assert elements(read) == elements(model)
@@ -125,7 +125,7 @@ def test_a_list_of_far_positions_is_its_model_too(positions, steps):
         one.at(key)
         modelled(model, verb, key, position, str(number))
         if verb == "drain":
-            other.apply(map(through_bytes, one.drained()))
+            other.apply(map(through_bytes, one.drain()))
             read = in_all(one)
             assert read == in_all(other)
             assert elements(read) == elements(model)
@@ -139,12 +139,12 @@ def test_what_was_drained_is_not_drained_again():
     """Neither what was appended nor what was replaced or deleted."""
     one = opened()
     table = appended(one, "abc")
-    one.drained()
+    one.drain()
     table.put(1, "B")
     table.delete(2)
-    one.drained()
+    one.drain()
     table.append("d")
-    (changes,) = one.drained()
+    (changes,) = one.drain()
 
     assert ([2], ["d"]) == (changes.user_keys, changes.entries)
 
@@ -153,7 +153,7 @@ def test_an_element_appended_and_replaced_is_drained_once():
     """As it is now."""
     one = opened()
     appended(one, "ab").put(1, "B")
-    (changes,) = one.drained()
+    (changes,) = one.drain()
 
     assert ([0, 1], ["a", "B"]) == (changes.user_keys, changes.entries)
 
@@ -166,7 +166,7 @@ def test_the_room_of_expired_elements_is_given_back():
     for first in range(2_000):
         table.delete(first)
         table.append("x")
-        other.apply(one.drained())
+        other.apply(one.drain())
         sizes.append(sys.getsizeof(one.groups[0]["list"].entries["k"]))
 
     assert max(sizes) < 500
@@ -182,7 +182,7 @@ def test_the_room_behind_an_element_that_stays_is_given_back():
     for _ in range(2_000):
         table.delete([at for at, _ in table.items()][1])
         table.append("x")
-        other.apply(one.drained())
+        other.apply(one.drain())
         sizes.append(sys.getsizeof(one.groups[0]["list"].entries["k"]))
 
     assert max(sizes) < 500
@@ -196,11 +196,11 @@ def test_a_list_that_lost_its_first_element_and_then_all_begins_anew(verb):
     one, other = opened(), opened()
     table = appended(one, "abc")
     table.delete(0)
-    other.apply(one.drained())
+    other.apply(one.drain())
     for position in (1, 2):
         done(table, verb, position, None)
     appended(one, "xy")
-    other.apply(one.drained())
+    other.apply(one.drain())
 
     assert {"k": {0: "x", 1: "y"}} == one.contents()["list"] == other.contents()["list"]
     assert 2 == table.count() == other.tables["list"].count()

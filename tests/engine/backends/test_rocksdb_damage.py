@@ -83,7 +83,7 @@ class Failing:
         self.uses += 1
         self._left -= 1
         if self._left == 0:
-            store = operator.backend._opened()
+            store = operator.backend._ensure_database()
             store._db = Unreadable(store._db)
 
 

@@ -37,7 +37,7 @@ def state() -> WorkingState:
 def planted(path, row: bytes, index: int = 3) -> None:
     """Have this row stand in the place of the key group's."""
     backend = in_directory(path).create_keyed_state_backend(CurrentKey(), "query/0")
-    backend._opened().write({row_at(index): row})
+    backend._ensure_database().write({row_at(index): row})
     backend.close()
 
 
@@ -167,7 +167,7 @@ def test_entries_that_cannot_be_unpickled_are_rebuilt_from_the_log(tmp_path, two
     """In the batch that meets them: RocksDB found their bytes to be right, and they are not."""
     backend, store, expected = two_batches
     keyed = backend.create_keyed_state_backend(CurrentKey(), "query/0")
-    database = keyed._opened()
+    database = keyed._ensure_database()
     rows = [raw for raw, row in database.items(b"g", b"h") if row]
     database.write(dict.fromkeys(rows, unreadable_row()))
     keyed.close()

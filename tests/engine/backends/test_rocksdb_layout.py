@@ -94,7 +94,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
     assert [20, 1200, 1212, 0] == sizes
     backend, _, group = found(tmp_path)
     begin, end = entries_at(3)
-    assert [] == list(backend._opened().items(begin, end))
+    assert [] == list(backend._ensure_database().items(begin, end))
     backend.close()
 
 

@@ -133,7 +133,7 @@ def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, m
     fill(tables, backend.current, 9)
     backend.drain()
     monkeypatch.setattr(LocalDatabase, "_db", None, raising=False)
-    backend._opened()._db.close()
+    backend._ensure_database()._db.close()
     with pytest.raises(HostError, match="set_db_storage_paths"):
         backend.keep_warm(group)
     backend.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, measured, slack, weight_of
+from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, measure, slack, weight_of
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import Shape, TableSpec
@@ -115,7 +115,7 @@ def test_a_group_that_is_measured_weighs_about_what_it_does(batches):
         for put in batch:
             working.put(*put)
     working.backend.drain()
-    thought = measured(working.group)
+    thought = measure(working.group)
     entries = sum(table.count() for table in working.tables.values())
     letters = sum(len(str(part)) for each in working.backend.contents() for part in _parts(each))
 

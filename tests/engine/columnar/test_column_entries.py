@@ -27,7 +27,7 @@ from pyflinklike.engine.log.entry_codec import (
     schema_of,
 )
 from pyflinklike.engine.log.segments import Declaration, Section
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.columnar_records import ColumnReader
 from pyflinklike.engine.runtime.micro_batch import EarlyRecords, serve
@@ -199,9 +199,7 @@ class Worker:
 
     def __init__(self, function=Keeps):
         task, owner = TaskInfo("keeps", max_parallelism=1), f"tested-{uuid.uuid4()}"
-        self.operator = keyed_process_operator(
-            function(), HashMapStateBackend(), STRING, task, owner
-        )
+        self.operator = make_keyed_operator(function(), HashMapStateBackend(), STRING, task, owner)
         self.operator.open()
         keys = KeyReader(("key",), STRING, lambda each: frozen_keys(STRING, each))
         self.reader = ColumnReader(keys, None)

@@ -24,7 +24,7 @@ from pyflinklike import (
 )
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.columnar_records import ColumnReader
 from pyflinklike.engine.runtime.micro_batch import end_bounded, enter_bounded
@@ -152,7 +152,7 @@ def of_a_batch(function, records):
     """What comes of records in batch mode, to the end of it, by key."""
     task = TaskInfo("tested", max_parallelism=1, key_columns=(("key", "string"),))
     options = (HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}")
-    operator = keyed_process_operator(function, *options)
+    operator = make_keyed_operator(function, *options)
     operator.open()
     enter_bounded(operator, 0, processing_time=2)
     if isinstance(function, KeyedBatchFunction):

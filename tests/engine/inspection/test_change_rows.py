@@ -16,11 +16,11 @@ from pyflinklike import StateTtlConfig, Time
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.log.segment_chain import joined, snapshots
+from pyflinklike.engine.log.segment_chain import join, snapshots
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.runtime.micro_batch import begin, commit
 from pyflinklike.engine.types import Types
@@ -65,7 +65,7 @@ class Noted(Replica):
         super().__init__(HashMapStateBackend(), ttl, Mode.LAZY)
         self.noted = []
 
-    def _written(self):
+    def _write(self):
         trial = Noting(self.store.head, dict(self.store.segments))
         commit(self.operator, trial, trial.head)
         self.noted = trial.noted
@@ -150,7 +150,7 @@ def test_changes_of_each_batch_give_the_state(ttl, batches):
         followed.batch_id = batch
         take(followed, replica.noted)
         for state in STATES:
-            info = state_of(described(record, 0), state, "tested")
+            info = state_of(describe_states(record, 0), state, "tested")
             changes = StateChanges(StateRows.of(record, info))
             for table in changes.of_batch(followed.changes, batch, 3, "tested"):
                 for row in table.to_pylist():
@@ -242,7 +242,7 @@ def test_what_a_key_group_began_with_is_what_its_first_batch_changed():
     take(followed, store.noted)
     for state in STATES:
         changes = StateChanges(
-            StateRows.of(record, state_of(described(record, 0), state, "tested"))
+            StateRows.of(record, state_of(describe_states(record, 0), state, "tested"))
         )
         found = changes.of_batch(followed.changes, 0, 3, "tested")
         told_of = [
@@ -319,7 +319,7 @@ def test_what_a_savepoint_held_was_written_by_the_first_batch():
         for key in "ab":
             with contextlib.closing(Noted(expiring())) as former:
                 play(former, [("put", key, "x", 1)])
-                part = joined(log_of(former.store))
+                part = join(log_of(former.store))
             trial = Noting(begun.store.head, dict(begun.store.segments))
             begin(begun.operator, trial, begun.operator.group.state.index, part, served_at=0)
             noted += trial.noted
@@ -331,7 +331,7 @@ def test_what_a_savepoint_held_was_written_by_the_first_batch():
         followed = GroupChanges({}, 0)
         take(followed, noted)
         followed.check(begun.store.head, "tested")
-    rows = StateChanges(StateRows.of(record, state_of(described(record, 0), "map", "tested")))
+    rows = StateChanges(StateRows.of(record, state_of(describe_states(record, 0), "map", "tested")))
     tables = rows.of_batch(followed.changes, 0, 3, "tested")
     assert {"a": "2", "b": "1"} == {
         row["k"]: row["value"] for each in tables for row in each.to_pylist()

@@ -32,7 +32,7 @@ from pyflinklike.engine.log.operator_record import (
 )
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.host.wake_up import wanted_call
+from pyflinklike.spark.host.wake_up import find_wanted_call
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.read.checkpoint_check import OperatorCheck
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
@@ -121,7 +121,7 @@ class Stored:
         record = OperatorRecord.from_bytes(called[RECORD_AT], "tested")
         roll = Roll.from_bytes(called[ROLL_AT], "tested")
         wanted = functools.partial(
-            wanted_call, TimeMode(record.time_mode), BatchClock(len(batches))
+            find_wanted_call, TimeMode(record.time_mode), BatchClock(len(batches))
         )
         self.checker = GroupChecker(record, dict(roll.served_at), wanted)
         self.groups = {

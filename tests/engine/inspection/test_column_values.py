@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.engine.inspection.column_values import shown, stored
+from pyflinklike.engine.inspection.column_values import show_column, store_column
 from pyflinklike.engine.types import Types
 from pyflinklike.testing.strategies import type_infos, values_of
 
@@ -19,11 +19,13 @@ def test_a_slice_of_a_column_is_shown_as_its_rows_are(data, declared, saved):
     ]
     column = declared.to_arrow([None, *values])
     start = data.draw(st.integers(0, len(column)))
-    part = shown(column.slice(start), declared, saved=saved)
+    part = show_column(column.slice(start), declared, saved=saved)
 
-    assert repr(shown(column, declared, saved=saved).to_pylist()[start:]) == repr(part.to_pylist())
+    assert repr(show_column(column, declared, saved=saved).to_pylist()[start:]) == repr(
+        part.to_pylist()
+    )
     if saved:
-        back = stored(part, declared, "test", nullable=True)
+        back = store_column(part, declared, "test", nullable=True)
         assert repr(column.to_pylist()[start:]) == repr(back.to_pylist())
 
 
@@ -38,7 +40,7 @@ def test_a_slice_of_a_column_is_shown_as_its_rows_are(data, declared, saved):
 def test_a_slice_with_nulls_of_nested_values_is_shown(declared, value):
     """Arrow takes no mask beside the offsets of a slice."""
     column = declared.to_arrow([declared.freeze(value), None, declared.freeze(value)])
-    sliced = shown(column.slice(1), declared, saved=False)
+    sliced = show_column(column.slice(1), declared, saved=False)
 
-    assert shown(column, declared).slice(1).equals(sliced)
+    assert show_column(column, declared).slice(1).equals(sliced)
     assert isinstance(sliced, (pa.ListArray, pa.MapArray))

@@ -18,7 +18,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import KeyedReader, StoredKeys
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.log_rows import SegmentsReader
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.types import Types
@@ -70,7 +70,7 @@ def keep():
 def keyed_rows(harness, names, now=0, key_columns=(("k", "string"),)):
     """The rows of keys in key group 3, and their columns."""
     record = record_of(harness._operator, Types.STRING(), key_columns)
-    infos = [state_of(described(record, 0), name, "tested") for name in names]
+    infos = [state_of(describe_states(record, 0), name, "tested") for name in names]
     reader = KeyedReader(
         tuple(StateRows.of(record, info) for info in infos), KeyColumns.of(record), BatchClock(now)
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.engine.inspection.snapshot_division import regrouped
-from pyflinklike.engine.inspection.stored_table import StoredTable, replayed
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
+from pyflinklike.engine.inspection.stored_table import StoredTable, replay
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_batch, encode_entries
 from pyflinklike.engine.log.segments import Declaration, Segment
@@ -62,7 +62,7 @@ def test_a_replayed_map_has_the_entries_of_a_dict_in_its_order(commits):
     segment, expected = written(commits)
     table = StoredTable(Declaration.of(MAP, KEY))
     found = {}
-    for row in replayed(table, sections_of([segment], "test"), "test").to_pylist():
+    for row in replay(table, sections_of([segment], "test"), "test").to_pylist():
         entry = row["user_key"], (row["stamp"], row["value"])
         found.setdefault(row["key"], []).append(entry)
 
@@ -74,7 +74,7 @@ def test_a_divided_map_has_the_entries_of_a_dict_in_its_order(commits, key_type)
     """Each key in its own group, under either type of keys."""
     segment, expected = written([(*commit[:2], False) for commit in commits])
     order = []
-    groups = regrouped(
+    groups = regroup_snapshot(
         segment, key_type, lambda keys: order.extend(keys) or range(len(keys)), 3, "test"
     )
     found = {}
@@ -93,11 +93,11 @@ def test_a_divided_map_has_the_entries_of_a_dict_in_its_order(commits, key_type)
 def test_divided_entries_keep_their_stamps(commits):
     """And those that have none get none."""
     segment, expected = written(commits)
-    groups = regrouped(segment, KEY, lambda keys: [0] * len(keys), 1, "test")
+    groups = regroup_snapshot(segment, KEY, lambda keys: [0] * len(keys), 1, "test")
     sections = sections_of(groups.get(0, []), "test")
     table = StoredTable(Declaration.of(MAP, KEY))
     found = {}
-    for row in replayed(table, sections, "test").to_pylist():
+    for row in replay(table, sections, "test").to_pylist():
         found[row["key"], row["user_key"]] = row["stamp"], row["value"]
 
     assert {(key, each): e for key, entries in expected.items() for each, e in entries} == found
@@ -128,7 +128,7 @@ def crafted(column):
 def test_what_no_program_writes_is_not_divided(column, why):
     """It would be an entry without a stamp, or of no key."""
     with pytest.raises(CorruptStateError, match=why):
-        regrouped(crafted(column), KEY, lambda keys: [0] * len(keys), 1, "test")
+        regroup_snapshot(crafted(column), KEY, lambda keys: [0] * len(keys), 1, "test")
 
 
 def test_two_keys_that_become_one_are_refused():
@@ -142,4 +142,4 @@ def test_two_keys_that_become_one_are_refused():
     segment.sections = [(0, payload) for payload in encode_entries(changes, any_key)]
 
     with pytest.raises(IncompatibleStateError, match=r"test: .*two keys .* one"):
-        regrouped(segment, Types.DOUBLE(), lambda keys: [0] * len(keys), 1, "test")
+        regroup_snapshot(segment, Types.DOUBLE(), lambda keys: [0] * len(keys), 1, "test")

@@ -14,7 +14,7 @@ from replica_support import FollowedQuery
 
 from pyflinklike import Types
 from pyflinklike.engine.inspection.log_rows import Commit, GroupChanges, StateChanges
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.log_storage import HEAD_AT
 from pyflinklike.stores import (
@@ -146,7 +146,7 @@ def test_changes_of_each_batch_give_the_rows(kind, data):
     query, followed, held = FollowedQuery([descriptor], 1), GroupChanges({}, 0), {}
     for number, batch in enumerate(data.draw(histories(kind))):
         play(query, descriptor, batch)
-        info = state_of(described(query.record, 0), "s", "tested")
+        info = state_of(describe_states(query.record, 0), "s", "tested")
         changes = StateChanges(StateRows.of(query.record, info))
         followed.batch_id, followed.changes = number, []
         take(followed, query.writes[number])

@@ -107,7 +107,7 @@ def test_processing_timers_fire_when_the_clock_is_there_and_not_at_the_end():
         match="Ticking: processing-time timers do not fire .* got 2 of them; set "
         "execution.runtime-mode to BATCH",
     ):
-        assert [("a", 10)] == list(run.collected(sink))
+        assert [("a", 10)] == list(run.collect(sink))
 
 
 def test_a_job_that_is_cancelled_says_nothing_of_its_processing_timers():
@@ -136,5 +136,5 @@ def test_every_processing_timer_fires_at_the_end_of_a_batch():
     graph = env._program.builder.graph([sink])
 
     assert [("a", 17), ("b", 17)] == list(
-        start(Job(graph, JobSettings(is_batch=True)), lambda: 7).collected(sink)
+        start(Job(graph, JobSettings(is_batch=True)), lambda: 7).collect(sink)
     )

@@ -24,8 +24,8 @@ from pyflinklike import (
     KeyedProcessFunction,
     ListStateDescriptor,
 )
-from pyflinklike.engine.inspection.snapshot_division import regrouped
-from pyflinklike.engine.inspection.stored_table import StoredTable, replayed
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
+from pyflinklike.engine.inspection.stored_table import StoredTable, replay
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
 from pyflinklike.engine.log.segments import Declaration, Section, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
@@ -390,8 +390,8 @@ def test_the_readers_without_a_program_refuse_such_a_position_too():
     log = read_segment(snapshot_of_list([0, -1]), PLACE)
     sections = [Section(log.declarations[0], log.sections[0][1], PLACE)]
     readers = [
-        lambda: replayed(StoredTable(log.declarations[0]), sections, PLACE),
-        lambda: regrouped(log, KEY, lambda keys: [0] * len(keys), 1, PLACE),
+        lambda: replay(StoredTable(log.declarations[0]), sections, PLACE),
+        lambda: regroup_snapshot(log, KEY, lambda keys: [0] * len(keys), 1, PLACE),
     ]
     for read in readers:
         with pytest.raises(CorruptStateError, match="positions of a list outside 0 to"):

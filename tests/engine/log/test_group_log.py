@@ -2,9 +2,11 @@
 """The log of a key group: commits, the nonce rule, catching up."""
 
 import attrs
+import pytest
 from group_log_support import Worker, read_cold
 
 from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
@@ -139,6 +141,20 @@ def test_an_older_working_state_of_a_lost_commit_is_not_caught_up(store):
     lost.load(store)
 
     assert {"a": 2, "b": 3} == lost.contents()
+
+
+def test_a_late_attempt_in_the_place_of_one_that_counts_is_refused(store):
+    """As Spark's first checkpoint format lets it happen: the same entries, and the next segment has another parent."""
+    late, winner = Worker(), Worker()
+    late.batch(store, a=1)
+    elsewhere = store.copy()
+    winner.batch(store, a=2)
+    winner.batch(store, b=3)
+    late.batch(elsewhere, a=2)
+    store.segments[1] = elsewhere.segments[1]
+
+    with pytest.raises(CorruptStateError, match="segment 2"):
+        read_cold(store)
 
 
 def test_a_working_state_older_than_the_snapshot_is_rebuilt(store):

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.checkpoint_logs import merge, read_log
-from pyflinklike.engine.log.entry_codec import decode_entries, divided_batch, encode_entries
+from pyflinklike.engine.log.entry_codec import decode_entries, divide_batch, encode_entries
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.segment_chain import divided, joined, snapshots
+from pyflinklike.engine.log.segment_chain import divide, join, snapshots
 from pyflinklike.engine.log.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
@@ -61,7 +61,7 @@ class Worker:
         self.group = self.log.load(store, store.head, self.group)
         self.backend.enter(0, self.group.tables)
         for spec in self.specs:
-            for changes in self.log.restorer.restored(self.group, spec, 0):
+            for changes in self.log.restorer.restore(self.group, spec, 0):
                 self.backend.apply(changes)
 
     def contents(self, table: str = "texts") -> dict[Any, Any]:
@@ -242,7 +242,7 @@ def test_a_segment_takes_any_number_of_states(states):
         Section(attrs.evolve(declaration, name=f"s{number}"), b"payload")
         for number in range(states)
     ]
-    (segment,) = divided(sections, WorkingState(0), b"", 2**40)
+    (segment,) = divide(sections, WorkingState(0), b"", 2**40)
     found = read_segment(segment.to_bytes(), "test")
 
     assert segment == found
@@ -256,7 +256,7 @@ def test_a_savepoint_is_one_segment_of_whatever_was_divided(store):
     worker.batch(store, *ENTRIES)
     worker.batch(store, ("k3", 3, MISSING), ("k4", 4, "changed"))
     savepoint = merge({"group 0": read_log(store.head, store.segments, "group 0")})
-    groups = regrouped(
+    groups = regroup_snapshot(
         read_segment(savepoint, "savepoint"),
         KEY,
         lambda keys: [int(key[1]) % 2 for key in keys],
@@ -283,15 +283,15 @@ def test_a_savepoint_is_one_segment_of_whatever_was_divided(store):
 def test_nothing_is_no_segment():
     """A savepoint without sections has nothing to begin a group with."""
     assert [] == list(snapshots([], LIMIT))
-    (only,) = divided([], WorkingState(0), b"parent", LIMIT)
+    (only,) = divide([], WorkingState(0), b"parent", LIMIT)
     assert b"parent" == only.parent
-    assert only is joined([only])
+    assert only is join([only])
 
 
 def test_a_batch_is_divided_down_to_its_rows():
     """And put together again it is the same."""
     batch = pa.RecordBatch.from_arrays([pa.array(["x" * 100] * 33)], names=["value"])
-    parts = list(divided_batch(batch, 300))
+    parts = list(divide_batch(batch, 300))
     assert batch.equals(pa.concat_batches(parts))
     assert all(part.nbytes <= 300 for part in parts)
-    assert 33 == len(list(divided_batch(batch, 1)))
+    assert 33 == len(list(divide_batch(batch, 1)))

@@ -9,7 +9,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.engine.log.log_storage import HeadTimes
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.types import Types
@@ -27,7 +27,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
             fired.append(timestamp)
 
     def operator():
-        made = keyed_process_operator(
+        made = make_keyed_operator(
             Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
         )
         made.open()

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_double import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Row, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UserFunctionError
@@ -250,7 +250,7 @@ def initial_rows(program, *savepoints):
     ids = group_ids(program.max_parallelism)
     rows = {}
     for savepoint in savepoints:
-        groups = regrouped(
+        groups = regroup_snapshot(
             savepoint,
             Types.STRING(),
             lambda keys: [program.group_of(key) for key in keys],

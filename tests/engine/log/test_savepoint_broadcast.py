@@ -7,7 +7,7 @@ import pytest
 from broadcast_support import LIMITS, Alert
 
 from pyflinklike import Types
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.checkpoint_logs import merge
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.testing import BroadcastHarness
@@ -26,7 +26,7 @@ def in_groups(snapshot, count):
     def group_of(keys):
         return [ord(key) % count for key in keys]
 
-    return regrouped(read_segment(snapshot, "test"), KEYS, group_of, count, "test")
+    return regroup_snapshot(read_segment(snapshot, "test"), KEYS, group_of, count, "test")
 
 
 @pytest.fixture

@@ -11,7 +11,11 @@ from stream_support import Stream, snapshot_of
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.clock import TimeDomain
-from pyflinklike.engine.inspection.snapshot_division import regrouped, timer_domains, with_keys_of
+from pyflinklike.engine.inspection.snapshot_division import (
+    regroup_snapshot,
+    timer_domains,
+    with_keys_of,
+)
 from pyflinklike.engine.log.checkpoint_logs import merge
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.types.catalog import type_of
@@ -56,7 +60,7 @@ def test_any_keys_are_taken_apart(some):
     for number, key in enumerate(some):
         driver.of(key).update(number)
     snapshot = read_segment(driver.harness.snapshot(), "snapshot")
-    groups = regrouped(
+    groups = regroup_snapshot(
         snapshot, AnyKeyTypeInfo(), lambda found: list(range(len(found))), len(some), "snapshot"
     )
     found = [
@@ -110,7 +114,7 @@ def test_two_declared_key_types_are_not_each_others():
             key_type=Types.STRING(),
         )
     with pytest.raises(IncompatibleStateError, match=r"keeps the key type .* 'Long', got 'String'"):
-        regrouped(longs, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint")
+        regroup_snapshot(longs, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint")
 
 
 def test_a_snapshot_that_fits_is_left_as_it_is():
@@ -134,7 +138,9 @@ def test_the_domains_of_timers_are_told():
         [Record("b", lambda _, ctx: ctx.timer_service().delete_processing_time_timer(5))], 0, 0
     )
     snapshot = read_segment(stream.savepoint(), "savepoint")
-    groups = regrouped(snapshot, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint")
+    groups = regroup_snapshot(
+        snapshot, Types.STRING(), lambda some: [0] * len(some), 1, "savepoint"
+    )
     assert {TimeDomain.EVENT_TIME} == timer_domains(groups[0])
 
 
@@ -178,7 +184,7 @@ def test_entries_of_no_key_cannot_be_taken_apart_by_key_group():
     snapshot = read_segment(harness.snapshot(), "savepoint")
 
     with pytest.raises(IncompatibleStateError, match=r"got 'partition' of scope .*use scope"):
-        regrouped(snapshot, Types.STRING(), lambda some: [0] * len(some), 2, "savepoint")
+        regroup_snapshot(snapshot, Types.STRING(), lambda some: [0] * len(some), 2, "savepoint")
 
 
 def test_entries_of_no_key_cannot_be_merged():

@@ -17,7 +17,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.checkpoint_logs import merge, refuse_pickles
 from pyflinklike.engine.log.segments import Declaration, Segment, read_segment
 from pyflinklike.engine.state.table import Shape, TableSpec
@@ -129,7 +129,9 @@ def test_pickled_keys_are_not_regrouped_under_another_type(touched):
 
     for key_type in (AnyKeyTypeInfo(), Types.STRING()):
         with pytest.raises(IncompatibleStateError):
-            regrouped(read_segment(snapshot, "savepoint"), key_type, lambda _: [0], 1, "savepoint")
+            regroup_snapshot(
+                read_segment(snapshot, "savepoint"), key_type, lambda _: [0], 1, "savepoint"
+            )
     assert not touched.exists()
 
 
@@ -168,7 +170,7 @@ def test_what_is_not_declared_is_carried_along_undecoded(touched, descriptor, wr
         with restored(snapshot, other, key_type=key_type) as harness:
             harness.process_element(("k", lambda state: state.update(1)))
             snapshot = harness.snapshot()
-    groups = regrouped(
+    groups = regroup_snapshot(
         read_segment(snapshot, "savepoint"), Types.STRING(), lambda keys: [3] * len(keys), 8, "sp"
     )
     assert not touched.exists()

@@ -23,7 +23,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import end_bounded, enter_bounded
@@ -43,7 +43,7 @@ IGNORED = "a processing-time timer that is registered while timers fire at the e
 def opened(function: Any) -> KeyedProcessOperator:
     """An operator within its first key group."""
     task = TaskInfo("tested", max_parallelism=8)
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         function, HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}"
     )
     operator.open()

@@ -9,7 +9,7 @@ from two_input_support import BACKENDS
 
 from pyflinklike import Types
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 
 
@@ -28,7 +28,7 @@ class Groups:
 
     def __init__(self, backend, count=3):
         self.function = Counted()
-        self.operator = keyed_process_operator(
+        self.operator = make_keyed_operator(
             self.function,
             backend,
             Types.STRING(),

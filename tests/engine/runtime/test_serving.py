@@ -12,7 +12,7 @@ from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueS
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import (
@@ -61,7 +61,7 @@ def operator() -> KeyedProcessOperator:
 def opened(function: KeyedProcessFunction | None = None) -> KeyedProcessOperator:
     """Another one, as of another worker."""
     task = TaskInfo("sum", max_parallelism=8)
-    made = keyed_process_operator(
+    made = make_keyed_operator(
         function or Sum(), HashMapStateBackend(), Types.STRING(), task, f"serving-{uuid.uuid4()}"
     )
     made.open()

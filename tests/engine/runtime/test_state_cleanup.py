@@ -13,7 +13,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.clock import Clock, TimeDomain
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.engine.state.table import Shape, TableSpec
@@ -255,7 +255,7 @@ def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
         return Records(keys, [1] * len(keys), [None] * len(keys))
 
     def batch(time, records):
-        operator = keyed_process_operator(
+        operator = make_keyed_operator(
             Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
         )
         operator.open()

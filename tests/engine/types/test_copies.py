@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.common import Row, RowKind
-from pyflinklike.engine.types.copies import as_given, copied
+from pyflinklike.engine.types.copies import as_given, copy_value
 from pyflinklike.errors import OutputError
 
 FIXED = st.one_of(st.integers(0, 2), st.none(), st.booleans(), st.binary(max_size=1))
@@ -59,7 +59,7 @@ def changeable(value):
 @given(st.recursive(FIXED, parts, max_leaves=6))
 def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value):
     """However deep it is."""
-    copy = copied(value)
+    copy = copy_value(value)
 
     assert (value, type(value), repr(value).split(" object")[0]) == (
         copy,
@@ -74,7 +74,7 @@ def test_a_copy_of_what_holds_itself_does_so_too():
     value = [1]
     value.append(value)
 
-    copy = copied(value)
+    copy = copy_value(value)
 
     assert copy[1] is copy
     assert copy is not value
@@ -82,7 +82,7 @@ def test_a_copy_of_what_holds_itself_does_so_too():
 
 def test_a_member_of_an_enum_is_its_own_copy():
     """Programs compare them by identity, also where pickle would not find their class."""
-    assert Color.RED is copied([Color.RED])[0]
+    assert Color.RED is copy_value([Color.RED])[0]
 
 
 def test_what_cannot_be_pickled_is_itself_as_it_is_given():
@@ -91,4 +91,4 @@ def test_what_cannot_be_pickled_is_itself_as_it_is_given():
 
     assert value is as_given(value)
     with pytest.raises(OutputError, match="leave out locks"):
-        copied(value)
+        copy_value(value)

@@ -287,7 +287,7 @@ def test_columns_that_do_not_fit_are_refused(spark, columns, why):
     layout = ColumnLayout(schema, {}, "UTC", "totals")
 
     with pytest.raises(OutputError, match=why):
-        layout._fitted(pa.RecordBatch.from_pydict(columns), layout_schema(schema), "output")
+        layout._fit(pa.RecordBatch.from_pydict(columns), layout_schema(schema), "output")
 
 
 def layout_schema(schema):

@@ -64,7 +64,7 @@ def packed_rows(program, rules, records, time):
             [{"name": name, "limit": limit} for name, limit in rules] + [None] * len(records), RULE
         ),
     }
-    packing = READER.packing(group_ids(program.max_parallelism))
+    packing = READER.make_packing(group_ids(program.max_parallelism))
     batches = packing([pa.RecordBatch.from_pydict(columns)])
     return [{**row, BATCH_TIME: time} for batch in batches for row in batch.to_pylist()]
 

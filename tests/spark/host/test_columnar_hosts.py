@@ -14,7 +14,7 @@ from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, Types, ValueSt
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.micro_batch import EarlyRecords, call
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.host.task import opened_operator
+from pyflinklike.spark.host.task import open_operator
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK
 
 
@@ -98,7 +98,7 @@ def test_what_comes_before_the_watermark_is_processed_and_emitted_before_it():
     }
     plan = Program(SumsInColumns()).plan()
     reader = attrs.evolve(plan.reader, before_watermark=BEFORE_WATERMARK)
-    operator = opened_operator(plan, plan.task, "tested")
+    operator = open_operator(plan, plan.task, "tested")
     operator.enter(WorkingState(0))
 
     early, others = reader.read_apart([pa.RecordBatch.from_pydict(columns)])

@@ -13,10 +13,10 @@ from group_state_double import GroupStates
 from program_double import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.snapshot_division import regrouped
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
-from pyflinklike.spark.host.group_state_host import _begun
+from pyflinklike.spark.host.group_state_host import _add_initial_state
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.read.checkpoint import last_batch
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
@@ -183,7 +183,7 @@ class _Record(dict):
 def initial_rows(program, savepoint):
     """What a savepoint adds to the rows of the first micro-batch."""
     ids = group_ids(program.max_parallelism)
-    groups = regrouped(
+    groups = regroup_snapshot(
         read_segment(savepoint, "test"),
         Types.STRING(),
         lambda keys: [program.group_of(key) for key in keys],
@@ -231,4 +231,4 @@ def test_a_savepoint_over_spark_connect_is_refused():
     """Its session cannot hand the savepoint to the workers once for all."""
     packed = SimpleNamespace(sparkSession=SimpleNamespace())
     with pytest.raises(HostError, match="classic session, got one of Spark Connect"):
-        _begun(packed, [(ROLL_CALL, b"")])
+        _add_initial_state(packed, [(ROLL_CALL, b"")])

@@ -13,7 +13,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.runtime.assembly import keyed_process_operator
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, serve
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
@@ -74,7 +74,7 @@ def _task(index=0, attempt=0):
 
 
 def _operator(backend=None, owner="owner/0", index=0):
-    operator = keyed_process_operator(
+    operator = make_keyed_operator(
         Count(),
         backend or HashMapStateBackend(),
         Types.LONG(),

@@ -235,6 +235,14 @@ def _behind(df: Any) -> Any:
     return key_by(df, "user").process(Behind(), OUTPUT, uid="behind", max_parallelism=2)
 
 
+def _as_counts(df: Any) -> Any:
+    return df.selectExpr("user", "cast(n as long) count", "n", "ts")
+
+
+def _again(df: Any) -> Any:
+    return counted()(df.selectExpr("user", "cast(count as int) n", "timestamp_millis(0) ts"))
+
+
 class Behind(KeyedProcessFunction):
     """Counts what comes, behind another operator."""
 
@@ -271,6 +279,8 @@ class Cell:
 
 
 ON = [("a", 3, 3), ("c", 1, 1)]
+# In Spark's words, which tell the operators that there were and that there are.
+OTHERS = "when user adds/removes/changes stateful operator of existing streaming query"
 _KEYED = "the key columns are fixed by its checkpoint"
 CELLS = [
     Cell("TTL: clock", REFUSED, "", "counts", counted(ByOtherTime), "the clock of its TTL"),
@@ -424,22 +434,24 @@ MORE = [
         REFUSED,
         "",
         "chain",
-        lambda df: counted()(
-            _behind(df.selectExpr("user", "cast(n as long) count", "n", "ts")).selectExpr(
-                "user", "cast(count as int) n", "timestamp_millis(0) ts"
-            )
-        ),
+        lambda df: _again(_behind(_as_counts(df))),
         "its place in the query is fixed",
     ),
-    Cell(
-        "chain: one more, or one fewer",
-        REFUSED,
-        "one more",
-        "counts",
-        lambda df: _behind(counted()(df)),
-        ".",
+    *(
+        Cell("chain: one more, or one fewer", REFUSED, case, former, now, OTHERS)
+        for case, former, now in (
+            ("one more behind", "counts", lambda df: _behind(counted()(df))),
+            (
+                "one more before, of the same uid behind",
+                "counts",
+                lambda df: _again(_behind(_as_counts(df))),
+            ),
+            ("the first alone", "chain", counted()),
+            ("the second alone", "chain", lambda df: _behind(_as_counts(df))),
+            ("one of Spark's before", "counts", lambda df: counted()(df.dropDuplicates(["n"]))),
+        )
     ),
-    Cell("chain: one more, or one fewer", REFUSED, "one fewer", "chain", counted(), "."),
+    Cell("event_time: dropped", REFUSED, "", "timed", counted(), "timeMode from EventTime to NoT"),
     Cell("arrival_order", GOES_ON, "", "timed", counted(event_time="ts", arrival_order=True), ON),
     Cell(
         "event_time: another column",
@@ -521,13 +533,68 @@ def test_a_stream_is_restarted_with_another_declaration(checkpoints, tmp_path, c
     assert cell.expected == rows_of(drain(cell.now(feed.stream()), tmp_path / "checkpoint"))
 
 
+def _restarted(checkpoints, copy, now, former="counts"):
+    """What a program gives of a copy of the checkpoint."""
+    checkpoints.of(former, copy)
+    return rows_of(drain(now, copy))
+
+
+def _other(checkpoints, folder):
+    """A feed with records of its own."""
+    feed = Feed(checkpoints.spark, folder, SCHEMA)
+    feed.add(AFTER)
+    return feed
+
+
 @pytest.mark.thorough
 @pytest.mark.restarts("source of a DataFrame: another folder", "refused")
 def test_a_stream_may_not_read_another_folder(checkpoints, tmp_path):
     """Spark looks its last micro-batch up in the new one."""
-    checkpoints.of("counts", tmp_path / "checkpoint")
-    other = Feed(checkpoints.spark, tmp_path / "other", SCHEMA)
-    other.add(AFTER)
+    now = counted()(_other(checkpoints, tmp_path / "other").stream())
 
     with pytest.raises(StreamingQueryException, match="Wrong basePath"):
-        drain(counted()(other.stream()), tmp_path / "checkpoint")
+        _restarted(checkpoints, tmp_path / "checkpoint", now)
+
+
+@pytest.mark.thorough
+@pytest.mark.restarts("source of a DataFrame: one more, or one fewer", "refused")
+def test_a_stream_may_not_read_one_more_folder(checkpoints, tmp_path):
+    """Spark counts the sources of its last micro-batch."""
+    feed = checkpoints.of("counts", tmp_path / "unused")
+    both = feed.stream().union(_other(checkpoints, tmp_path / "other").stream())
+
+    with pytest.raises(
+        StreamingQueryException, match=r"1. sources in the checkpoint .* 2. sources"
+    ):
+        _restarted(checkpoints, tmp_path / "checkpoint", counted()(both))
+
+
+@pytest.mark.thorough
+@pytest.mark.restarts("source of a DataFrame: of another kind", "refused")
+def test_a_stream_may_not_read_a_clock_for_a_folder(checkpoints, tmp_path):
+    """The offset of one cannot be read as that of the other."""
+    clock = checkpoints.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
+    now = counted()(clock.load().selectExpr("'a' user", "cast(value as int) n", "timestamp ts"))
+
+    with pytest.raises(StreamingQueryException, match="No usable value for offset"):
+        _restarted(checkpoints, tmp_path / "checkpoint", now)
+
+
+@pytest.mark.thorough
+@pytest.mark.restarts(
+    "source of a DataFrame: another folder, after a micro-batch without records", "goes on"
+)
+def test_a_stream_reads_another_folder_from_its_beginning(checkpoints, tmp_path):
+    """Spark has nothing to look up then, and knows files by their paths: a moved one comes again."""
+    former, moved = (
+        Feed(checkpoints.spark, tmp_path / name, SCHEMA) for name in ("former", "moved")
+    )
+    for feed in (former, moved):
+        feed.add([record("a", 1, 1_000)])
+
+    def program(feed):
+        df = feed.stream().withWatermark("ts", "0 seconds")
+        return counted(event_time="ts")(df)
+
+    assert [("a", 1, 1)] == rows_of(drain(program(former), tmp_path / "checkpoint"))
+    assert [("a", 2, 1)] == rows_of(drain(program(moved), tmp_path / "checkpoint"))

@@ -21,7 +21,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
-from pyflinklike.spark.host.python_stage import ours_alone, telling, telling_each
+from pyflinklike.spark.host.python_stage import ours_alone, tell_errors, tell_errors_of_each
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -54,8 +54,8 @@ def shown_by_spark(call: Callable[[], Any]) -> str:
 
 
 TOLD = {
-    "a call": telling(serving),
-    "an iterator": lambda element: list(telling_each(reading)(element)),
+    "a call": tell_errors(serving),
+    "an iterator": lambda element: list(tell_errors_of_each(reading)(element)),
 }
 tellings = pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
 
@@ -92,7 +92,7 @@ def test_where_an_error_that_is_not_the_users_came_from_stays_to_be_seen() -> No
     def damaged() -> None:
         raise CorruptStateError("segment 3: damaged")
 
-    text = shown_by_spark(telling(damaged))
+    text = shown_by_spark(tell_errors(damaged))
     assert text.startswith("pyflinklike.errors.CorruptStateError: segment 3: damaged\n")
     assert 'raise CorruptStateError("segment 3: damaged")' in text
 
@@ -103,7 +103,7 @@ def test_what_is_not_ours_is_raised_as_it_is() -> None:
     def fails() -> None:
         raise OSError("no good")
 
-    for call in (telling(fails), lambda: next(telling_each(fails)())):
+    for call in (tell_errors(fails), lambda: next(tell_errors_of_each(fails)())):
         with pytest.raises(OSError, match="no good") as raised:
             call()
         assert raised.value.__cause__ is None

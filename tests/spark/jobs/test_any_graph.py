@@ -90,7 +90,7 @@ class Line:
     def __init__(self, job):
         self.job = job
 
-    def collected(self, _):
+    def collect(self, _):
         """What came to the sink."""
         return iter(results_of_stream(self.job, FACTS))
 

@@ -16,7 +16,7 @@ from pyflinklike.datastream import (
 )
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.stages import counting_nodes
+from pyflinklike.spark.jobs.stages import find_counting_nodes
 
 FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 
@@ -74,7 +74,7 @@ def job_of(program):
         def __init__(self, job):
             jobs.append(job)
 
-        def collected(self, _):
+        def collect(self, _):
             return iter(())
 
         def cancel(self):
@@ -132,7 +132,7 @@ def test_a_function_with_the_name_of_a_keyed_one_has_another():
         )
     )
 
-    names = list(counting_nodes(job.graph).values())
+    names = list(find_counting_nodes(job.graph).values())
 
     assert ["count-2", "twin", "twin"] == names
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from job_folder_support import FACTS, One, Two, environment, files, first, job_of, keyed, run
 
-from pyflinklike.common import Time, Types
+from pyflinklike.common import SimpleStringSchema, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import (
     ExternalizedCheckpointRetention,
     WindowFunction,
@@ -159,10 +159,138 @@ def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid
 
     ends = r" \(without an end\)"
     other, one = (ends, "") if is_bounded else ("", ends)
-    with pytest.raises(
-        HostError, match=rf"(/in|'files'){other} where there was .*(/in|'files'){one};"
-    ):
+    with pytest.raises(HostError, match=rf"/in{other} where there was .*/in{one};"):
         run(files(environment(tmp_path), "in", uid, not is_bounded))
+
+
+def numbers(env, count, uid=None):
+    """Numbers."""
+    stream = env.from_collection(list(range(count)))
+    return stream.uid(uid) if uid else stream
+
+
+def read(env, *sources):
+    """A job of collections that are united: how many elements they have, and their uids."""
+    first_one, *more = (numbers(env, *each) for each in sources)
+    first_one.union(*more).key_by(str).process(One()).print()
+    return job_of(env)
+
+
+WITH_UIDS = ((3, "a"), (4, "b"))
+WITHOUT = ((3,), (4,))
+
+
+@pytest.mark.parametrize("sources", [WITHOUT, WITH_UIDS], ids=["without uids", "with uids"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(slice(1), slice(2), id="one more, one fewer"),
+        pytest.param(slice(2), slice(None, None, -1), id="in another order"),
+    ],
+)
+@pytest.mark.restarts("job: one more source, or one fewer", "refused")
+@pytest.mark.restarts("job: sources that change places", "refused")
+def test_other_sources_are_refused(tmp_path, sources, before, after):
+    """Spark's checkpoint has their offsets by their places, with and without a uid."""
+    for one, other in ((before, after), (after, before)):
+        folder = tmp_path / str(one)
+        run(read(environment(folder), *sources[one]))
+        with pytest.raises(
+            HostError, match=r"sources .* got .*where there was (none|.*a collection of \d)"
+        ):
+            run(read(environment(folder), *sources[other]))
+
+
+def topics(env, uid, *names):
+    """A job of topics that never end."""
+    pytest.importorskip("confluent_kafka")
+    from pyflinklike.datastream.connectors.kafka import KafkaSource
+
+    builder = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics(*names)
+    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "topics")
+    (stream.uid(uid) if uid else stream).key_by(len).process(One()).print()
+    return job_of(env)
+
+
+@pytest.mark.parametrize("uid", [None, "in"])
+@pytest.mark.restarts("job: files for a topic, or a topic for files", "refused")
+def test_a_source_of_another_kind_is_refused(tmp_path, uid):
+    """Also under one uid: the offsets of files say nothing of a topic; the error tells both."""
+    kinds = lambda env: files(env, "a", uid), lambda env: topics(env, uid, "t")
+    told = r"the files of .*/a \(", r"the topics t of Kafka \("
+    for at in (0, 1):
+        folder = tmp_path / str(at)
+        run(kinds[at](environment(folder)))
+        with pytest.raises(HostError, match=f"{told[1 - at]}.* where there was .*{told[at]}"):
+            run(kinds[1 - at](environment(folder)))
+
+
+@pytest.mark.restarts("job: topics of a Kafka source, without a uid", "refused")
+@pytest.mark.restarts("job: topics of a Kafka source, with the same uid", "goes on")
+def test_a_uid_says_that_it_is_the_same_source_of_topics(tmp_path):
+    """Then the source itself refuses to leave a topic out: `test_kafka_reading`."""
+    run(topics(environment(tmp_path / "without"), None, "t"))
+    for names in (["s"], ["t", "s"]):
+        with pytest.raises(HostError, match=r"the topics .*s of Kafka .* where .* topics t of Kaf"):
+            run(topics(environment(tmp_path / "without"), None, *names))
+
+    run(topics(environment(tmp_path / "with"), "in", "t"))
+    run(topics(environment(tmp_path / "with"), "in", "t", "s"))
+
+
+def chain(env, *operators):
+    """A job of operators behind each other."""
+    stream = env.from_collection([("a", 1)])
+    for function, uid in operators:
+        stream = stream.key_by(first, Types.STRING()).process(function())
+        if uid:
+            stream.uid(uid)
+    stream.print()
+    return job_of(env)
+
+
+class Three(One):
+    """A third one."""
+
+
+@pytest.mark.parametrize("uids", [(None, None, None), ("one", "two", "three")], ids=str)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0], [0, 1]),
+        ([0], [1, 0]),
+        ([0, 1], [0]),
+        ([0, 1], [1]),
+        ([0, 1], [0, 2, 1]),
+        ([0, 1], [1, 0]),
+    ],
+    ids=str,
+)
+@pytest.mark.restarts("job: one operator more in a chain, or one fewer", "refused")
+@pytest.mark.restarts("job: operators of a chain that change places", "refused")
+def test_another_chain_is_refused(tmp_path, before, after, uids):
+    """By the names of both, with and without uids: Spark knows operators by their places."""
+    known = [*zip((One, Two, Three), uids)]
+    run(chain(environment(tmp_path), *(known[at] for at in before)))
+
+    with pytest.raises(
+        HostError, match=r"keyed operators .* got .*(operator '.*)? where there was"
+    ):
+        run(chain(environment(tmp_path), *(known[at] for at in after)))
+    run(chain(environment(tmp_path), *(known[at] for at in before)))
+
+
+@pytest.mark.restarts("job: elements of a collection, as many as before", "goes on")
+def test_a_collection_has_the_elements_that_the_job_began_with(tmp_path):
+    """They were written when it began; only their number is compared."""
+    run(read(environment(tmp_path), (3,), (4,)))
+    env = environment(tmp_path)
+    env.from_collection(list("abc")).union(env.from_collection(list("abcd"))).key_by(str).process(
+        One()
+    ).print()
+
+    run(job_of(env))
 
 
 class Alarm(One):

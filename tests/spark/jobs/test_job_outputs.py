@@ -18,7 +18,7 @@ from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
-from pyflinklike.spark.wire.parcels import Address, Parcel, dumped
+from pyflinklike.spark.wire.parcels import Address, Parcel, dump
 
 
 class Killed(Exception):
@@ -55,10 +55,10 @@ def job_of(folder, buckets=SECONDS):
 
 def batch_of(job, number, outlets=None):
     """Two lines for each sink, which a task has written."""
-    sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).opened(0))
+    sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).open(0))
     for at, sink in enumerate(job.graph.sinks):
         lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
-        sender.parcel(Parcel(Address(sink.id, 0), dumped(lines)))
+        sender.parcel(Parcel(Address(sink.id, 0), dump(lines)))
     (rows,) = sender.end(0)
     return ResultBatch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
 
@@ -164,7 +164,7 @@ def test_lines_of_a_job_that_shows_them_at_its_end(tmp_path, end):
 def test_a_task_that_fails_leaves_nothing(tmp_path):
     """Another attempt writes all of it."""
     job = job_of(tmp_path / "out")
-    sender = LastSender(Outlets(job.graph.sinks, "job").opened(0))
+    sender = LastSender(Outlets(job.graph.sinks, "job").open(0))
     sender.records(Address(job.graph.sinks[0].id, 0), [(None, "line", None)])
 
     sender.abandon()
@@ -179,7 +179,7 @@ def test_tasks_do_not_take_each_others_names(tmp_path):
     outlets = Outlets((sink,), "job")
     results = Results(job)
     for task in (0, 1):
-        sender = LastSender(outlets.opened(task))
+        sender = LastSender(outlets.open(task))
         sender.records(Address(sink.id, 0), [(None, str(task), None)])
         (rows,) = sender.end(0)
         results.add(zip(*(column.to_pylist() for column in rows.columns)))

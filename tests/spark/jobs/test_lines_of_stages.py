@@ -47,7 +47,7 @@ class Line:
         refuse_what_is_missing(job)
         self.job = job
 
-    def collected(self, _):
+    def collect(self, _):
         """What came to the only sink."""
         if self.job.settings.is_batch:
             return iter(results_of(self.job))
@@ -96,7 +96,7 @@ def results_of(job):
     first, *others = steps.stages
     batches = []
     for number, rows in sources_of(job):
-        batches += steps.task(first.reached_from(number)).run([rows])
+        batches += steps.task(first.part_reached_from(number)).run([rows])
     for before, stage in zip(steps.stages, others):
         host = run_in_batch(steps.operators(before, stage))
         given = list(host(as_rows(pa.Table.from_batches(batches)))) if batches else []

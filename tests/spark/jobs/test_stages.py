@@ -95,7 +95,7 @@ def test_a_source_reaches_only_its_own_part(env):
     (stage,) = stages_of(graph)
     source = next(iter(stage.entrances))
 
-    part = stage.reached_from(source)
+    part = stage.part_reached_from(source)
 
     names = {graph.nodes[number].name for number in part.inner}
     assert {"one", "both"} <= names

@@ -140,12 +140,12 @@ def test_lines_of_a_part_are_those_of_its_file(input_folder):
     """And one that is gone is an error."""
     source = files_in(input_folder).source
     part = source.discover(())[0]
-    lines = list(source.read_part(part))
+    lines = list(source.read_split(part))
     (input_folder / "b").unlink()
 
     assert lines == [("line", None)]
     with pytest.raises(FileNotFoundError):
-        list(source.read_part(part))
+        list(source.read_split(part))
 
 
 def test_a_bounded_source_is_written_once_and_tells_its_end_again(tmp_path):

@@ -20,11 +20,11 @@ from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark.jobs.watermark_feed import (
     SplitWatermark,
     WatermarkFeed,
-    marked_row,
+    mark_row,
     needs_feed,
 )
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT
-from pyflinklike.spark.wire.parcels import PASSED_ON, dumped, passing
+from pyflinklike.spark.wire.parcels import PASSED_ON, dump, wrap_to_pass
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
@@ -191,7 +191,7 @@ def test_tasks_tell_how_far_they_have_come(tmp_path):
         "split": 0,
         "splits": 1,
         "part": None,
-        "elements": dumped([("a", 7), ("b", 5)]),
+        "elements": dump([("a", 7), ("b", 5)]),
         "is_last": False,
     }
     given = list(
@@ -200,7 +200,7 @@ def test_tasks_tell_how_far_they_have_come(tmp_path):
         )
     )
     rows = [row for batch in given for row in zip(*(each.to_pylist() for each in batch.columns))]
-    through = [row[2] for row in rows if row[0] >= 0 and row[2].startswith(passing(b""))]
+    through = [row[2] for row in rows if row[0] >= 0 and row[2].startswith(wrap_to_pass(b""))]
     behind = pa.record_batch({"output": pa.array([PASSED_ON], pa.int32()), "payload": through})
     results = Results(job)
     for batch in steps.task(steps.stages[1]).run([behind]):
@@ -216,7 +216,7 @@ def test_tasks_tell_how_far_they_have_come(tmp_path):
 )
 def test_the_row_that_tells_spark(watermark, milliseconds):
     """Spark's begins with 0, and ends before ours."""
-    (time,) = marked_row(watermark).column(3).cast(pa.int64()).to_pylist()
+    (time,) = mark_row(watermark).column(3).cast(pa.int64()).to_pylist()
 
     assert time == (None if milliseconds is None else 1000 * milliseconds)
 

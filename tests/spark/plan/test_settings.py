@@ -6,11 +6,17 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.plan.session import partitions_of, prepare_session
+from pyflinklike.spark.plan import session as settings
+from pyflinklike.spark.plan.session import (
+    note_checkpoint_format,
+    partitions_of,
+    prepare_session,
+)
 
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -18,6 +24,7 @@ ROCKSDB = f"{PACKAGE}.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 class Conf:
@@ -107,3 +114,39 @@ def test_partitions_that_cannot_be_read_are_the_platforms_choice():
     hidden, auto = session(hidden=[PARTITIONS]), session({PARTITIONS: "auto"})
 
     assert (1, 1, 200) == (partitions_of(hidden), partitions_of(auto), partitions_of(session()))
+
+
+@pytest.fixture
+def noted(caplog):
+    """What is noted of the format of checkpoints, by the sessions that follow."""
+    settings._note_format.cache_clear()
+    caplog.set_level("INFO", logger="pyflinklike.spark")
+    return caplog
+
+
+keeps_formats = pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 3),
+    reason="before 4.3 Spark refuses a checkpoint of the other format at a restart",
+)
+
+
+@keeps_formats
+def test_a_session_that_chose_no_checkpoint_format_is_told_once(noted):
+    """With both ways out; the first of two streams is enough."""
+    note_checkpoint_format(session())
+    note_checkpoint_format(session())
+
+    assert [f'spark.conf.set("{FORMAT}", "2") before the first start, or "1"'] == [
+        record.getMessage().partition("call ")[2].partition(" to stay")[0]
+        for record in noted.records
+    ]
+
+
+@pytest.mark.parametrize(
+    "chosen", [session({FORMAT: "1"}), session({FORMAT: "2"}), session(hidden=[FORMAT])]
+)
+def test_a_checkpoint_format_that_was_chosen_or_is_hidden_is_not_spoken_of(noted, chosen):
+    """The first one may be meant: other programs may have to read the checkpoint."""
+    note_checkpoint_format(chosen)
+
+    assert [] == noted.records

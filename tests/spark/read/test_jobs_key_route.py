@@ -11,7 +11,7 @@ from spark_support import reads_state
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark.read.replica_source import KeyRoute
-from pyflinklike.spark.read.state_frames import wanted_keys
+from pyflinklike.spark.read.state_frames import find_wanted_keys
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder
 from pyflinklike.spark.wire.schema import key_type_of
 
@@ -60,7 +60,7 @@ def groups(spark, of, keys):
 
 def counted(route):
     """Of a route, how many keys Spark was asked for."""
-    return sum(each.__name__ == "_asked" for each in route._hashes)
+    return sum(each.__name__ == "_ask_every_group" for each in route._hashes)
 
 
 @pytest.mark.parametrize("kind", PARTS)
@@ -111,5 +111,5 @@ def test_a_key_is_stored_as_a_job_stores_it(spark):
     of = record(["timestamp", "string"])
     key = (dt.datetime(2026, 10, 25, 2, 30), "a")
     frozen, group = KeyRoute(spark, of)(key)
-    wanted = wanted_keys(spark, of, [key])
+    wanted = find_wanted_keys(spark, of, [key])
     assert ([frozen.data], {group}) == (wanted.stored.to_pylist(), set(wanted.groups))

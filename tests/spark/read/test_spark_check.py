@@ -139,8 +139,8 @@ def test_keys_in_the_wrong_key_group_are_found(spark, feed, tmp_path, monkeypatc
 
 def test_a_timer_that_spark_has_lost_is_found(spark, chain, monkeypatch):
     """Of each key group whose head asks for one."""
-    every = checkpoint_check.registered_timers
-    monkeypatch.setattr(checkpoint_check, "registered_timers", lambda *at: every(*at).limit(0))
+    every = checkpoint_check.read_registered_timers
+    monkeypatch.setattr(checkpoint_check, "read_registered_timers", lambda *at: every(*at).limit(0))
     found = parts(spark, chain, operator="visits")
     assert ({"timers"}, True) == (set(found), len(found) in (1, 2))
 

@@ -17,7 +17,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.inspection.log_rows import StateChanges
-from pyflinklike.engine.inspection.state_infos import described, state_of
+from pyflinklike.engine.inspection.state_infos import describe_states, state_of
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.errors import (
     HostError,
@@ -196,7 +196,7 @@ def test_changes_that_do_not_lead_from_one_state_to_the_other_are_refused(spark,
     """Spark's feed is read from its changelogs alone, where one may stand in another's place."""
     (first,) = checkpoint_states(spark, str(checkpoint), 0, 0)
     (last,) = checkpoint_states(spark, str(checkpoint), 0, None)
-    counts = state_of(described(last.record, 0), "counts", "tested")
+    counts = state_of(describe_states(last.record, 0), "counts", "tested")
     changes = StateChanges(StateRows.of(last.record, counts))
     assert 2 == changes_up_to(first, 0, changes).count()
     with pytest.raises(PySparkException, match="must lead to the head"):

@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 from pyflinklike.spark import (
     diff_state,
     list_states,
@@ -55,7 +55,7 @@ def savepoint(tmp_path_factory):
             harness.set_processing_time(now)
             harness.process_element((key, number))
         harness.savepoint(path)
-    place = place_of(path)  # as take_savepoint notes the times of a stream's batch
+    place = savepoint_location_of(path)  # as take_savepoint notes the times of a stream's batch
     place.finish(attrs.evolve(place.manifest(), processing_time=2000, watermark=0))
     return str(path)
 

@@ -22,7 +22,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.savepoint_directory import place_of
+from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
 from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
 from pyflinklike.spark.savepoint.saved_files import save
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
@@ -251,8 +251,8 @@ def test_a_savepoint_is_where_its_path_says(spark, taken, tmp_path, monkeypatch,
 
 def test_rows_that_the_driver_does_not_find_are_an_error(spark, taken, tmp_path):
     """Executors with disks of their own, or another default file system than Arrow's."""
-    place, frames = place_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
-    elsewhere = attrs.evolve(place, location=str(tmp_path / "there"))
+    place, frames = savepoint_location_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
+    elsewhere = attrs.evolve(place, uri=str(tmp_path / "there"))
     with pytest.raises(HostError, match=r"must reach the same files, got 0 of 4 rows"):
         save(elsewhere, [frames], open_savepoint(taken[1]).manifest, "error")
     assert not (tmp_path / "here" / "_manifest.json").exists()

@@ -47,7 +47,7 @@ def frame(records):
 
 def read_of_groups(connected, batches):
     """What each key group is given, as (keys, numbers, rules), and which were called."""
-    rows = [row for batch in connected.packing(IDS)(batches) for row in batch.to_pylist()]
+    rows = [row for batch in connected.make_packing(IDS)(batches) for row in batch.to_pylist()]
     found = []
     for group in IDS:
         mine = sorted((r["origin"], r["payload"]) for r in rows if r[KEY_GROUP] == group)
@@ -89,7 +89,7 @@ def test_records_without_keys_are_dealt_to_all_key_groups():
 def test_large_rules_are_packed_a_few_at_a_time(monkeypatch):
     """Arrow's columns of bytes end at 2 GiB, and memory before."""
     monkeypatch.setattr(payloads, "_MAX_BYTES", 1)
-    batches = list(reader("user").packing(IDS)([frame(["rule"])]))
+    batches = list(reader("user").make_packing(IDS)([frame(["rule"])]))
 
     assert [1, 1, 1, 1] == [batch.num_rows for batch in batches]
 
@@ -110,4 +110,4 @@ def test_a_batch_is_read_with_the_rules_in_front():
 def test_a_null_key_is_refused():
     """Of the input that has keys."""
     with pytest.raises(StateValueError, match="got null in column 'user'"):
-        list(reader("user").packing(IDS)([frame(["low", (None, 1, 0)])]))
+        list(reader("user").make_packing(IDS)([frame(["low", (None, 1, 0)])]))

@@ -62,7 +62,7 @@ def numbered(values):
 def read_of_group(batches, group, *, timed):
     """What an operator is given of the packed records of a key group."""
     connected = reader(timed=timed)
-    rows = [row for batch in connected.packing(IDS)(batches) for row in batch.to_pylist()]
+    rows = [row for batch in connected.make_packing(IDS)(batches) for row in batch.to_pylist()]
     payloads = [payload_to_batch(row["payload"]) for row in rows if row[KEY_GROUP] == group]
     return connected.read_payloads(payloads) if payloads else None
 
@@ -107,7 +107,7 @@ def test_as_they_arrived_the_first_input_comes_first(records, group):
     """With their event times, which are then in no order."""
     first, second = (attrs.evolve(each, arrival_order=True) for each in reader(timed=True).inputs)
     connected = ConnectedReader((first, second))
-    rows = [row for b in connected.packing(IDS)([frame(records)]) for row in b.to_pylist()]
+    rows = [row for b in connected.make_packing(IDS)([frame(records)]) for row in b.to_pylist()]
     payloads = [payload_to_batch(row["payload"]) for row in rows if row[KEY_GROUP] == group]
     mine = sorted((each for each in records if each[1] == group), key=lambda each: each[0])
 
@@ -139,7 +139,7 @@ def test_a_payload_has_the_columns_of_its_input_only():
     """The other input's would travel as nulls."""
     rows = [
         row
-        for batch in reader(timed=True).packing(IDS)([frame([(1, 0, "a", 0, 7)])])
+        for batch in reader(timed=True).make_packing(IDS)([frame([(1, 0, "a", 0, 7)])])
         for row in batch.to_pylist()
         if row[KEY_GROUP] != ROLL_CALL
     ]
@@ -166,7 +166,7 @@ def test_records_before_the_watermark_are_read_apart_in_each_input():
     )
     first, second = reader(timed=True).inputs
     connected = ConnectedReader((attrs.evolve(first, before_watermark=BEFORE_WATERMARK), second))
-    packed = [row for out in connected.packing(IDS)([batch]) for row in out.to_pylist()]
+    packed = [row for out in connected.make_packing(IDS)([batch]) for row in out.to_pylist()]
     payloads = [payload_to_batch(row["payload"]) for row in packed if row[KEY_GROUP] == 0]
 
     early, others = connected.read_apart(payloads)
@@ -182,6 +182,6 @@ def test_a_null_key_of_either_input_is_refused(number, column):
     records = frame([(3 - number, 0, "a", 0, 1), (number, 0, None, 0, 2)])
 
     with pytest.raises(StateValueError, match=f"got null in column {column!r}"):
-        list(reader(timed=True).packing(IDS)([records]))
+        list(reader(timed=True).make_packing(IDS)([records]))
     with pytest.raises(StateValueError, match=f"got null in column {column!r}"):
         reader(timed=True).read_sorted(records.drop_columns([KEY_GROUP]))

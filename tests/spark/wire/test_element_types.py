@@ -10,8 +10,12 @@ import pytest
 from pyspark.sql import types as st
 
 from pyflinklike import Row
-from pyflinklike.errors import StateValueError
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.folds import Fold, Sum
+from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark.wire.element_types import element_type
+from pyflinklike.testing import KeyedProcessHarness
 
 ZONE = "Europe/Berlin"
 SECOND_HALF_PAST_TWO = dt.datetime(2026, 10, 25, 2, 30, fold=1)
@@ -55,6 +59,65 @@ def test_values_of_all_types_come_back_as_they_were(kind, value, is_null):
     read = element.from_arrow(element.to_arrow([stored]))[0]
 
     assert repr([row] * 2) == repr([element.thaw(stored), element.thaw(read)])
+
+
+DEEP = st.StructType(
+    [
+        st.StructField("a b", st.MapType(st.StringType(), st.ArrayType(STRUCT))),
+        st.StructField("d", st.DecimalType(38, 18)),
+        st.StructField("none", st.StructType([])),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "kind", [*(kind for kind, _ in CASES), DEEP], ids=lambda kind: kind.simpleString()
+)
+def test_who_reads_state_without_the_program_knows_the_type(kind):
+    """By its signature: the same column, and the same signature again."""
+    declared = of(kind)
+    read = type_of(declared.signature)
+
+    assert (declared.signature, declared.arrow_type) == (read.signature, read.arrow_type)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["timestamp_ltz", "array<int", "struct<a>", "decimal(1)", "array<" * 70 + "int" + ">" * 70],
+)
+def test_a_type_of_a_column_that_spark_has_not_is_refused(text):
+    """Such state was damaged, or a later version wrote it."""
+    with pytest.raises(IncompatibleStateError, match="types are pyflinklike's own, got 'ColumnT"):
+        type_of(f"ColumnTypeInfo({text})")
+
+
+INSTANT = dt.datetime(2026, 10, 25, 1, 30, tzinfo=dt.timezone.utc)
+
+
+def test_a_fold_of_rows_with_instants_is_asked_without_its_program(tmp_path):
+    """From the savepoint of a harness, as the command line asks."""
+    kind = element_type(
+        st.StructType(
+            [
+                st.StructField("k", st.StringType()),
+                st.StructField("n", st.LongType()),
+                st.StructField("t", st.TimestampType()),
+                st.StructField("d", st.DecimalType(4, 2)),
+            ]
+        ),
+        ZONE,
+    )
+    row = Row(k="a", n=2, t=SECOND_HALF_PAST_TWO, d=Decimal("1.10"))
+    with KeyedProcessHarness(Fold(Sum("n"), kind), lambda row: row.k) as driver:
+        driver.process_element(row)
+        driver.savepoint(tmp_path / "saved")
+
+    rows = open_savepoint(tmp_path / "saved").dataset("_reduce_state").to_table()
+    value = {"k": "a", "n": 2, "t": INSTANT, "d": Decimal("1.10")}
+    assert [value] == rows.column("value").to_pylist()
+    saved = tmp_path / "saved"
+    with KeyedProcessHarness(Fold(Sum("n"), kind), lambda row: row.k, restore=saved) as driver:
+        assert [row._replace(n=4)] == driver.process_element(row)
 
 
 def test_a_deleted_element_is_null_in_the_log():

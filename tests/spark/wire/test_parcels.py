@@ -14,12 +14,12 @@ from pyflinklike.spark.wire.parcels import (
     PASSED_ON,
     Address,
     Parcel,
-    dumped,
-    passed_on,
-    passing,
-    passing_and_others,
-    unwrapped,
-    wrapped,
+    divide_payloads,
+    dump,
+    pass_on,
+    unwrap,
+    wrap,
+    wrap_to_pass,
 )
 
 RECORDS = [("a", {"n": [1, 2]}, 5), ("b", None, None)]
@@ -35,14 +35,14 @@ def test_an_address_is_read_without_opening_the_parcel(node, position, is_early)
 
 def test_records_come_back():
     """Values, None and times."""
-    assert Parcel(Address(1, 0), dumped(RECORDS)).records() == RECORDS
+    assert Parcel(Address(1, 0), dump(RECORDS)).records() == RECORDS
 
 
 def test_one_object_in_two_records_is_two_behind_it():
     """As if each had been sent by itself."""
     shared = [1]
 
-    one, other = Parcel(Address(1, 0), dumped([shared, shared])).records()
+    one, other = Parcel(Address(1, 0), dump([shared, shared])).records()
 
     assert (one, other) == ([1], [1])
     assert one is not other
@@ -53,7 +53,7 @@ def test_an_element_that_holds_itself_comes_back():
     circle = []
     circle.append(circle)
 
-    (back,) = Parcel(Address(1, 0), dumped([circle])).records()
+    (back,) = Parcel(Address(1, 0), dump([circle])).records()
 
     assert back[0] is back
 
@@ -61,15 +61,15 @@ def test_an_element_that_holds_itself_comes_back():
 def test_an_element_that_does_not_pickle_is_shown():
     """Not all the others with it."""
     with pytest.raises(OutputError, match=r"one that pickle can write, got .*lock"):
-        dumped(["fine", threading.Lock()])
+        dump(["fine", threading.Lock()])
 
 
 def test_what_passes_is_told_from_what_is_for_the_operator():
     """And goes on as it is."""
-    own, other = wrapped(b"parcel"), passing(b"parcel")
+    own, other = wrap(b"parcel"), wrap_to_pass(b"parcel")
 
-    through, kept = passing_and_others([own, other])
+    through, kept = divide_payloads([own, other])
 
     assert (through, kept) == ([other], [own])
-    assert unwrapped(own) == unwrapped(other) == b"parcel"
-    assert passed_on(through) == [(PASSED_ON, other, None, None)]
+    assert unwrap(own) == unwrap(other) == b"parcel"
+    assert pass_on(through) == [(PASSED_ON, other, None, None)]

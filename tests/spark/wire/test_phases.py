@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, taken_apart
+from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, take_apart
 
 
 def _records(column, phases):
@@ -20,7 +20,7 @@ def _records(column, phases):
 )
 def test_records_before_the_watermark_are_taken_apart(column, fields):
     """Each part in its order; null is not before it. Our own column is not the element's, one of the user's is."""
-    early, others = taken_apart(_records(column, [True, None, False, True]), column)
+    early, others = take_apart(_records(column, [True, None, False, True]), column)
 
     assert ([0, 3], [1, 2]) == (early["n"].to_pylist(), others["n"].to_pylist())
     assert fields == early.schema.names == others.schema.names

@@ -6,7 +6,7 @@ That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs
 
 import pytest
 
-from pyflinklike.spark.wire.key_hash import hash_bytes, hash_int, hash_long, signed
+from pyflinklike.spark.wire.key_hash import add_sign, hash_bytes, hash_int, hash_long
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_the_values_in_sparks_documentation():
     """Of one column, of several, and of an array, whose elements follow each other."""
     abc = hash_bytes(b"ABC")
     spark = hash_int(2, hash_int(123, hash_bytes(b"Spark")))
-    found = [signed(each) for each in (abc, hash_bytes(b"DEF", abc), spark)]
+    found = [add_sign(each) for each in (abc, hash_bytes(b"DEF", abc), spark)]
     assert [4105715581806190027, 3233247871021311208, 5602566077635097486] == found
 
 
 def test_a_hash_has_a_sign():
     """Spark shows it as a bigint, of which it takes the remainder."""
-    assert (2**63 - 1, -(2**63), -1) == (signed(2**63 - 1), signed(2**63), signed(2**64 - 1))
+    assert (2**63 - 1, -(2**63), -1) == (add_sign(2**63 - 1), add_sign(2**63), add_sign(2**64 - 1))

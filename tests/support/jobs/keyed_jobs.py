@@ -348,11 +348,17 @@ def processing_timers_at_the_end(env):
     return pairs(env).key_by(first).process(Gathered()).get_side_output(SIDE)
 
 
+class Flushed(Gathered):
+    def on_timer(self, timestamp, ctx):
+        if timestamp > 5:
+            yield ctx.get_current_key(), self.total.value()
+            self.total.clear()
+
+
 @job(batch=[(6, 6), (15, 15)], cuts=())
 def processing_timers_of_two_keyed_operators(env):
     """What those of the first give comes to the second before its input ends."""
-    flushed = pairs(env).key_by(first).process(Gathered())
-    return flushed.key_by(second).process(Gathered())
+    return pairs(env).key_by(first).process(Flushed()).key_by(second).process(Flushed())
 
 
 class Times(KeyedProcessFunction):

@@ -27,6 +27,7 @@ from pyflinklike.datastream.window import (
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 
 LATE = OutputTag("late")
@@ -63,6 +64,14 @@ def added(one, other):
 @job(batch=[("a", 22), ("b", 3)], cuts=())
 def windows_of_processing_time_at_the_end(env):
     """They end with a batch; in streaming mode the job ends before."""
+    # One window reaches from 1970 to 2069, for the clock is Flink's own.
+    century = TumblingProcessingTimeWindows.of(Time.days(36_500))
+    return stream(env).key_by(first).window(century).reduce(added)
+
+
+@job(batch=[("a", 22), ("b", 3)], cuts=())
+def sessions_of_processing_time_at_the_end(env):
+    """They merge and end with a batch."""
     sessions = ProcessingTimeSessionWindows.with_gap(Time.days(1))
     return stream(env).key_by(first).window(sessions).reduce(added)
 

@@ -68,7 +68,7 @@ def any_by(is_dead: Callable[[Entry], bool]) -> Callable[[Sequence[Entry]], bool
     return lambda entries: any(map(is_dead, entries))
 
 
-def found(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
+def find_entries(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return the keys that are there, and the entries under them."""
     # As a rule all keys are there: one pass of C, and a search only if one is not.
     try:
@@ -151,7 +151,7 @@ class SingleTable:
                 # A copy, for the keys change before the sweep comes round.
                 data.cursor = iter(tuple(entries))
                 break
-            keys, stored = found(entries, keys)
+            keys, stored = find_entries(entries, keys)
             seen += len(stored)
             if any_dead(stored):  # as a rule none is
                 dead += compress(keys, map(is_dead, stored))
@@ -345,7 +345,7 @@ class ManyTable:
             if not user_keys:
                 rest = None
                 break
-            user_keys, entries = found(mine, user_keys)
+            user_keys, entries = find_entries(mine, user_keys)
             seen += len(entries)
             if any_dead(entries):
                 dead += compress(user_keys, map(is_dead, entries))
@@ -369,14 +369,14 @@ class ManyTable:
 
     def drain(self) -> TableChanges:
         data = self._data
-        changes = TableChanges(self.spec, list(data.cleared), *_unfolded(data.reborn, data.dirty))
+        changes = TableChanges(self.spec, list(data.cleared), *_unfold(data.reborn, data.dirty))
         data.cleared.clear()
         data.reborn.clear()
         data.dirty.clear()
         return changes
 
     def contents(self) -> TableChanges:
-        return TableChanges(self.spec, [], *_unfolded(self._entries))
+        return TableChanges(self.spec, [], *_unfold(self._entries))
 
     def apply(self, changes: TableChanges) -> None:
         entries, size = self._entries, self._data.size
@@ -397,7 +397,7 @@ class ManyTable:
         self._data.size = size
 
 
-def _unfolded(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
+def _unfold(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
     """Unfold dicts of dicts into keys, user keys and entries, side by side."""
     keys = chain(*nested)
     mine = list(chain.from_iterable(map(dict.values, nested)))

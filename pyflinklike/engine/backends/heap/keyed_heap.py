@@ -35,7 +35,7 @@ __all__ = [
     "WARM_GROUPS",
     "HeapKeyedStateBackend",
     "WarmGroups",
-    "measured",
+    "measure",
     "slack",
     "weight_of",
 ]
@@ -156,7 +156,7 @@ class WarmGroups:
         """
         size = weight_of(group) if limit else 0
         if size > limit:
-            size = measured(group)
+            size = measure(group)
         with self._lock:
             self._remove(owner)
             if not limit or size > limit:
@@ -192,7 +192,7 @@ class WarmGroups:
             if self._bytes <= limit:
                 return
             if _WORTH_MEASURING * slack(group) > size:
-                now = measured(group)
+                now = measure(group)
                 self._groups[owner] = _WarmGroup(group, now, turn)
                 self._bytes += now - size
 
@@ -236,15 +236,20 @@ _small = frozenset({float, bool, type(None), type(MISSING)})
 def weight_of(group: WorkingState) -> int:
     """Return the most that a group weighs, in bytes; it is measured if it never was."""
     if any(data.weight is None for _, data in _dicts(group)):
-        return measured(group)
+        return measure(group)
     columns: int = sum(data.nbytes for data in group.tables.values() if hasattr(data, "nbytes"))
-    return _GROUP + _pending(group) + columns + sum(_total(data) for _, data in _dicts(group))
+    return (
+        _GROUP
+        + _count_pending_bytes(group)
+        + columns
+        + sum(_total(data) for _, data in _dicts(group))
+    )
 
 
-def measured(group: WorkingState) -> int:
+def measure(group: WorkingState) -> int:
     """Measure a group by a look at each entry, and return its weight in bytes."""
     for name, data in _dicts(group):
-        data.weight = _measured(data)
+        data.weight = _measure_table(data)
         for domain, agenda in group.timers.items():
             if name == timers_table(domain):
                 data.weight += sys.getsizeof(agenda.keys_at) + sys.getsizeof(agenda.times)
@@ -286,11 +291,11 @@ def _total(data: HeapTableData) -> int:
     return (data.weight or 0) + sys.getsizeof(data.entries)
 
 
-def _pending(group: WorkingState) -> int:
+def _count_pending_bytes(group: WorkingState) -> int:
     return sum(len(each.payload) for sections in group.pending.values() for each in sections)
 
 
-def _measured(data: HeapTableData) -> int:
+def _measure_table(data: HeapTableData) -> int:
     """Weigh keys, user keys and entries of a table, without the dict of its keys."""
     spec, entries = data.spec, data.entries
     weight = _column(entries)

@@ -60,7 +60,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         self._taken: set[int] = set()
         self._logged: Callable[[], Iterable[TableChanges]] | None = None
 
-    def _opened(self) -> LocalDatabase:
+    def _ensure_database(self) -> LocalDatabase:
         if self._database is None or not self._database.is_open:
             self._database = LocalDatabase(self._paths, self.owner, self._predefined.to_options)
         return self._database
@@ -70,7 +70,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     def new_table(self, spec: TableSpec) -> RocksTableOfAnyShape:
         """Create a table over rows."""
         self._forms[spec.name] = _form_of(spec)
-        return new_table(spec, self.current, self._opened, self._rebuild)
+        return new_table(spec, self.current, self._ensure_database, self._rebuild)
 
     def new_data(self, spec: TableSpec) -> RocksTableData:
         """Create data without entries in memory or on disk."""
@@ -113,7 +113,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         if index in self._taken:
             return None
         try:
-            row = self._opened().get(row_at(index))
+            row = self._ensure_database().get(row_at(index))
         except LocalStateError:
             return None
         if row is None:
@@ -147,22 +147,22 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
-        # Tables turn to the group of `state`, for `unsaved` looks at the group that they point at.
+        # Tables turn to the group of `state`, for `rows_to_write` looks at the group that they point at.
         self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
-            puts.update(table.unsaved())
-        kept = {name: self._kept(name, data) for name, data in tables.items()}
+            puts.update(table.rows_to_write())
+        kept = {name: self._describe_table(name, data) for name, data in tables.items()}
         puts[row_at(index)] = to_row(state, kept)
         is_new = not any(data.is_based for data in tables.values())
         # What an older run has left of the group goes with the same write.
-        self._opened().write(puts, entries_at(index) if is_new else None)
+        self._ensure_database().write(puts, entries_at(index) if is_new else None)
         for name, each in kept.items():
             tables[name] = _data_of(each)
         self.enter(*current)
         self._taken.discard(index)
 
-    def _kept(self, name: str, data: RocksTableData) -> TableOnDisk:
+    def _describe_table(self, name: str, data: RocksTableData) -> TableOnDisk:
         table = self._tables.get(name)
         is_dense = table is not None and table.is_dense()
         return TableOnDisk(self._forms.get(name), data.size, data.cursor, is_dense)

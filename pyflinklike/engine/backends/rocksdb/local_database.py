@@ -71,7 +71,7 @@ class LocalDatabase:
         self._is_private = False
         self.path = directory_of(paths, owner)
         root = self.path.parent
-        self._db: Any = self._opened(root)
+        self._db: Any = self._open_or_move(root)
         OPEN_HERE.add(self.path)
         self._write_options = self._rocksdict.WriteOptions()
         # No write-ahead log: one write batch is one change from a committed state of a key group to
@@ -80,7 +80,7 @@ class LocalDatabase:
         self._write_options.disable_wal = True
         remove_stale(root, self.path)
 
-    def _opened(self, root: Path) -> Any:
+    def _open_or_move(self, root: Path) -> Any:
         try:
             return self._open()
         except Exception as error:
@@ -177,7 +177,7 @@ class LocalDatabase:
                     put(key, value)
             self._db.write(batch, self._write_options)
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._make_error(error) from error
 
     def close(self) -> None:
         """Write to the disk what is in memory, and release the directory.
@@ -221,17 +221,17 @@ class LocalDatabase:
         """Release a database that cannot be read, and return the error to raise."""
         if isinstance(error, (KeyError, TypeError, ValueError)):
             return error  # a mistake of ours, not the disk's
-        return self._damaged(error)
+        return self._discard_damaged(error)
 
-    def _failed(self, error: Exception) -> HostError:
+    def _make_error(self, error: Exception) -> HostError:
         """Release a database that could not be written to; its files stay if they are whole."""
         if is_corruption(error):
-            return self._damaged(error)
+            return self._discard_damaged(error)
         with contextlib.suppress(Exception):
             self._release()
         return unusable(self.path, error)
 
-    def _damaged(self, error: Exception) -> LocalStateError:
+    def _discard_damaged(self, error: Exception) -> LocalStateError:
         if self.is_open:
             _LOGGER.warning("%s", message(self.path, error))
         self.discard()

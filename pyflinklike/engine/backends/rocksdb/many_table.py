@@ -165,11 +165,11 @@ class RocksManyTable(RocksTable):
     # All entries of a key
 
     def items(self) -> list[tuple[Any, Entry]]:
-        mine = self._loaded(self._current.key)
+        mine = self._load(self._current.key)
         return [item for item in mine.items() if item[1] is not MISSING]
 
     def elements(self) -> list[Entry]:
-        mine = self._loaded(self._current.key)
+        mine = self._load(self._current.key)
         return [entry for entry in mine.values() if entry is not MISSING]
 
     def is_empty(self) -> bool:
@@ -184,7 +184,7 @@ class RocksManyTable(RocksTable):
     def _wipe(self, key: Any) -> bool:
         """Delete all entries of a key, and return whether there were any."""
         # All user keys must be known, for each of them has a row to delete.
-        mine, data = self._loaded(key), self._data
+        mine, data = self._load(key), self._data
         alive = [user_key for user_key, entry in mine.items() if entry is not MISSING]
         if alive:
             data.size -= len(alive)
@@ -256,14 +256,14 @@ class RocksManyTable(RocksTable):
 
     # All rows of a key
 
-    def _spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
+    def _read_spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
         """Yield user key and row of each entry on disk, in order."""
         begin = self._at(key)
         start = len(begin)
         for raw, row in self._opened().items(begin + b"\x00", begin + b"\xff"):
             yield self._user_key(raw, start), row
 
-    def _loaded(self, key: Any) -> dict[Any, Entry]:
+    def _load(self, key: Any) -> dict[Any, Entry]:
         """Return all entries of a key, in order; `MISSING` where one was deleted."""
         data = self._data
         mine = self._mine(key)
@@ -273,13 +273,13 @@ class RocksManyTable(RocksTable):
             except LocalStateError as error:
                 self._rebuild(error)  # takes in the whole key
         if len(mine) > 1 and key not in data.ordered:
-            mine = self._entries[key] = self._sorted(mine)
+            mine = self._entries[key] = self._sort(mine)
             data.ordered.add(key)
         return mine
 
     def _load_spread(self, key: Any, over: dict[Any, Entry]) -> dict[Any, Entry]:
         mine: dict[Any, Entry] = {}
-        for user_key, row in self._spread_rows(key):
+        for user_key, row in self._read_spread_rows(key):
             entry = over.get(user_key, UNKNOWN)
             mine[user_key] = load(row) if entry is UNKNOWN else entry
         if any(user_key not in mine for user_key in over):
@@ -303,7 +303,7 @@ class RocksManyTable(RocksTable):
                     mine.setdefault(user_key, entry)
                 data.ordered.discard(key)
 
-    def _sorted(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
+    def _sort(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
         # Strings and numbers sort as their bytes do, and faster.
         by_nature = self._is_list or set(map(type, mine)) in ({int}, {str})
         order = sorted(mine) if by_nature else sorted(mine, key=encode)
@@ -317,7 +317,7 @@ class RocksManyTable(RocksTable):
         if any(entry is not MISSING for entry in mine.values()):
             return False
         try:
-            rest = self._spread_rows(key) if key in self._partial else ()
+            rest = self._read_spread_rows(key) if key in self._partial else ()
             return all(user_key in mine for user_key, _ in rest)
         except LocalStateError as error:
             self._rebuild(error)
@@ -381,7 +381,7 @@ class RocksManyTable(RocksTable):
             return [(key, each) for key, mine in data.entries.items() for each in mine]
         return [
             (key, each)
-            for key in self._changed()
+            for key in self._find_changed()
             for each in data.unsaved.get(key, {}) | data.dirty.get(key, {})
         ]
 
@@ -399,7 +399,7 @@ class RocksManyTable(RocksTable):
         for key, mine in over.items():
             found[key] = found[key] | mine if key in found else mine
             if self._is_list and key not in self._data.ordered:
-                found[key] = self._sorted(found[key])
+                found[key] = self._sort(found[key])
         return [
             (key, user_key, entry)
             for key, mine in found.items()
@@ -407,20 +407,20 @@ class RocksManyTable(RocksTable):
             if entry is not MISSING
         ]
 
-    def _known(self) -> int:
+    def _count_known(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def _packed(self, mine: dict[Any, Entry]) -> bytes | None:
+    def _pack(self, mine: dict[Any, Entry]) -> bytes | None:
         """Return all entries of a key as one row, or None if they must be spread."""
         if len(mine) > self.most_packed or not _PACKABLE.issuperset(map(type, mine)):
             return None
         row = dump(mine)
         return row if len(row) <= self.most_packed_bytes else None
 
-    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; None deletes."""
         data = self._data
-        for key in self._changed():
+        for key in self._find_changed():
             mine, begin = self._entries[key], self._at(key)
             if key in data.spread:
                 touched: Iterable[Any] = data.unsaved.get(key, {}) | data.dirty.get(key, {})
@@ -429,8 +429,8 @@ class RocksManyTable(RocksTable):
             else:
                 touched = mine = _alive(mine)
                 if self._is_list and key not in data.ordered:
-                    mine = self._sorted(mine)
-                row = self._packed(mine)
+                    mine = self._sort(mine)
+                row = self._pack(mine)
                 if row is not None:
                     yield begin, row if mine else None
                     continue

@@ -2,7 +2,7 @@
 """Tables over RocksDB: what a batch reads and writes lies over what is on disk.
 
 `RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk
-before the group is kept: `unsaved` yields all that must go there.  `dirty` and `cleared` are what
+before the group is kept: `rows_to_write` yields all that must go there.  `dirty` and `cleared` are what
 the next commit must log, and are gone after it.
 
 If the disk cannot be read, `rebuild` puts all of the group into memory: what its log says, under
@@ -179,9 +179,9 @@ class RocksTable:
 
     def is_dense(self) -> bool:
         """Return whether this batch used most of what is on disk; the next one is likely to."""
-        return self._data.is_based and 2 * self._known() > self._data.size
+        return self._data.is_based and 2 * self._count_known() > self._data.size
 
-    def _known(self) -> int:
+    def _count_known(self) -> int:
         """Count the entries in the overlay, roughly."""
         return len(self._entries)
 
@@ -193,7 +193,7 @@ class RocksTable:
         """Delete an entry."""
         raise NotImplementedError
 
-    def _collected(self) -> list[tuple[Any, Any, Entry]]:
+    def _collect_checked(self) -> list[tuple[Any, Any, Entry]]:
         """Return key, user key and entry of all entries, after a check of their number."""
         data = self._data
         try:
@@ -214,10 +214,12 @@ class RocksTable:
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        return iter(self._collected())
+        return iter(self._collect_checked())
 
     def contents(self) -> TableChanges:
-        keys, user_keys, entries = zip(*self._collected()) if self._data.size else ((), (), ())
+        keys, user_keys, entries = (
+            zip(*self._collect_checked()) if self._data.size else ((), (), ())
+        )
         return TableChanges(
             self.spec, keys=list(keys), user_keys=list(user_keys), entries=list(entries)
         )
@@ -284,12 +286,14 @@ class RocksTable:
         raise NotImplementedError
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        dead = [(key, user_key) for key, user_key, entry in self._collected() if is_dead(entry)]
+        dead = [
+            (key, user_key) for key, user_key, entry in self._collect_checked() if is_dead(entry)
+        ]
         for key, user_key in dead:
             self._remove(key, user_key)
         return len(dead)
 
-    def _changed(self) -> Mapping[Any, Any]:
+    def _find_changed(self) -> Mapping[Any, Any]:
         """Return all keys with entries that the disk does not have as they are in here."""
         data = self._data
         return data.unsaved | data.dirty if data.is_based else data.entries
@@ -381,7 +385,7 @@ class RocksSingleTable(RocksTable):
         return 1, self._delete_dead(decode(raw, len(self._prefix))[0], None, is_dead)
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
-        return [(key, None) for key in self._changed()]
+        return [(key, None) for key in self._find_changed()]
 
     def _collect(self) -> list[tuple[Any, Any, Entry]]:
         mine, start = self._entries, len(self._prefix)
@@ -418,9 +422,9 @@ class RocksSingleTable(RocksTable):
         for key, row in zip(unknown, rows):
             self._entries[key] = MISSING if row is None else load(row)
 
-    def unsaved(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; None deletes."""
         entries, prefix = self._entries, self._prefix
-        for key in self._changed():
+        for key in self._find_changed():
             entry = entries[key]
             yield prefix + encode(key), None if entry is MISSING else dump(entry)

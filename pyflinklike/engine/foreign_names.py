@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of PyFlink that are not ours: refused when they are used, told of once, or Java's.
+
+A program may import what PyFlink has, and use little of it.  So a name that cannot be had is a class
+which raises the reason and the remedy with each use.  What is taken without an effect, or is of
+Flink 1, says so once for each name, at the line of the program that uses it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
+
+from pyflinklike.errors import DeclarationTypeError, RefusedNameError
+
+__all__ = [
+    "INSIDE",
+    "JAVA",
+    "Refused",
+    "WithoutJava",
+    "former",
+    "former_keywords",
+    "is_of_java",
+    "make_refused",
+    "tell_once",
+    "without_effect",
+]
+
+C = TypeVar("C", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Any])
+
+JAVA: Final = "it is Java's, and a job here has no Java: leave it out"
+_OF_JAVA: Final = re.compile(r"_j_|_?(get_java|to_j|from_j)_|_?gateway$|get_transformer$")
+INSIDE: Final = "it is inside PyFlink: leave it out"
+_CONVERSIONS: Final = ("need_conversion", "to_internal_type", "from_internal_type")
+_TOLD: Final[set[str]] = set()
+
+
+def is_of_java(name: str) -> bool:
+    """Return whether an attribute of an object of PyFlink leads to Java, or to PyFlink's inside."""
+    return bool(_OF_JAVA.match(name)) or name in _CONVERSIONS
+
+
+class Refused(type):
+    """The class of names that cannot be had: annotations may have them, and each use raises why."""
+
+    place: str
+    reason: str
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
+    ) -> Refused:
+        """Make the name; a subclass in a program is a use."""
+        for base in bases:
+            if isinstance(base, Refused):
+                base.refuse()
+        return super().__new__(cls, name, bases, namespace)
+
+    def refuse(cls) -> NoReturn:
+        """Raise the reason and the remedy.
+
+        Raises:
+            RefusedNameError: Always.
+        """
+        raise RefusedNameError(_message(cls.place, cls.reason))
+
+    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
+        """Refuse an object or a call."""
+        cls.refuse()
+
+    def __iter__(cls) -> NoReturn:
+        """Refuse the members of an enum."""
+        cls.refuse()
+
+    def __getitem__(cls, _: Any) -> Refused:
+        """Return the name itself: an annotation is no use."""
+        return cls
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            if name.startswith("__"):
+                msg = f"{cls.__name__} has no attribute {name!r}"
+                raise AttributeError(msg, name=name, obj=cls)
+            raise RefusedNameError(_message(f"{cls.place}.{name}", cls.reason))
+
+
+def make_refused(place: str, reason: str, base: type = object) -> Refused:
+    """Make a name that is refused when it is used.
+
+    Args:
+        place: Where PyFlink has it, below `pyflink`.
+        reason: The reason and the remedy.
+        base: `Exception` for a name that programs catch.
+    """
+    namespace = {"place": place, "reason": reason, "__module__": __name__}
+    return Refused(place.rpartition(".")[2], (base,), namespace)
+
+
+def _message(place: str, reason: str) -> str:
+    return f"pyflinklike has nothing for {place}, which PyFlink has: {reason}"
+
+
+class WithoutJava:
+    """An object that has a Java object behind it in PyFlink, and none here."""
+
+    __slots__ = ()
+
+    _refused: ClassVar[Mapping[str, str]] = {}
+    """Further methods that a class has in PyFlink only: the reason and the remedy by name."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if _OF_JAVA.match(name):
+                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", JAVA))
+            if name in _CONVERSIONS:
+                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", INSIDE))
+            if name in type(self)._refused:
+                reason = type(self)._refused[name]
+                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", reason))
+            # Again, for the error's own words: a property of the class may have raised it.
+            return object.__getattribute__(self, name)
+
+
+# Once for each name
+
+
+def tell_once(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the program that led here, unless the process has been told.
+
+    Args:
+        text: The warning.
+        category: Its class.
+    """
+    if text in _TOLD:
+        return
+    _TOLD.add(text)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_ours(frame: Any) -> bool:
+    """Return whether a frame is of the package, or of an import, which a program's line has begun."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package == __name__.partition(".")[0] or "importlib" in frame.f_code.co_filename
+
+
+def former(today: str) -> Callable[[F], F]:
+    """Mark a method that Flink 1 had: it does what it did, and says today's form once.
+
+    Args:
+        today: What programs write today.
+    """
+    return lambda method: _tell_of(
+        method,
+        f"{method.__qualname__.removesuffix('.__init__')} is of Flink 1: write {today}",
+        DeprecationWarning,
+        today=today,
+    )
+
+
+def former_keywords(**todays: str) -> Callable[[F], F]:
+    """Mark a method whose parameters had other names in Flink 1: it takes both.
+
+    Args:
+        todays: The names of today, by the former ones.
+    """
+
+    def mark(method: F) -> F:
+        @functools.wraps(method)
+        def call_renamed(*args: Any, **kwargs: Any) -> Any:
+            for name in todays.keys() & kwargs.keys():
+                text = f"{name}= of {method.__qualname__} is of Flink 1: write {todays[name]}="
+                tell_once(text, DeprecationWarning)
+                if todays[name] in kwargs:
+                    msg = f"{method.__name__}() got {todays[name]} twice, also as {name}; leave that out"
+                    raise DeclarationTypeError(msg)
+                kwargs[todays[name]] = kwargs.pop(name)
+            return method(*args, **kwargs)
+
+        vars(call_renamed)["former_keywords"] = todays
+        return call_renamed  # type: ignore[return-value]
+
+    return mark
+
+
+def without_effect(reason: str) -> Callable[[C], C]:
+    """Mark a method or a class that is taken without an effect: its first use says why.
+
+    Args:
+        reason: Why there is no effect, and what has one.
+    """
+
+    def mark(marked: C) -> C:
+        text = f"{marked.__qualname__} has no effect here: {reason}"
+        if not isinstance(marked, type):
+            told: C = _tell_of(marked, text, UserWarning, without_effect=reason)
+            return told
+        cls: Any = marked
+        cls.__init__ = _tell_of(cls.__init__, text, UserWarning)
+        cls.without_effect = reason
+        return marked
+
+    return mark
+
+
+def _tell_of(method: Any, text: str, category: type[Warning], **marks: str) -> Any:
+    @functools.wraps(method)
+    def tell_and_call(*args: Any, **kwargs: Any) -> Any:
+        tell_once(text, category)
+        return method(*args, **kwargs)
+
+    vars(tell_and_call).update(marks)
+    return tell_and_call

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every name of PyFlink 2.3 can be imported here, and what cannot be used says why.
+
+`scripts/pyflink_names.py` compares: PyFlink's names are data, so no wheel is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from pyflinklike.common import pyflink_names
+from pyflinklike.common.pyflink_names import names_of, reason_why
+from pyflinklike.errors import RefusedNameError
+from pyflinklike.run import install, uninstall
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def names():
+    """The script as a module."""
+    path = ROOT / "scripts" / "pyflink_names.py"
+    spec = importlib.util.spec_from_file_location("pyflink_names", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # named tuples look for their module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def found(names):
+    """What became of each name."""
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed (`kafka`)")
+    return list(names.compare())
+
+
+def test_no_name_and_no_method_of_pyflink_is_missing(names, found):
+    """Parameters have PyFlink's names and order; ours may follow them."""
+    assert [] == [each for each in found if each.verdict == names.MISSING]
+    assert len(found) > 2_000
+
+
+def test_what_is_not_equal_says_why(names, found):
+    """The reason and the remedy, in words."""
+    assert [] == [each for each in found if (each.verdict == names.EQUAL) != (each.why == "")]
+
+
+def test_the_page_is_what_the_code_says(names, found):
+    """`python scripts/pyflink_names.py --page` writes it."""
+    assert names.page_of(found) == names.PAGE.read_text(encoding="utf-8")
+
+
+def test_each_refused_name_can_be_imported_and_raises_when_it_is_called(names, found):
+    """From every place where PyFlink has it."""
+    install()
+    try:
+        for each in found:
+            if each.verdict == names.REFUSED and "." not in each.name:
+                refused = getattr(import_module(f"pyflink.{each.module}"), each.name)
+                with pytest.raises(RefusedNameError, match=each.name):
+                    refused()
+    finally:
+        uninstall()
+
+
+def test_the_tables_speak_of_names_that_pyflink_has():
+    """A name that PyFlink has dropped is dropped here, too; and each former name is somewhere."""
+    here = set(pyflink_names._HERE) - {"version.__version__"}
+    stale = [
+        each for each in here if each.rpartition(".")[2] not in names_of(each.rpartition(".")[0])
+    ]
+    unknown = [
+        place
+        for place in pyflink_names._REFUSED
+        if not names_of(place)
+        and not pyflink_names.is_known(place)
+        and place.rpartition(".")[2] not in names_of(place.rpartition(".")[0])
+    ]
+
+    assert ([], []) == (stale, unknown)
+
+
+def test_a_name_without_a_reason_would_be_missing():
+    """A new name of PyFlink in a module that is here fails the comparison."""
+    assert None is reason_why("datastream.functions", "NewFunction")
+
+
+def test_a_module_of_which_nothing_is_ours_has_no_file():
+    """Else its file would be found, and its names would not."""
+    files = {
+        ".".join(path.relative_to(ROOT / "pyflinklike").with_suffix("").parts)
+        for path in (ROOT / "pyflinklike").rglob("*.py")
+    }
+    whole = {
+        place
+        for place in pyflink_names._REFUSED
+        if pyflink_names.is_known(place) and names_of(place)
+    }
+
+    assert set() == whole & files
+
+
+WHEEL = {
+    "pyflink/__init__.py": "",
+    "pyflink/tests/test_a.py": "class Test: pass",
+    "pyflink/common/__init__.py": "from pyflink.common.time import *\nfrom typing import List",
+    "pyflink/common/time.py": (
+        "from pyflink.java_gateway import get_gateway\n"
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from pyflink.common import Late\n"
+        "ZERO = 0\n"
+        "class Time:\n"
+        "    def __init__(self, ms, *more, j_time=None): pass\n"
+        "    def _inside(self): pass\n"
+        "    class Unit:\n        DAYS = 1\n"
+    ),
+    "pyflink/java_gateway.py": "def get_gateway(): pass",
+    "pyflink/ways/__init__.py": "def _install(ways):\n    setattr(ways, 'Time', time.Time)",
+}
+
+
+def test_names_are_read_from_the_sources_of_a_wheel(names, tmp_path, monkeypatch):
+    """Without an import: what an import binds, and where it is defined."""
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+        for path, text in WHEEL.items():
+            wheel.writestr(path, text)
+    monkeypatch.setattr(names, "NAMES", tmp_path / "names.json")
+    monkeypatch.setattr(names, "METHODS", tmp_path / "methods.json")
+
+    names.read_wheel(str(tmp_path / "a.whl"))
+
+    read = [json.loads((tmp_path / f"{each}.json").read_text()) for each in ("names", "methods")]
+    of_time = {"Time": "", "ZERO": "", "get_gateway": "java_gateway"}
+    assert [
+        {
+            "common": {"Time": "common.time", "ZERO": "common.time", "get_gateway": "java_gateway"},
+            "common.time": of_time,
+            "java_gateway": {"get_gateway": ""},
+            "ways": {"Time": ""},
+        },
+        {
+            "common.time": {
+                "Time": {"__init__": ["ms", "j_time", "*more"]},
+                "Time.Unit": {"DAYS": []},
+            }
+        },
+    ] == read
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"),
+    [
+        (lambda a, b=1, c=2: None, ["a", "b"], ""),
+        (lambda *others: None, ["*paths"], ""),
+        (lambda a, *others: None, ["a", "*paths"], ""),
+        (lambda *args, **kwargs: None, ["a"], ""),
+        (lambda b: None, ["a"], "takes b, PyFlink's a"),
+        (lambda: None, ["a"], "takes nothing, PyFlink's a"),
+        (lambda *paths: None, ["a", "*paths"], "takes *paths, PyFlink's a, *paths"),
+        (lambda a: None, ["a", "b"], "takes a, PyFlink's a, b"),
+    ],
+)
+def test_a_difference_of_parameters_is_told(names, ours, theirs, difference):
+    """Further ones of ours are none, nor is the name of `*args`."""
+    assert difference == names.difference_of(ours, theirs)

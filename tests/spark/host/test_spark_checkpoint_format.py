@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's two formats of a checkpoint: a query runs, restarts and is read under either.
+
+`--checkpoint-format` gives the format of all other tests; here it is set, and changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pyspark
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
+from surroundings import CHECKPOINT_FORMAT
+
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.errors import HostError
+from pyflinklike.spark import (
+    key_by,
+    open_state,
+    read_state,
+    read_state_changes,
+    repartition_state,
+)
+from pyflinklike.spark.read.checkpoint import refusing
+
+pytestmark = [
+    reads_state,
+    pytest.mark.classic(reason="a session of Spark Connect must have the format of what it reads"),
+]
+pickle_by_value(__name__)
+
+SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
+USERS = [f"u{number}" for number in range(8)]
+OTHER = {"1": "2", "2": "1"}
+
+
+class Sum(KeyedProcessFunction):
+    """The sum per key."""
+
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.sum.update((self.sum.value() or 0) + value.n)
+        yield value.user, self.sum.value()
+
+
+def summed(feed):
+    """The stream of one operator."""
+    return key_by(feed.stream(), "user").process(
+        Sum(), "user string, n long", uid="sum", max_parallelism=2
+    )
+
+
+def batch(n):
+    """A record of each user."""
+    return [(user, n) for user in USERS]
+
+
+@contextlib.contextmanager
+def checkpoint_format(spark, version):
+    """The session has this format meanwhile."""
+    before = spark.conf.get(CHECKPOINT_FORMAT, None)
+    spark.conf.set(CHECKPOINT_FORMAT, version)
+    try:
+        yield
+        assert version == spark.conf.get(CHECKPOINT_FORMAT)
+    finally:
+        if before is None:
+            spark.conf.unset(CHECKPOINT_FORMAT)
+        else:
+            spark.conf.set(CHECKPOINT_FORMAT, before)
+
+
+@pytest.fixture
+def feed(spark, tmp_path):
+    """Two micro-batches."""
+    made = Feed(spark, tmp_path / "feed", "user string, n long")
+    made.add(batch(1), batch(10))
+    return made
+
+
+def formats_of(checkpoint):
+    """What each commit says of its format, and which kinds of files the first partition has."""
+    commits = sorted(each for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
+    names = [each.name for each in (checkpoint / "state" / "0" / "0").iterdir()]
+    changelogs = [name for name in names if ".changelog" in name and name[0] != "."]
+    return (
+        {each.read_text()[:2] for each in commits},
+        {"_" in name for name in changelogs},
+        {name.endswith(".crc") for name in changelogs},
+    )
+
+
+def everything(spark, checkpoint):
+    """What the readers of state say of a checkpoint."""
+    with open_state(spark, checkpoint, refresh=None) as replica:
+        got = replica["sum"].get("u7")
+    return (
+        got,
+        {row.user: row.value for row in read_state(spark, checkpoint, "sum").collect()},
+        {row.value for row in read_state_changes(spark, checkpoint, "sum", 1).collect()},
+    )
+
+
+@pytest.mark.telling
+@pytest.mark.parametrize("written", ["1", "2"])
+def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_path, written):
+    """The checkpoint says its format; Spark's own reader goes by that of the session."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, written):
+        drain(summed(feed), checkpoint)
+    with checkpoint_format(spark, OTHER[written]):
+        assert (11, dict.fromkeys(USERS, 11), {11}) == everything(spark, checkpoint)
+    # Spark 4.1 writes its checksum files with either format.
+    checksums = {True, False} if written == "2" or SPARK < (4, 2) else {False}
+    assert ({f"v{written}"}, {written == "2"}, checksums) == formats_of(checkpoint)
+
+
+@pytest.mark.skipif(SPARK < (4, 2), reason="Spark repartitions state from 4.2 on")
+def test_a_checkpoint_is_repartitioned_in_a_session_of_the_other_format(spark, feed, tmp_path):
+    """It keeps the second format, in which the query goes on."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, "2"):
+        drain(summed(feed), checkpoint)
+    with checkpoint_format(spark, "1"):
+        repartition_state(spark, checkpoint, 1)
+    feed.add(batch(100))
+    with checkpoint_format(spark, "2"):
+        assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
+    assert {"v2"} == formats_of(checkpoint)[0]
+
+
+@pytest.mark.skipif(SPARK < (4, 3), reason="Spark keeps the format of a checkpoint from 4.3 on")
+@pytest.mark.parametrize("first", ["1", "2"])
+def test_a_query_restarted_in_the_other_format_keeps_that_of_its_checkpoint(
+    spark, feed, tmp_path, first
+):
+    """And loses nothing."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, first):
+        drain(summed(feed), checkpoint)
+    feed.add(batch(100))
+    with checkpoint_format(spark, OTHER[first]):
+        assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
+    assert ({f"v{first}"}, {first == "2"}) == formats_of(checkpoint)[:2]
+
+
+@pytest.mark.skipif(SPARK >= (4, 3), reason="Spark keeps the format of a checkpoint from 4.3 on")
+@pytest.mark.parametrize("first", ["1", "2"])
+def test_a_query_restarted_in_the_other_format_is_refused_and_goes_on_in_its_own(
+    spark, feed, tmp_path, first
+):
+    """In Spark's own words, of which the page of settings has the translation."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, first):
+        drain(summed(feed), checkpoint)
+    feed.add(batch(100))
+    with (
+        checkpoint_format(spark, OTHER[first]),
+        pytest.raises(
+            StreamingQueryException, match=r"(?s)CANNOT_COMMIT|NumberFormatException|log version"
+        ),
+    ):
+        drain(summed(feed), checkpoint)
+    with checkpoint_format(spark, first):
+        assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
+
+
+@pytest.mark.skipif(SPARK < (4, 1), reason="Spark has checksums of its own from 4.1 on")
+def test_a_bit_flipped_in_a_file_of_the_second_format_is_refused(spark, feed, tmp_path):
+    """By Spark's own checksum, whatever Hadoop's files say: the tests leave those out."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, "2"):
+        drain(summed(feed), checkpoint)
+    (damaged,) = (checkpoint / "state" / "0" / "0").glob("2_*.changelog")
+    written = bytearray(damaged.read_bytes())
+    written[-1] ^= 1
+    damaged.write_bytes(written)
+    with pytest.raises(HostError, match=r"(?i)checksum.*2_"):
+        read_state(spark, checkpoint, "sum").collect()
+
+
+def test_the_refusal_of_spark_4_1_names_the_setting():
+    """There a session reads only checkpoints of its own format."""
+    said = "The only supported log version is v1, but encountered v2."
+    with (
+        pytest.raises(HostError, match=f'conf.set\\("{CHECKPOINT_FORMAT}", "2"\\)'),
+        refusing("tested"),
+    ):
+        raise AnalysisException(f"[INVALID_LOG_VERSION.EXACT_MATCH_VERSION] {said}")
