@@ -251,12 +251,6 @@ class Query:
         assert offsets is not None
         return offsets.ends
 
-    @property
-    def has_open_batch(self) -> bool:
-        """Whether the last planned micro-batch is not committed."""
-        following = len(self.committed)
-        return self.planned(following) is not None and self.commit_of(following) is None
-
     def records(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[Any, ...]:
         """Return what sources grew by between two offsets: a record batch, or None."""
         return tuple(

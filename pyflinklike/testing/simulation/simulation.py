@@ -321,9 +321,6 @@ class Run:
         # changed one.  Only unique ids tell: in format 1 whoever changes a program sees to it that
         # nothing of the former one is left.
         is_safe = self._stores.format_version == 2 or not query.zombies
-        # Where files are not replaced, what one program wrote of a micro-batch stays when another one
-        # does it again.
-        is_safe &= self._files.kind != "refusing" or not query.has_open_batch
         if is_safe and step.happens("changed", 0.3):
             self._program = self._program.changed(step.within("program"))
         query.start(self._program)

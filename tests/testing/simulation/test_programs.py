@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
-from pyflinklike.engine.log.checkpoint_logs import checked_log, record_and_roll
+from pyflinklike.engine.log.checkpoint_logs import check_log, record_and_roll
 from pyflinklike.engine.log.log_storage import Head
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.plan.operator_plan import Plan
@@ -107,7 +107,7 @@ class Faultless:
                 continue
             index = index_of(key, record.identity.max_parallelism)
             head = Head.from_bytes(mine[HEAD_AT], "tested")
-            logs[index] = checked_log(record.identity, roll.served_at[index], head, mine, "tested")
+            logs[index] = check_log(record.identity, roll.served_at[index], head, mine, "tested")
         return read_state(record, logs, self.times.now, self.times.watermark, operator)
 
 
