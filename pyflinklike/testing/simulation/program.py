@@ -35,6 +35,7 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
@@ -455,13 +456,13 @@ class _Opened:
 
     def __init__(self, operator: SimulatedOperator) -> None:
         self._operator = operator
-        self.declared = frozenset(self._opened(WorkingState(0)).declared())
+        self.declared = frozenset(self._open(WorkingState(0)).describe_states())
         """The states that it declares when it is opened.
 
         Others it declares when it uses them; a record says of these what its writer happened to know.
         """
 
-    def _opened(self, state: WorkingState) -> Any:
+    def _open(self, state: WorkingState) -> KeyedProcessOperator:
         plan = self._operator.plan
         opened = make_keyed_operator(
             cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
@@ -482,7 +483,7 @@ class _Opened:
         named = {f"key group {index}": log for index, log in logs.items()}
         state.read(read_segment(merge(named), "state"), "state")
         found: Rows = Counter()
-        for changes in self._opened(state).backend.contents():
+        for changes in self._open(state).backend.contents():
             if changes.spec.name != name:
                 continue
             entries = zip(changes.keys, changes.user_keys, changes.entries)
