@@ -152,7 +152,7 @@ class Choices:
 def shortened(
     fails: Callable[[frozenset[str]], Sequence[str] | None],
     names: Sequence[str],
-    most_runs: int = 400,
+    most_runs: int = 200,
 ) -> frozenset[str]:
     """Find decisions that can be cut from a run that fails, so that it fails all the same.
 

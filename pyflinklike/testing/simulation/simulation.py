@@ -8,7 +8,8 @@ The outcome is one of four, of which the last two are failures:
 
 * equal: rows, state and leftovers are those of the oracle;
 * an error of ours, which an injected fault explains: versions of two attempts were mixed in the
-  checkpoint, which Spark's format 1 allows; or a restart was refused that has to be;
+  checkpoint, which Spark's format 1 allows; or a type has grown since the last records came, and
+  the readers of state ask for more of them;
 * a silent difference;
 * another error.
 """
@@ -32,7 +33,7 @@ import attrs
 from pyflinklike.engine.log.checkpoint_logs import check_logs, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
-from pyflinklike.errors import CorruptStateError, PyflinklikeError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host import python_stage
 from pyflinklike.spark.host.blob_map import LOG_VARIABLE
 from pyflinklike.spark.plan.operator_plan import TimeMode
@@ -190,6 +191,7 @@ class _DifferenceError(Exception):
     """What came is not what must come."""
 
 
+_READ_LATER = "read it after the next one with records"
 _REFUSED_WITHIN = 3
 _RATES = (0.2, 0.4, 0.05, 0.0)
 _JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
@@ -260,6 +262,10 @@ class Run:
         what = f"{type(error).__name__}: {first_line(error)}"
         # Two attempts wrote one version, of which neither knows: only format 1 allows that.
         if isinstance(error, CorruptStateError) and self._stores.mixed:
+            return "error of ours", what
+        # The readers say so: only a micro-batch with records writes the operator's record anew.
+        is_early = _READ_LATER in what and not any(self._query.committed[-1].records)
+        if isinstance(error, IncompatibleStateError) and is_early:
             return "error of ours", what
         return "raw error", what
 

@@ -10,7 +10,7 @@ import pytest
 from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
-from pyflinklike.testing.simulation import simulation
+from pyflinklike.testing.simulation import __main__, simulation
 from pyflinklike.testing.simulation.choices import Choices, shortened
 from pyflinklike.testing.simulation.programs import draw_program
 from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
@@ -57,6 +57,20 @@ def test_a_nonce_that_is_not_compared_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(key_group_log.KeyGroupLog, "load", load)
     assert failures([run(seed, draw_count, 15) for seed in range(8)]) != []
+
+
+def test_the_command_line_prints_the_history_of_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with the outcome, and the exit code says whether it is a failure."""
+    code = __main__.main(["--seed", "1", "--batches", "3"])
+    printed = capsys.readouterr().out.splitlines()
+    assert (code, printed[-1].strip()) == (0, "seed 1: equal")
+
+
+def test_the_command_line_counts_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how many programs ended how."""
+    code = __main__.main(["--minutes", "0.03", "--batches", "3", "--programs", "folds"])
+    printed = capsys.readouterr().out
+    assert (code, "micro-batches" in printed, "equal" in printed) == (0, True, True)
 
 
 def test_a_failure_is_cut_to_a_short_history(monkeypatch: pytest.MonkeyPatch) -> None:
