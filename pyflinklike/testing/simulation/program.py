@@ -38,7 +38,7 @@ from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
-from pyflinklike.spark.host.python_stage import packing_of
+from pyflinklike.spark.host.python_stage import make_packing_of
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
@@ -149,11 +149,11 @@ class SimulatedOperator:
     is_read_on: bool = False
     savepoint: bytes | None = None
 
-    def started(self, plan_id: str) -> SimulatedOperator:
+    def start_as(self, plan_id: str) -> SimulatedOperator:
         """Return the operator of another start of the query."""
         return attrs.evolve(self, plan=attrs.evolve(self.plan, plan_id=plan_id))
 
-    def keyed(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def add_key_groups(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Put the key groups of records into a first column, and unite inputs: Spark's part.
 
         Args:
@@ -171,9 +171,9 @@ class SimulatedOperator:
             [groups, kinds, *columns], names=[KEY_GROUP, INPUT, *INPUTS]
         )
 
-    def packing(self) -> Packing:
+    def make_packing(self) -> Packing:
         """Return the function that packs keyed records in a task."""
-        packing: Packing = packing_of(self.plan)
+        packing: Packing = make_packing_of(self.plan)
         return packing
 
     def unpacker(self) -> Packing:
@@ -345,13 +345,13 @@ class Program(Protocol):
             at: How often it has grown before: event times move by about a second each time.
         """
 
-    def changed(self, choices: Draws) -> Program:
+    def change(self, choices: Draws) -> Program:
         """Draw a program with other declarations that continues from the same checkpoint."""
 
-    def refused(self, choices: Draws) -> Refused | None:
+    def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint; None if it knows of none."""
 
-    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+    def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches, from the first of the checkpoint on."""
 
 
@@ -422,10 +422,10 @@ def read_state(
             state[info.name] = opened.entries(info.name, logs)
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
-        found = _ranked(_read(reader, logs), _kept(reader.schema.names))
+        found = _rank(_read(reader, logs), _keep(reader.schema.names))
         if info.kind == "versioned":
             # That there is no value may be forgotten once nothing before is remembered.
-            at = _kept(reader.schema.names).index("value")
+            at = _keep(reader.schema.names).index("value")
             found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
@@ -455,13 +455,13 @@ class _Opened:
 
     def __init__(self, operator: SimulatedOperator) -> None:
         self._operator = operator
-        self.declared = frozenset(self._opened(WorkingState(0)).declared())
+        self.declared = frozenset(self._open(WorkingState(0)).declared())
         """The states that it declares when it is opened.
 
         Others it declares when it uses them; a record says of these what its writer happened to know.
         """
 
-    def _opened(self, state: WorkingState) -> Any:
+    def _open(self, state: WorkingState) -> Any:
         plan = self._operator.plan
         opened = make_keyed_operator(
             cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
@@ -482,7 +482,7 @@ class _Opened:
         named = {f"key group {index}": log for index, log in logs.items()}
         state.read(read_segment(merge(named), "state"), "state")
         found: Rows = Counter()
-        for changes in self._opened(state).backend.contents():
+        for changes in self._open(state).backend.contents():
             if changes.spec.name != name:
                 continue
             entries = zip(changes.keys, changes.user_keys, changes.entries)
@@ -497,11 +497,11 @@ class _Opened:
         return found
 
 
-def _kept(names: Iterable[str]) -> list[str]:
+def _keep(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _JUDGED]
 
 
-def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
+def _rank(rows: Rows, names: Sequence[str]) -> Rows:
     """Number the elements of a list, or the uses of an LRU store, anew: from 0 for each key.
 
     A program says only their order.  What has expired counts until it is cleaned up.
@@ -526,5 +526,5 @@ def _read(reader: Any, logs: Mapping[int, Sequence[Segment]]) -> Rows:
     found: Rows = Counter()
     for index, log in sorted(logs.items()):
         for table in reader.read(index, list(log), f"key group {index}"):
-            found.update(_rows_of(table.select(_kept(table.column_names))))
+            found.update(_rows_of(table.select(_keep(table.column_names))))
     return found

@@ -11,7 +11,7 @@ from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
 from pyflinklike.testing.simulation import simulation
-from pyflinklike.testing.simulation.choices import Choices, shortened
+from pyflinklike.testing.simulation.choices import Choices, shorten
 from pyflinklike.testing.simulation.programs import draw_program
 from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
 
@@ -97,4 +97,4 @@ def test_a_run_is_cut_to_what_makes_it_fail() -> None:
         left = [each for each in names if each not in cut]
         return left if {"7", "31"} <= set(left) else None
 
-    assert set(names) - shortened(fails, names) == {"7", "31"}
+    assert set(names) - shorten(fails, names) == {"7", "31"}
