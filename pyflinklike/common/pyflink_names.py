@@ -24,8 +24,8 @@ from pyflinklike.engine.foreign_names import INSIDE, JAVA, make_refused, tell_on
 __all__ = [
     "former_names",
     "is_known",
-    "modules_left_out",
     "module_of_names",
+    "modules_left_out",
     "names_of",
     "of_pyflink",
     "reason_why",

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import attrs
 
-__all__ = ["Choices", "Decision", "Stream", "shortened"]
+__all__ = ["Choices", "Decision", "Stream", "shorten"]
 
 T = TypeVar("T")
 

@@ -42,7 +42,7 @@ from pyflinklike.testing.simulation.program import (
     rows_of,
 )
 
-__all__ = ["Model", "expected_of"]
+__all__ = ["Model", "expect_of"]
 
 _Element = tuple[Any, Any, int | None]
 """The key, the value and the event time in ms of a record."""

@@ -455,7 +455,7 @@ class _Opened:
 
     def __init__(self, operator: SimulatedOperator) -> None:
         self._operator = operator
-        self.declared = frozenset(self._open(WorkingState(0)).declared())
+        self.declared = frozenset(self._open(WorkingState(0)).describe_states())
         """The states that it declares when it is opened.
 
         Others it declares when it uses them; a record says of these what its writer happened to know.

@@ -49,7 +49,7 @@ from pyflinklike.testing.simulation.query import (
 from pyflinklike.testing.simulation.state_store import Contents, StateStores
 from pyflinklike.testing.simulation.tasks import Cluster
 
-__all__ = ["Outcome", "Run", "run", "run_shortest", "seeded"]
+__all__ = ["Outcome", "Run", "run", "run_shortest", "use_seed"]
 
 
 @attrs.frozen
@@ -91,7 +91,7 @@ def run(
         cut: Names of decisions at which nothing happens.
     """
     choices = Choices(seed, cut)
-    with seed_run(seed) as folder:
+    with use_seed(seed) as folder:
         return Run(choices, draw_program, batches, folder).outcome()
 
 
@@ -128,7 +128,7 @@ def _words(outcome: Outcome) -> str:
 
 
 @contextmanager
-def seed_run(seed: int) -> Iterator[str]:
+def use_seed(seed: int) -> Iterator[str]:
     """Replace what is random in the real code by numbers from a seed; yield a folder for disks."""
     numbers = random.Random(seed)  # a simulation guards nothing
     # Nonces of heads and segments, ids of plans and stores (`uuid.uuid4` asks it, too).

@@ -67,7 +67,7 @@ def test_a_failure_is_cut_to_a_short_history(monkeypatch: pytest.MonkeyPatch) ->
         failed = any("worker dies" in line for line in self._query.history)
         return ("raw error", "a worker died") if failed else ("equal", "")
 
-    monkeypatch.setattr(simulation.Run, "_ended", ended)
+    monkeypatch.setattr(simulation.Run, "_end", ended)
     seed, whole = next(
         (seed, each) for seed in range(100) if (each := run(seed, draw_count, 5)).is_failure
     )
