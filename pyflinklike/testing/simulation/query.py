@@ -14,6 +14,7 @@ operator has processing-time timers (`shouldRunAnotherBatch`).
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -103,17 +104,18 @@ class Sinks:
 
     Attributes:
         by_batch: Of the sink that writes each micro-batch once, by its number (`foreachBatch`).
-        written: Of the plain sink: number and rows of each time that a micro-batch was written.
+        written: Of the plain sink: number, rows and program of each time that a micro-batch was
+            written.
     """
 
     def __init__(self) -> None:
         self.by_batch: dict[int, Rows] = {}
-        self.written: list[tuple[int, Rows]] = []
+        self.written: list[tuple[int, Rows, Program]] = []
 
-    def write(self, number: int, rows: Rows) -> None:
+    def write(self, number: int, rows: Rows, program: Program) -> None:
         """Write the rows of a micro-batch."""
         self.by_batch[number] = rows
-        self.written.append((number, rows))
+        self.written.append((number, rows, program))
 
 
 class Query:
@@ -521,7 +523,8 @@ class _Life:
             if query.ends == self._starts and not self._wants_another():
                 return False
             query.driver_step(choices, "before its offsets")
-            offsets = _Offsets(query.ends, self._watermark, query.now)
+            ends = self._limit(choices)
+            offsets = _Offsets(ends, self._watermark, query.now)
             query.add_offsets(number, offsets)
             query.note(f"batch {number} planned: {offsets}")
             self._is_planned = True
@@ -531,6 +534,12 @@ class _Life:
         self._run(number, planned, choices)
         self._is_planned = False
         return True
+
+    def _limit(self, choices: Choices) -> tuple[int, ...]:
+        """Return how far a micro-batch reads: as far as sources have come, or by a step each."""
+        if not choices.happens("reads a part", 0.2):
+            return self._query.ends
+        return tuple(min(start + 1, end) for start, end in zip(self._starts, self._query.ends))
 
     def _wants_another(self) -> bool:
         if self._last_watermark is None:
@@ -545,14 +554,17 @@ class _Life:
         records = query.records(self._starts, planned.ends)
         rows, unique_ids = self._stages(number, planned, records, choices)
         query.driver_step(choices, "before its sink")
-        query.sinks.write(number, rows)
+        query.sinks.write(number, rows, self._program)
         query.driver_step(choices, "after its sink")
         self._advance(records)
         ids = tuple(map(tuple, unique_ids)) if query.format_version == 2 else ()
         query.add_commit(number, _Commit(self._watermark, ids))
         micro_batch = MicroBatch(number, records, planned.watermark, planned.now, self._program)
         query.committed.append(micro_batch)
-        query.note(f"batch {number} committed: {sum(rows.values())} rows, then {self._watermark}")
+        query.note(
+            f"batch {number} committed: {sum(rows.values())} rows {_digest(rows)}, "
+            f"then {self._watermark}"
+        )
         self._starts, self._number = planned.ends, number + 1
         self._last_watermark = planned.watermark
         query.driver_step(choices, "after its commit")
@@ -681,6 +693,11 @@ class _Life:
             return list(self._packings[behind](iter(keyed)))
 
         return finish
+
+
+def _digest(rows: Rows) -> str:
+    """Return eight characters that differ between rows, whatever their order."""
+    return f"{zlib.crc32(repr(sorted(map(repr, rows.items()))).encode()):08x}"
 
 
 def _split(batch: pa.RecordBatch, count: int) -> list[pa.RecordBatch]:
