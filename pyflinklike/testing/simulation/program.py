@@ -35,6 +35,7 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
@@ -461,7 +462,7 @@ class _Opened:
         Others it declares when it uses them; a record says of these what its writer happened to know.
         """
 
-    def _open(self, state: WorkingState) -> Any:
+    def _open(self, state: WorkingState) -> KeyedProcessOperator:
         plan = self._operator.plan
         opened = make_keyed_operator(
             cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]

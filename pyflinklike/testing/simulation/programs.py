@@ -312,9 +312,9 @@ class ColumnsStage(_Stage):
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         kind = CountByColumns if self.is_columnar else CountByRecord
         function: Any = kind(self.ttl, events=self.has_time)
-        common = {**options["common"], "uid": "count"}
+        time = "ts" if self.has_time else None
         return key_by(frames[0], "k").process(
-            function, RECORD, event_time="ts" if self.has_time else None, **common
+            function, RECORD, event_time=time, **options["common"]
         )
 
     def change(self, choices: Draws) -> ColumnsStage:
@@ -745,6 +745,7 @@ class Settings:
         max_parallelism: Of each operator; None where it follows the partitions.
         warm: `max_warm_bytes` of the heap; None for RocksDB.
         key: The key columns of the first operator.
+        uid: Of the operators, before their number.
         delay: Of the watermark of every source in ms; None where the program declares none, so that
             the first operator with event time does.
     """
@@ -754,6 +755,7 @@ class Settings:
     warm: int | None
     key: tuple[str, ...] = ("k",)
     delay: int | None = None
+    uid: str = "operator"
 
     def backend(self) -> Any:
         """Make the backend."""
@@ -851,14 +853,23 @@ class DrawnProgram:
 
     def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint."""
+        ways = ["max_parallelism", "uid"]
         at = choices.integer("refused operator", 0, len(self.stages) - 1)
-        operator = self.operators[at]
-        other = operator.plan.task.max_parallelism + 1
-        counts = list(self.settings.max_parallelism)
-        counts[at] = other
-        settings = attrs.evolve(self.settings, max_parallelism=tuple(counts))
-        program = DrawnProgram(self.stages, settings)
-        return Refused(program, IncompatibleStateError, "max_parallelism")
+        stage: Any = self.stages[at]
+        ttl = getattr(stage, "ttl", Ttl())
+        if ttl.ms and stage.has_event_time:
+            ways.append("clock of a TTL")
+        way = choices.one_of("refused for", ways)
+        stages, settings = list(self.stages), self.settings
+        if way == "max_parallelism":
+            counts = list(settings.max_parallelism)
+            counts[at] = self.operators[at].plan.task.max_parallelism + 1
+            settings = attrs.evolve(settings, max_parallelism=tuple(counts))
+        elif way == "uid":
+            settings = attrs.evolve(settings, uid="another operator")
+        else:
+            stages[at] = attrs.evolve(stage, ttl=attrs.evolve(ttl, event_time=not ttl.event_time))
+        return Refused(DrawnProgram(tuple(stages), settings), IncompatibleStateError, way)
 
     def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches."""
@@ -872,7 +883,7 @@ class DrawnProgram:
             frames = [each.withWatermark("ts", delay) for each in frames]
         for number, stage in enumerate(stages):
             common: dict[str, Any] = {
-                "uid": f"operator {number}",
+                "uid": f"{self.settings.uid} {number}",
                 "max_parallelism": self.settings.max_parallelism[number],
                 "state_backend": backend(),
             }
