@@ -172,6 +172,11 @@ class SimulatedOperator:
             [groups, kinds, *columns], names=[KEY_GROUP, INPUT, *INPUTS]
         )
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of records of one time is given, not Spark's to choose."""
+        return all(each.is_source for each in self.inputs)
+
     def make_packing(self) -> Packing:
         """Return the function that packs keyed records in a task."""
         packing: Packing = make_packing_of(self.plan)
@@ -423,7 +428,7 @@ def read_state(
             state[info.name] = opened.entries(info.name, logs)
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
-        found = _rank(_read(reader, logs), _keep(reader.schema.names))
+        found = _rank(_read(reader, logs), _keep(reader.schema.names), operator.is_ordered)
         if info.kind == "versioned":
             # That there is no value may be forgotten once nothing before is remembered.
             at = _keep(reader.schema.names).index("value")
@@ -488,12 +493,10 @@ class _Opened:
                 continue
             entries = zip(changes.keys, changes.user_keys, changes.entries)
             is_list = changes.spec.shape is Shape.LIST
-            # Behind another operator the order of elements of one time is Spark's to choose.
-            is_ordered = all(each.is_source for each in self._operator.inputs)
             ranks: Counter[Any] = Counter()
             for key, user_key, entry in sorted(entries, key=itemgetter(1)) if is_list else entries:
                 at = ranks[key] if is_list else comparable(user_key)
-                ranks[key] += is_ordered
+                ranks[key] += self._operator.is_ordered
                 found[comparable(key), at, comparable(entry)] += 1
         return found
 
@@ -502,10 +505,11 @@ def _keep(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _JUDGED]
 
 
-def _rank(rows: Rows, names: Sequence[str]) -> Rows:
+def _rank(rows: Rows, names: Sequence[str], is_ordered: bool) -> Rows:
     """Number the elements of a list, or the uses of an LRU store, anew: from 0 for each key.
 
-    A program says only their order.  What has expired counts until it is cleaned up.
+    A program says only their order; where it is not `is_ordered` not even that, and each element has
+    the number 0.  What has expired counts until it is cleaned up.
     """
     column = next((name for name in ("position", "last_use") if name in names), None)
     if column is None:
@@ -519,7 +523,7 @@ def _rank(rows: Rows, names: Sequence[str]) -> Rows:
         key = row[:width]
         ranked = (*row[:at], ranks[key], *row[at + 1 :])
         found[ranked] += rows[row]
-        ranks[key] += 1
+        ranks[key] += is_ordered or column == "last_use"
     return found
 
 
