@@ -38,6 +38,7 @@ def _many(drawn: Callable[[Choices], Program], options: Any) -> int:
     began, cpu = time.monotonic(), time.process_time()
     kinds: Counter[str] = Counter()
     batches = failures = runs = 0
+    each = 0.0
     with _show_progress() as show:
         while time.monotonic() - began < 60 * options.minutes:
             seed = options.first_seed + runs
@@ -51,8 +52,9 @@ def _many(drawn: Callable[[Choices], Program], options: Any) -> int:
                 _tell(seed, drawn, options.batches, outcome, shrinks=not options.whole)
                 if failures >= options.failures:
                     break
-    for _kind, _count in sorted(kinds.items()):
-        pass
+    print(f"{runs:,} programs, {batches:,} micro-batches, {each:,.0f} per CPU second")
+    for kind, count in sorted(kinds.items()):
+        print(f"{count:8,} {kind}")
     return int(failures > 0)
 
 
@@ -71,10 +73,15 @@ def _tell(
     shrinks: bool,
 ) -> None:
     if outcome.is_failure and shrinks:
+        # At once, for what follows takes a minute.
+        print(f"seed {seed}: {outcome.kind} {outcome.what}", flush=True)
         outcome = run_shortest(seed, drawn, batches, outcome)
+    print("\n".join(outcome.history))
     if outcome.is_failure:
-        for _each in outcome.decisions:
-            pass
+        print("decided for this:")
+        for each in outcome.decisions:
+            print(f"    {each.name}: {each.value}")
+    print(f"seed {seed}: {outcome.kind} {outcome.what}", flush=True)
 
 
 @contextmanager
