@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 
-from pyflinklike.common.pyflink_names import former_names, missing_modules  # noqa: E402
+from pyflinklike.common.pyflink_names import former_names, modules_left_out  # noqa: E402
 from pyflinklike.engine.foreign_names import JAVA, Refused, WithoutJava, is_of_java  # noqa: E402
 
 NAMES: Final = ROOT / "pyflinklike/common/pyflink.json"
@@ -389,7 +389,7 @@ def page_of(found: list[Found]) -> str:
             "",
             "| module | why |",
             "|---|---|",
-            *(f"| `{module}` | {why} |" for module, why in sorted(missing_modules().items())),
+            *(f"| `{module}` | {why} |" for module, why in sorted(modules_left_out().items())),
             "",
         ]
     )

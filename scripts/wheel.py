@@ -31,8 +31,8 @@ _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def package_files() -> set[str]:
-    """The modules of the package, and its marker of types."""
-    paths = [*_PACKAGE.rglob("*.py"), _PACKAGE / "py.typed"]
+    """The modules of the package, its marker of types, and the names of PyFlink."""
+    paths = [*_PACKAGE.rglob("*.py"), _PACKAGE / "py.typed", _PACKAGE / "common" / "pyflink.json"]
     return {path.relative_to(_ROOT).as_posix() for path in paths}
 
 
@@ -43,7 +43,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def check_wheel(wheel: Path) -> None:
-    """See that the wheel holds the package, its licence and its marker of types, and no more."""
+    """See that the wheel holds the package and its licence, and no more."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     info = "-".join(wheel.name.split("-")[:2]) + ".dist-info"

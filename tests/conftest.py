@@ -36,6 +36,11 @@ if not is_installed("pyspark"):
 if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource")):
     collect_ignore_glob += ["kafka/*"]
 
+# The simulator runs Spark's `transformWithState`, on both backends.
+if not all(map(is_installed, ("greenlet", "rocksdict", "pyspark", "pyspark.sql.datasource"))):
+    collect_ignore_glob += ["testing/simulation/test_simulation.py"]
+    collect_ignore_glob += ["testing/simulation/test_programs.py"]
+
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 settings.register_profile("default", deadline=None, max_examples=50)
 # For what is looked at beside the results, such as coverage: `scripts/coverage`.

@@ -24,8 +24,8 @@ from pyflinklike.engine.foreign_names import INSIDE, JAVA, make_refused, tell_on
 __all__ = [
     "former_names",
     "is_known",
-    "missing_modules",
     "module_of_names",
+    "modules_left_out",
     "names_of",
     "of_pyflink",
     "reason_why",
@@ -291,7 +291,7 @@ def former_names() -> Mapping[str, str]:
     return {place: found.today for place, found in _FORMER.items()}
 
 
-def missing_modules() -> Mapping[str, str]:
+def modules_left_out() -> Mapping[str, str]:
     """Return why the modules that cannot be imported are not here, by their names."""
     return _MISSING
 
@@ -347,7 +347,7 @@ def of_pyflink(module: str) -> Callable[[str], Any]:
         Raises:
             AttributeError: PyFlink has no such name there.
         """
-        return _found(inner, name)
+        return _find(inner, name)
 
     return find
 
@@ -369,14 +369,14 @@ def module_of_names(fullname: str, inner: str) -> ModuleType:
     return made
 
 
-def _found(module: str, name: str) -> Any:
+def _find(module: str, name: str) -> Any:
     place = f"{module}.{name}" if module else name
     if place in _FORMER:
         here, today = _FORMER[place]
         tell_once(f"pyflink.{place} is of Flink 1: write {today}", DeprecationWarning)
-        return _imported(here)
+        return _import(here)
     if place in _HERE:
-        return _imported(_HERE[place])
+        return _import(_HERE[place])
     home = None if name.startswith("__") else names_of(module).get(name)
     if home is None:
         msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
@@ -389,7 +389,7 @@ def _found(module: str, name: str) -> Any:
         return import_module(ours) if _is_ours(inside) else module_of_names(ours, inside)
     if _is_ours(home):
         return getattr(import_module(f"{_PACKAGE}.{home}"), name)
-    return _found(home, name)
+    return _find(home, name)
 
 
 @cache
@@ -422,6 +422,6 @@ def _is_ours(module: str) -> bool:
     return (not parent or _is_ours(parent)) and find_spec(f"{_PACKAGE}.{module}") is not None
 
 
-def _imported(here: str) -> Any:
+def _import(here: str) -> Any:
     module, _, name = here.partition(":")
     return getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name)

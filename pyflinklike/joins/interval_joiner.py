@@ -308,7 +308,7 @@ class JoinBuffer(MapState[bytes, Any]):
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
-            place = _KEY.pack(timestamp + _BIAS, self._unpacked(last)[1] + 1)
+            place = _KEY.pack(timestamp + _BIAS, self._unpack(last)[1] + 1)
         self.put(place, (joined, element))
 
     def within(self, first: int, last: int) -> Iterator[Buffered]:
@@ -320,8 +320,8 @@ class JoinBuffer(MapState[bytes, Any]):
             # Null would count as "not joined", and give an element alone that has found a partner.
             if joined is None:
                 rule = "an element says whether it has joined"
-                raise self._damaged(rule, "null")
-            yield Buffered(place, self._unpacked(place)[0] - _BIAS, joined, element)
+                raise self._damage(rule, "null")
+            yield Buffered(place, self._unpack(place)[0] - _BIAS, joined, element)
 
     def mark_joined(self, buffered: Buffered) -> None:
         """Note that an element has found a partner."""
@@ -330,17 +330,17 @@ class JoinBuffer(MapState[bytes, Any]):
     def earliest(self) -> int | None:
         """Return the least time of an element, or None if there is no element."""
         for place, _ in self._range(limit=1):
-            return self._unpacked(place)[0] - _BIAS
+            return self._unpack(place)[0] - _BIAS
         return None
 
-    def _unpacked(self, place: bytes) -> tuple[int, int]:
+    def _unpack(self, place: bytes) -> tuple[int, int]:
         """Return the time, as it is stored, and the number in a place."""
         if len(place) != _KEY.size:
-            raise self._damaged(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
+            raise self._damage(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
         time, number = _KEY.unpack(place)
         return time, number
 
-    def _damaged(self, rule: str, got: str) -> CorruptStateError:
+    def _damage(self, rule: str, got: str) -> CorruptStateError:
         msg = f"{shown_state(self.name)}: {rule}, got {got}; {RESTORE_ADVICE}"
         return CorruptStateError(msg)
 

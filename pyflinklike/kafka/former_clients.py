@@ -139,7 +139,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         deserialization_schema: DeserializationSchema,
         properties: Mapping[str, str],
     ) -> None:
-        builder = KafkaSource.builder().set_properties(_checked(properties))
+        builder = KafkaSource.builder().set_properties(_check(properties))
         builder.set_topics(*([topics] if isinstance(topics, str) else topics))
         builder.set_value_only_deserializer(deserialization_schema)
         given = properties.get("auto.offset.reset", "latest")
@@ -232,7 +232,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         records = KafkaRecordSerializationSchema.builder().set_topic(topic)
         records.set_value_serialization_schema(serialization_schema)
         builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee[semantic.name])
-        for name, value in _checked(producer_config).items():
+        for name, value in _check(producer_config).items():
             builder.set_property(name, value)
         super().__init__(builder, attrs.evolve(records.build(), is_timed=False))
 
@@ -242,7 +242,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         return self
 
 
-def _checked(properties: Mapping[str, str]) -> Mapping[str, str]:
+def _check(properties: Mapping[str, str]) -> Mapping[str, str]:
     if not isinstance(properties, Mapping):
         msg = f"properties are a dict, got {shown(properties)}; give for example {{'bootstrap.servers': 'localhost:9092'}}"
         raise DeclarationTypeError(msg)

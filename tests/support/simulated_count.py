@@ -135,13 +135,13 @@ class CountProgram:
             [pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema
         )
 
-    def changed(self, choices: Draws) -> CountProgram:
+    def change(self, choices: Draws) -> CountProgram:
         return attrs.evolve(self, rocksdb=choices.happens("rocksdb", 0.5))
 
-    def refused(self, choices: Draws) -> Refused | None:
+    def draw_refusal(self, choices: Draws) -> Refused | None:
         return None
 
-    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+    def expect(self, history: Sequence[MicroBatch]) -> Expected:
         totals: dict[str, int] = {}
         seen: dict[tuple[str, int], int] = {}
         timers: set[tuple[int, str]] = set()

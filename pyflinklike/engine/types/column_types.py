@@ -117,7 +117,7 @@ def _struct_at(text: str, at: int, depth: int) -> tuple[pa.DataType, int]:
     fields: list[pa.Field] = []
     while not text.startswith(">", at):
         at = _behind(text, at, ",") if fields else at
-        name = _matched(_FIELD, text, at)
+        name = _match(_FIELD, text, at)
         kind, at = _type_at(text, name.end(), depth)
         fields.append(pa.field(name[1], kind))
     return pa.struct(fields), at + 1
@@ -130,11 +130,11 @@ def _plain_at(text: str, at: int) -> tuple[pa.DataType, int]:
         return pa.duration("us"), found.end()
     if found := _TEXT.match(text, at):
         return pa.string(), found.end()
-    found = _matched(_WORD, text, at)
+    found = _match(_WORD, text, at)
     return _PLAIN[found[0]], found.end()
 
 
-def _matched(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
     found = pattern.match(text, at)
     if found is None:
         raise ValueError(text[at:])

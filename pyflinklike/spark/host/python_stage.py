@@ -50,9 +50,9 @@ __all__ = [
     "Frozen",
     "error_of",
     "freeze_imports",
+    "make_packing_of",
     "ours_alone",
     "pack_records",
-    "packing_of",
     "tell_errors",
     "tell_errors_of_each",
     "with_imports_frozen",
@@ -67,11 +67,11 @@ def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
         keyed: The records, with the key group of each in a first column.
         plan: The plan of the query.
     """
-    packing = with_imports_frozen(tell_errors_of_each(packing_of(plan)))
+    packing = with_imports_frozen(tell_errors_of_each(make_packing_of(plan)))
     return keyed.mapInArrow(packing, PACKED_SCHEMA.ddl)
 
 
-def packing_of(plan: Plan) -> Packing:
+def make_packing_of(plan: Plan) -> Packing:
     """Return the function that packs an operator's records, in one task of the first stage."""
     groups = plan.task.max_parallelism
     packing = plan.reader.make_packing(group_ids(groups))

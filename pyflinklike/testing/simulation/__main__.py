@@ -39,7 +39,7 @@ def _many(drawn: Callable[[Choices], Program], options: Any) -> int:
     kinds: Counter[str] = Counter()
     batches = failures = runs = 0
     each = 0.0
-    with _shown_progress() as show:
+    with _show_progress() as show:
         while time.monotonic() - began < 60 * options.minutes:
             seed = options.first_seed + runs
             outcome = run(seed, drawn, options.batches)
@@ -85,7 +85,7 @@ def _tell(
 
 
 @contextmanager
-def _shown_progress() -> Any:
+def _show_progress() -> Any:
     """Yield a function that shows a line of progress, on a terminal."""
     try:
         from rich.console import Console

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import attrs
 
-__all__ = ["Choices", "Decision", "Stream", "shortened"]
+__all__ = ["Choices", "Decision", "Stream", "shorten"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Stream:
         """Return one of the options."""
         return options[int(self._random() * len(options))]
 
-    def shuffled(self, items: Iterable[T]) -> list[T]:
+    def shuffle(self, items: Iterable[T]) -> list[T]:
         """Return the items in another order."""
         keyed = [(self._random(), at, each) for at, each in enumerate(items)]
         return [each for _, _, each in sorted(keyed, key=lambda one: one[:2])]
@@ -71,7 +71,7 @@ class _Record:
         self.seed = str(seed).encode()
         self.cut = frozenset(cut)
         self.numbers: dict[str, int] = {}
-        self.made: list[Decision] = []
+        self.make: list[Decision] = []
 
 
 class Choices:
@@ -125,7 +125,7 @@ class Choices:
         _name, value = self._next(label)
         return Stream(int(value * (1 << 52)))
 
-    def kept(self, label: str, count: int) -> list[int]:
+    def keep(self, label: str, count: int) -> list[int]:
         """Return which of some items are there: all, but for those that were cut."""
         names = [f"{self._path}{label} {at}" for at in range(count)]
         for name in names:
@@ -133,9 +133,9 @@ class Choices:
                 self._note(name, "there")
         return [at for at, name in enumerate(names) if name not in self._record.cut]
 
-    def made(self) -> list[Decision]:
+    def make(self) -> list[Decision]:
         """Return the decisions at which something happened, in order."""
-        return list(self._record.made)
+        return list(self._record.make)
 
     def _next(self, label: str) -> tuple[str, float]:
         record, path = self._record, f"{self._path}{label}"
@@ -146,10 +146,10 @@ class Choices:
         return name, (int.from_bytes(digest, "big") >> 11) / (1 << 53)
 
     def _note(self, name: str, value: str) -> None:
-        self._record.made.append(Decision(name, value))
+        self._record.make.append(Decision(name, value))
 
 
-def shortened(
+def shorten(
     fails: Callable[[frozenset[str]], Sequence[str] | None],
     names: Sequence[str],
     most_runs: int = 200,

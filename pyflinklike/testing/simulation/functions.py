@@ -141,7 +141,7 @@ class _Extremes(AggregateFunction):
         return (acc_a[0] + acc_b[0]) & _MASK, max(acc_a[1], acc_b[1])
 
 
-def _mixed(one: int, other: int) -> int:
+def _mix(one: int, other: int) -> int:
     """Reduce two numbers so that their order shows."""
     return (one * 31 + other) & _MASK
 
@@ -171,7 +171,7 @@ class EveryState(KeyedProcessFunction):
         self.row = of.get_state(on(ValueStateDescriptor("row", Types.ROW_NAMED(names, kinds))))
         self.list = of.get_list_state(on(ListStateDescriptor("list", number)))
         self.map = of.get_map_state(on(MapStateDescriptor("map", TEXT, number)))
-        self.reduced = of.get_reducing_state(on(ReducingStateDescriptor("reduced", _mixed, LONG)))
+        self.reduced = of.get_reducing_state(on(ReducingStateDescriptor("reduced", _mix, LONG)))
         pair = Types.TUPLE([LONG, LONG])
         self.folded = of.get_aggregating_state(
             on(AggregatingStateDescriptor("folded", _Extremes(), pair))
@@ -209,7 +209,7 @@ class EveryState(KeyedProcessFunction):
         n = value.n
         for shift in (0, 8)[: 1 + n % 2]:
             self._writes[(n >> shift) % len(self._writes)](n)
-        time = self._timed(n, ctx)
+        time = self._register_timers(n, ctx)
         read = self._reads[(n >> 16) % len(self._reads)]()
         yield value.k, value.id, value.ts, n, f"{read} of {value.note} at {time}"
         if n % 5 == 0:
@@ -229,7 +229,7 @@ class EveryState(KeyedProcessFunction):
         note = f"{read} by {domain.name} under {self._watermark(ctx)}"
         yield str(ctx.get_current_key()), None, instant(timestamp), total, note
 
-    def _timed(self, n: int, ctx: Any) -> int | None:
+    def _register_timers(self, n: int, ctx: Any) -> int | None:
         timers = ctx.timer_service()
         time: int | None = ctx.timestamp()
         if self._events and n % 3:
@@ -327,7 +327,7 @@ class JoinOfTwo(KeyedCoProcessFunction):
         last = self.last.value()
         if last is None:
             self.waiting.add(value.n)
-        self._timed(value, ctx)
+        self._register_timers(value, ctx)
         yield value.k, value.id, value.ts, value.n, f"beside {last}"
 
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
@@ -336,7 +336,7 @@ class JoinOfTwo(KeyedCoProcessFunction):
         waiting = list(self.waiting)
         if value.n % 3:
             self.waiting.clear()
-        self._timed(value, ctx)
+        self._register_timers(value, ctx)
         yield value.k, value.id, value.ts, value.n, f"after {former} for {waiting}"
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
@@ -345,7 +345,7 @@ class JoinOfTwo(KeyedCoProcessFunction):
         note = f"{list(self.waiting)} under {ctx.timer_service().current_watermark()}"
         yield ctx.get_current_key(), None, instant(timestamp), self.last.value() or 0, note
 
-    def _timed(self, value: Any, ctx: Any) -> None:
+    def _register_timers(self, value: Any, ctx: Any) -> None:
         if ctx.timestamp() is not None and value.n % 2:
             ctx.timer_service().register_event_time_timer(ctx.timestamp() + (value.n >> 9) % 1500)
 
@@ -392,14 +392,14 @@ class GatherPairs(ProcessJoinFunction):
 
     def process_element(self, left: Any, right: Any, ctx: Any) -> Iterator[Any]:
         one = left if left is not None else right
-        note = f"{_shown(left)} with {_shown(right)}"
+        note = f"{_show(left)} with {_show(right)}"
         yield one.k, one.id, one.ts, one.n, note
 
 
 def total_row(left: Any, right: Any) -> tuple[int, str]:
     """Make a row of two partners in a window."""
     numbers = [each.n for each in (left, right) if each is not None]
-    return sum(numbers) & _MASK, f"{_shown(left)} with {_shown(right)}"
+    return sum(numbers) & _MASK, f"{_show(left)} with {_show(right)}"
 
 
 class GatherGroups(CoGroupFunction):
@@ -410,7 +410,7 @@ class GatherGroups(CoGroupFunction):
         yield sum(map(sum, numbers)) & _MASK, f"{numbers[0]} and {numbers[1]}"
 
 
-def _shown(record: Any) -> str:
+def _show(record: Any) -> str:
     return "nothing" if record is None else f"{record.n}"
 
 

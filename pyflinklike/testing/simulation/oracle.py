@@ -42,13 +42,13 @@ from pyflinklike.testing.simulation.program import (
     rows_of,
 )
 
-__all__ = ["Model", "expected_of"]
+__all__ = ["Model", "expect_of"]
 
 _Element = tuple[Any, Any, int | None]
 """The key, the value and the event time in ms of a record."""
 
 
-def expected_of(
+def expect_of(
     history: Sequence[MicroBatch], models: Sequence[Sequence[SimulatedOperator]]
 ) -> Expected:
     """Return what must come of micro-batches.
@@ -84,7 +84,7 @@ class Model:
         results: list[list[pa.RecordBatch]] = []
         for operator, piece in zip(self._operators, self._pieces):
             inputs = [
-                _sourced(batch, each.number) if each.is_source else results[each.number]
+                _source(batch, each.number) if each.is_source else results[each.number]
                 for each in operator.inputs
             ]
             results.append(piece.run(inputs, former, batch))
@@ -108,7 +108,7 @@ class Model:
         self._pieces = [_Piece(each, snapshot) for each, snapshot in zip(operators, snapshots)]
 
 
-def _sourced(batch: MicroBatch, number: int) -> list[pa.RecordBatch]:
+def _source(batch: MicroBatch, number: int) -> list[pa.RecordBatch]:
     records = batch.records[number]
     return [] if records is None else [records]
 
@@ -161,7 +161,7 @@ class _Piece:
             batch: The micro-batch.
         """
         operator, clock = self._operator, self._operator.clock
-        early, others = self._divided(inputs)
+        early, others = self._divide(inputs)
         clock.processing_time = batch.now
         is_timed = self._plan.time_mode is not TimeMode.NONE
         clock.watermark = watermark_of(former) if is_timed else MIN_WATERMARK
@@ -189,7 +189,7 @@ class _Piece:
             keys, values, times = zip(*elements)
             self._operator.process(keys, values, times)
 
-    def _divided(
+    def _divide(
         self, inputs: Sequence[Sequence[pa.RecordBatch]]
     ) -> list[tuple[list[_Element], list[_Element]]]:
         """Return broadcast elements and others before the watermark, and both after it."""

@@ -39,7 +39,7 @@ from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
-from pyflinklike.spark.host.python_stage import packing_of
+from pyflinklike.spark.host.python_stage import make_packing_of
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
@@ -150,11 +150,11 @@ class SimulatedOperator:
     is_read_on: bool = False
     savepoint: bytes | None = None
 
-    def started(self, plan_id: str) -> SimulatedOperator:
+    def start_as(self, plan_id: str) -> SimulatedOperator:
         """Return the operator of another start of the query."""
         return attrs.evolve(self, plan=attrs.evolve(self.plan, plan_id=plan_id))
 
-    def keyed(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def add_key_groups(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Put the key groups of records into a first column, and unite inputs: Spark's part.
 
         Args:
@@ -172,9 +172,14 @@ class SimulatedOperator:
             [groups, kinds, *columns], names=[KEY_GROUP, INPUT, *INPUTS]
         )
 
-    def packing(self) -> Packing:
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of records of one time is given, not Spark's to choose."""
+        return all(each.is_source for each in self.inputs)
+
+    def make_packing(self) -> Packing:
         """Return the function that packs keyed records in a task."""
-        packing: Packing = packing_of(self.plan)
+        packing: Packing = make_packing_of(self.plan)
         return packing
 
     def unpacker(self) -> Packing:
@@ -346,13 +351,13 @@ class Program(Protocol):
             at: How often it has grown before: event times move by about a second each time.
         """
 
-    def changed(self, choices: Draws) -> Program:
+    def change(self, choices: Draws) -> Program:
         """Draw a program with other declarations that continues from the same checkpoint."""
 
-    def refused(self, choices: Draws) -> Refused | None:
+    def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint; None if it knows of none."""
 
-    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+    def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches, from the first of the checkpoint on."""
 
 
@@ -423,10 +428,10 @@ def read_state(
             state[info.name] = opened.entries(info.name, logs)
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
-        found = _ranked(_read(reader, logs), _kept(reader.schema.names))
+        found = _rank(_read(reader, logs), _keep(reader.schema.names), operator.is_ordered)
         if info.kind == "versioned":
             # That there is no value may be forgotten once nothing before is remembered.
-            at = _kept(reader.schema.names).index("value")
+            at = _keep(reader.schema.names).index("value")
             found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
@@ -488,24 +493,23 @@ class _Opened:
                 continue
             entries = zip(changes.keys, changes.user_keys, changes.entries)
             is_list = changes.spec.shape is Shape.LIST
-            # Behind another operator the order of elements of one time is Spark's to choose.
-            is_ordered = all(each.is_source for each in self._operator.inputs)
             ranks: Counter[Any] = Counter()
             for key, user_key, entry in sorted(entries, key=itemgetter(1)) if is_list else entries:
                 at = ranks[key] if is_list else comparable(user_key)
-                ranks[key] += is_ordered
+                ranks[key] += self._operator.is_ordered
                 found[comparable(key), at, comparable(entry)] += 1
         return found
 
 
-def _kept(names: Iterable[str]) -> list[str]:
+def _keep(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _JUDGED]
 
 
-def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
+def _rank(rows: Rows, names: Sequence[str], is_ordered: bool) -> Rows:
     """Number the elements of a list, or the uses of an LRU store, anew: from 0 for each key.
 
-    A program says only their order.  What has expired counts until it is cleaned up.
+    A program says only their order; where it is not `is_ordered` not even that, and each element has
+    the number 0.  What has expired counts until it is cleaned up.
     """
     column = next((name for name in ("position", "last_use") if name in names), None)
     if column is None:
@@ -519,7 +523,7 @@ def _ranked(rows: Rows, names: Sequence[str]) -> Rows:
         key = row[:width]
         ranked = (*row[:at], ranks[key], *row[at + 1 :])
         found[ranked] += rows[row]
-        ranks[key] += 1
+        ranks[key] += is_ordered or column == "last_use"
     return found
 
 
@@ -527,5 +531,5 @@ def _read(reader: Any, logs: Mapping[int, Sequence[Segment]]) -> Rows:
     found: Rows = Counter()
     for index, log in sorted(logs.items()):
         for table in reader.read(index, list(log), f"key group {index}"):
-            found.update(_rows_of(table.select(_kept(table.column_names))))
+            found.update(_rows_of(table.select(_keep(table.column_names))))
     return found

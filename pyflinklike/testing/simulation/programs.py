@@ -55,7 +55,7 @@ from pyflinklike.testing.simulation.functions import (
     UnderRules,
     total_row,
 )
-from pyflinklike.testing.simulation.oracle import Model, expected_of
+from pyflinklike.testing.simulation.oracle import Model, expect_of
 from pyflinklike.testing.simulation.program import (
     START_MS,
     Draws,
@@ -128,7 +128,7 @@ class Stage(Protocol):
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         """Call the API, and return the result."""
 
-    def changed(self, choices: Draws) -> Stage:
+    def change(self, choices: Draws) -> Stage:
         """Draw another declaration that continues from the same state."""
 
     def by_record(self) -> Stage:
@@ -169,7 +169,7 @@ class _Stage:
     def can_be_divided(self) -> bool:
         return True
 
-    def changed(self, choices: Draws) -> Any:
+    def change(self, choices: Draws) -> Any:
         return self
 
     def by_record(self) -> Any:
@@ -199,7 +199,7 @@ def _other_ttl(ttl: Ttl, choices: Draws) -> Ttl:
     )
 
 
-def _shown_ttl(ttl: Ttl) -> str:
+def _show_ttl(ttl: Ttl) -> str:
     if not ttl.ms:
         return "no ttl"
     parts = [f"ttl {ttl.ms}"]
@@ -225,7 +225,7 @@ class StateStage(_Stage):
 
     def __str__(self) -> str:
         grown = ", grown types" if self.is_grown else ""
-        return f"every state ({_shown_ttl(self.ttl)}, {self.time} timers{grown})"
+        return f"every state ({_show_ttl(self.ttl)}, {self.time} timers{grown})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> StateStage:
@@ -268,7 +268,7 @@ class StateStage(_Stage):
             **options["common"],
         )
 
-    def changed(self, choices: Draws) -> StateStage:
+    def change(self, choices: Draws) -> StateStage:
         is_grown = self.is_grown or choices.happens("types grow", 0.4)
         return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices), is_grown=is_grown)
 
@@ -289,7 +289,7 @@ class ColumnsStage(_Stage):
 
     def __str__(self) -> str:
         how = "columns" if self.is_columnar else "records"
-        return f"count by {how} ({_shown_ttl(self.ttl)}{', event timers' * self.has_time})"
+        return f"count by {how} ({_show_ttl(self.ttl)}{', event timers' * self.has_time})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> ColumnsStage:
@@ -317,7 +317,7 @@ class ColumnsStage(_Stage):
             function, RECORD, event_time=time, **options["common"]
         )
 
-    def changed(self, choices: Draws) -> ColumnsStage:
+    def change(self, choices: Draws) -> ColumnsStage:
         is_columnar = choices.happens("other is columnar", 0.5)
         return attrs.evolve(self, is_columnar=is_columnar, ttl=_other_ttl(self.ttl, choices))
 
@@ -359,7 +359,7 @@ class StoreStage(_Stage):
         keyed = key_by(frames[0], *options["key"])
         return keyed.process(function, RECORD, event_time="ts", **options["common"])
 
-    def changed(self, choices: Draws) -> StoreStage:
+    def change(self, choices: Draws) -> StoreStage:
         shorter = max(self.retention - 300, 200)
         return attrs.evolve(
             self,
@@ -458,7 +458,7 @@ class GatherStage(_Stage):
     keys: int
 
     def __str__(self) -> str:
-        return f"sums of each {self.stretch} ms ({_shown_ttl(self.ttl)})"
+        return f"sums of each {self.stretch} ms ({_show_ttl(self.ttl)})"
 
     @classmethod
     def draw(cls, choices: Draws, **_: Any) -> GatherStage:
@@ -480,7 +480,7 @@ class GatherStage(_Stage):
             **options["common"],
         )
 
-    def changed(self, choices: Draws) -> GatherStage:
+    def change(self, choices: Draws) -> GatherStage:
         ttl = attrs.evolve(_other_ttl(self.ttl, choices), on_read=False)
         return attrs.evolve(self, ttl=ttl)
 
@@ -615,7 +615,7 @@ class WindowStage(_Stage):
             return ContinuousEventTimeTrigger.of(_ms(300))
         return PurgingTrigger.of(EventTimeTrigger.create())
 
-    def changed(self, choices: Draws) -> WindowStage:
+    def change(self, choices: Draws) -> WindowStage:
         other = self
         if self.assigner in _TIMED and self.is_ordered:
             others = (self.lateness, 0, 400, 3_000)
@@ -648,7 +648,7 @@ class TwoStage(_Stage):
 
     def __str__(self) -> str:
         told = {
-            "connected": _shown_ttl(self.ttl),
+            "connected": _show_ttl(self.ttl),
             "rules": "event time" if self.has_time else "no time",
             "interval": f"{self.kind}, {self.bounds}",
             "windows": f"{self.kind}, {self.size}",
@@ -712,7 +712,7 @@ class TwoStage(_Stage):
         grouped = one.co_group(other).window(windows)
         return grouped.apply(GatherGroups(), _NUMBERS, event_time="ts", **common)
 
-    def changed(self, choices: Draws) -> TwoStage:
+    def change(self, choices: Draws) -> TwoStage:
         other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
         if self.how == "windows":
             kinds = (self.kind, "inner", "full_outer")
@@ -797,12 +797,12 @@ class DrawnProgram:
 
     @cached_property
     def _query(self) -> SimulatedQuery:
-        return self._made(self.stages, self.settings.backend)
+        return self._build(self.stages, self.settings.backend)
 
     @cached_property
     def _model(self) -> tuple[SimulatedOperator, ...]:
         stages = [each.by_record() for each in self.stages]
-        return self._made(stages, HashMapStateBackend).operators
+        return self._build(stages, HashMapStateBackend).operators
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -836,22 +836,22 @@ class DrawnProgram:
         count = choices.integer("records", 0, most)
         draw = choices.stream(f"rows of {source}")
         has_nulls = not any(each.needs_times for each in self.stages)
-        rows = [_drawn_record(draw, at, has_nulls=has_nulls) for _ in range(count)]
+        rows = [_draw_record(draw, at, has_nulls=has_nulls) for _ in range(count)]
         columns = zip(*rows) if rows else [()] * len(_COLUMNS)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS)]
         return pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
 
-    def changed(self, choices: Draws) -> DrawnProgram:
+    def change(self, choices: Draws) -> DrawnProgram:
         """Draw a program with other declarations that continues from the same checkpoint."""
-        stages = tuple(each.changed(choices) for each in self.stages)
+        stages = tuple(each.change(choices) for each in self.stages)
         return DrawnProgram(stages, attrs.evolve(self.settings, warm=self._other_warm(choices)))
 
     def _other_warm(self, choices: Draws) -> int | None:
         if any(isinstance(each, ColumnsStage) for each in self.stages):
             return choices.one_of("other warm", _WARM)
-        return _drawn_warm(choices, "other ")
+        return _draw_warm(choices, "other ")
 
-    def refused(self, choices: Draws) -> Refused | None:
+    def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint."""
         ways = ["max_parallelism", "uid"]
         at = choices.integer("refused operator", 0, len(self.stages) - 1)
@@ -871,11 +871,11 @@ class DrawnProgram:
             stages[at] = attrs.evolve(stage, ttl=attrs.evolve(ttl, event_time=not ttl.event_time))
         return Refused(DrawnProgram(tuple(stages), settings), IncompatibleStateError, way)
 
-    def expected(self, history: Sequence[MicroBatch]) -> Expected:
+    def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches."""
-        return expected_of(history, [_model_of(batch.program) for batch in history])
+        return expect_of(history, [_model_of(batch.program) for batch in history])
 
-    def _made(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
+    def _build(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
         query = SimulatedQuery(self.settings.partitions)
         frames: list[SimulatedFrame] = [query.source(RECORD) for _ in range(stages[0].inputs)]
         if self.settings.delay is not None:
@@ -899,7 +899,7 @@ def _model_of(program: Program) -> tuple[SimulatedOperator, ...]:
     return program._model
 
 
-def _drawn_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
+def _draw_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
     base = START_MS + at * STEP_MS
     kind = draw.integer(0, 99)
     if kind < 60:
@@ -920,7 +920,7 @@ def _drawn_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
     )
 
 
-def _drawn_warm(choices: Draws, which: str = "") -> int | None:
+def _draw_warm(choices: Draws, which: str = "") -> int | None:
     if choices.happens(f"{which}rocksdb", 0.06):
         return None
     return choices.one_of(f"{which}warm", _WARM)
@@ -946,7 +946,7 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     groups = (4, 1, 3, 7, 16, None)
     counts = tuple(choices.one_of("max_parallelism", groups) for _ in stages)
     is_columnar = any(isinstance(each, ColumnsStage) for each in stages)
-    warm = choices.one_of("warm", _WARM) if is_columnar else _drawn_warm(choices)
+    warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices)
     key: tuple[str, ...] = ("k",)
     if len(stages) == 1 and isinstance(stages[0], (StateStage, StoreStage, FoldStage)):
         key = choices.one_of("key", (("k",), ("id",), ("k", "id")))
@@ -958,12 +958,12 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     settings = Settings(choices.one_of("partitions", (2, 1, 3)), counts, warm, key, delay)
     program = DrawnProgram(tuple(stages), settings)
     if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.15):
-        savepoints = _drawn_savepoints(choices, program)
+        savepoints = _draw_savepoints(choices, program)
         program = DrawnProgram(program.stages, settings, savepoints)
     return program
 
 
-def _drawn_savepoints(choices: Draws, program: DrawnProgram) -> tuple[bytes, ...]:
+def _draw_savepoints(choices: Draws, program: DrawnProgram) -> tuple[bytes, ...]:
     """Draw what the operators of a former query have left."""
     model = Model()
     nothing = tuple(None for _ in program.sources)

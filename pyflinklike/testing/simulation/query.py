@@ -225,7 +225,7 @@ class Query:
                 continue
             drawn = choices.within(f"source {number}")
             records = self.program.draw_records(drawn, number, self._growths)
-            kept = choices.kept(f"source {number} record", records.num_rows)
+            kept = choices.keep(f"source {number} record", records.num_rows)
             if len(kept) < records.num_rows:
                 records = records.take(pa.array(kept, pa.int64()))
             if records.num_rows:
@@ -247,7 +247,7 @@ class Query:
         """How far the sources were read and committed."""
         if not self.committed:
             return tuple(0 for _ in self._grown)
-        offsets = self.planned(self.committed[-1].number)
+        offsets = self.read_offsets(self.committed[-1].number)
         assert offsets is not None
         return offsets.ends
 
@@ -260,7 +260,7 @@ class Query:
 
     # What is durable
 
-    def planned(self, number: int) -> _Offsets | None:
+    def read_offsets(self, number: int) -> _Offsets | None:
         """Return what the offset log says of a micro-batch, or None."""
         path = "offsets", number
         return self._files.read(path) if self._files.exists(path) else None
@@ -315,7 +315,7 @@ class Query:
                 found = self._twins(task, number, choices, attempt)
             else:
                 attempt.run()
-                found = self._ended(attempt, choices)
+                found = self._end(attempt, choices)
             if found is not None:
                 return found
         msg = f"{task.name}: no attempt succeeded"
@@ -343,7 +343,7 @@ class Query:
             )
         return Attempt(task, number, executor, worker, self._stores, fate)
 
-    def _ended(self, attempt: Attempt, choices: Choices) -> Attempt | None:
+    def _end(self, attempt: Attempt, choices: Choices) -> Attempt | None:
         """Look at an attempt that has ended or stands still; return it if it succeeded."""
         if not attempt.has_ended:
             self._zombies.append(attempt)
@@ -383,7 +383,7 @@ class Query:
             order.one_of(running).resume(order.integer(1, 12))
         done = first if first.has_ended else second
         other = second if done is first else first
-        found = self._ended(done, choices)
+        found = self._end(done, choices)
         ends = choices.one_of("the other twin", ("is killed", "goes on", "stands still"))
         self.note(f"{done.name} ends first, the other {ends}")
         if ends == "is killed":
@@ -465,13 +465,13 @@ class _Life:
         self._program = program
         self._run_id = f"run-{number}"
         self._operators = [
-            each.started(f"plan-{number}-{at}") for at, each in enumerate(program.operators)
+            each.start_as(f"plan-{number}-{at}") for at, each in enumerate(program.operators)
         ]
         self._plans = [
             cloudpickle.dumps(each.plan)  # type: ignore[no-untyped-call]
             for each in self._operators
         ]
-        self._packings = [each.packing() for each in self._operators]
+        self._packings = [each.make_packing() for each in self._operators]
         self._unpackers = [each.unpacker() for each in self._operators]
         self._consumers = {
             mine.number: (at, number)
@@ -492,11 +492,11 @@ class _Life:
     def _recover(self) -> None:
         """Read the logs, as `MicroBatchExecution.populateStartOffsets` does."""
         query, last = self._query, -1
-        while query.planned(last + 1) is not None:
+        while query.read_offsets(last + 1) is not None:
             last += 1
         if last < 0:
             return
-        offsets = query.planned(last)
+        offsets = query.read_offsets(last)
         assert offsets is not None
         self._watermark = offsets.watermark
         commit = query.commit_of(last)
@@ -505,7 +505,7 @@ class _Life:
             self._watermark = max(self._watermark, commit.watermark)
             return
         self._number, self._is_planned = last, True
-        before = query.planned(last - 1) if last else None
+        before = query.read_offsets(last - 1) if last else None
         if before is not None:
             self._starts = before.ends
 
@@ -517,19 +517,19 @@ class _Life:
             if query.ends == self._starts and not self._wants_another():
                 return False
             query.driver_step(choices, "before its offsets")
-            ends = self._limited(choices)
+            ends = self._limit(choices)
             offsets = _Offsets(ends, self._watermark, query.now)
             query.add_offsets(number, offsets)
             query.note(f"batch {number} planned: {offsets}")
             self._is_planned = True
         query.driver_step(choices, "after its offsets")
-        planned = query.planned(number)
+        planned = query.read_offsets(number)
         assert planned is not None
         self._run(number, planned, choices)
         self._is_planned = False
         return True
 
-    def _limited(self, choices: Choices) -> tuple[int, ...]:
+    def _limit(self, choices: Choices) -> tuple[int, ...]:
         """Return how far a micro-batch reads: as far as sources have come, or by a step each."""
         if not choices.happens("reads a part", 0.2):
             return self._query.ends
@@ -604,7 +604,7 @@ class _Life:
                     continue
                 for some in _split(batch, query.split(choices)):
                     with in_task(first, 0, properties):
-                        keyed = operator.keyed(input_number, some)
+                        keyed = operator.add_key_groups(input_number, some)
                         packed[at] += self._packings[at](iter([keyed]))
                     first += 1
         rows: list[pa.RecordBatch] = []
@@ -612,7 +612,7 @@ class _Life:
         for at in range(len(self._operators)):
             inner = choices.within(f"operator {at}")
             query.move_zombies(inner)
-            tasks = self._shuffled(at, packed[at], inner, is_first=number == 0)
+            tasks = self._shuffle(at, packed[at], inner, is_first=number == 0)
             ids = []
             for partition, shuffled in enumerate(tasks):
                 task = StateTask(
@@ -644,7 +644,7 @@ class _Life:
             query.driver_step(choices, f"after operator {at}")
         return rows_of(rows), unique_ids
 
-    def _shuffled(
+    def _shuffle(
         self, at: int, packed: Sequence[pa.RecordBatch], choices: Choices, *, is_first: bool
     ) -> list[Shuffled]:
         partitions = self._query.partitions
@@ -663,7 +663,7 @@ class _Life:
         for of_partition in rows:
             for key, arrived in of_partition.items():
                 if len(arrived) > 1:
-                    of_partition[key] = order.shuffled(arrived)
+                    of_partition[key] = order.shuffle(arrived)
         return [Shuffled(*each) for each in zip(rows, initial)]
 
     def _finish(self, at: int) -> Callable[[list[tuple[int, bytes]]], Any]:
@@ -683,7 +683,7 @@ class _Life:
                 return batches
             behind, number = consumer
             operator = self._operators[behind]
-            keyed = [operator.keyed(number, each) for each in batches]
+            keyed = [operator.add_key_groups(number, each) for each in batches]
             return list(self._packings[behind](iter(keyed)))
 
         return finish

@@ -38,7 +38,7 @@ from pyflinklike.spark.host import python_stage
 from pyflinklike.spark.host.blob_map import LOG_VARIABLE
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
-from pyflinklike.testing.simulation.choices import Choices, Decision, shortened
+from pyflinklike.testing.simulation.choices import Choices, Decision, shorten
 from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
 from pyflinklike.testing.simulation.program import Program, read_state
 from pyflinklike.testing.simulation.query import (
@@ -50,7 +50,7 @@ from pyflinklike.testing.simulation.query import (
 from pyflinklike.testing.simulation.state_store import Contents, StateStores
 from pyflinklike.testing.simulation.tasks import Cluster
 
-__all__ = ["Outcome", "Run", "run", "run_shortest", "seeded"]
+__all__ = ["Outcome", "Run", "run", "run_shortest", "use_seed"]
 
 
 @attrs.frozen
@@ -92,7 +92,7 @@ def run(
         cut: Names of decisions at which nothing happens.
     """
     choices = Choices(seed, cut)
-    with seeded(seed) as folder:
+    with use_seed(seed) as folder:
         return Run(choices, draw_program, batches, folder).outcome()
 
 
@@ -116,7 +116,7 @@ def run_shortest(
         best[0] = outcome
         return [each.name for each in outcome.decisions]
 
-    shortened(fails, [each.name for each in first.decisions])
+    shorten(fails, [each.name for each in first.decisions])
     return best[0]
 
 
@@ -129,7 +129,7 @@ def _words(outcome: Outcome) -> str:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[str]:
+def use_seed(seed: int) -> Iterator[str]:
     """Replace what is random in the real code by numbers from a seed; yield a folder for disks."""
     numbers = random.Random(seed)  # a simulation guards nothing
     # Nonces of heads and segments, ids of plans and stores (`uuid.uuid4` asks it, too).
@@ -232,16 +232,16 @@ class Run:
 
     def outcome(self) -> Outcome:
         """Run to the end, and compare."""
-        kind, what = self._ended()
+        kind, what = self._end()
         return Outcome(
             kind,
             what,
             self._query.runs,
             tuple(self._query.history),
-            tuple(self._choices.made()),
+            tuple(self._choices.make()),
         )
 
-    def _ended(self) -> tuple[str, str]:
+    def _end(self) -> tuple[str, str]:
         query = self._query
         try:
             try:
@@ -251,14 +251,14 @@ class Run:
             self._check_late()
             self._compare()
         except QueryFailedError as failure:
-            return self._judged(failure.error)
+            return self._judge(failure.error)
         except _DifferenceError as difference:
             return "silent difference", str(difference)
         except Exception as error:  # the outcome says what it was
-            return self._judged(error)
+            return self._judge(error)
         return "equal", ""
 
-    def _judged(self, error: BaseException) -> tuple[str, str]:
+    def _judge(self, error: BaseException) -> tuple[str, str]:
         what = f"{type(error).__name__}: {first_line(error)}"
         # Two attempts wrote one version, of which neither knows: only format 1 allows that.
         if isinstance(error, CorruptStateError) and self._stores.mixed:
@@ -328,13 +328,13 @@ class Run:
         # nothing of the former one is left.
         is_safe = self._stores.format_version == 2 or not query.zombies
         if is_safe and step.happens("changed", 0.3):
-            self._program = self._program.changed(step.within("program"))
+            self._program = self._program.change(step.within("program"))
         query.start(self._program)
 
     def _refuse(self, step: Choices) -> None:
         """Start a program that must not go on from the checkpoint, and see that it does not."""
         query = self._query
-        refused = self._program.refused(step.within("refused program"))
+        refused = self._program.draw_refusal(step.within("refused program"))
         if refused is None or not any(query.committed_ends):
             return
         query.start(refused.program)
@@ -363,7 +363,7 @@ class Run:
         query = self._query
         if not query.committed:
             return
-        expected = self._program.expected(query.committed)
+        expected = self._program.expect(query.committed)
         for batch in query.committed:
             number = batch.number
             wanted: Mapping[Any, int] = expected.rows.get(number, {})

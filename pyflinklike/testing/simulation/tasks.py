@@ -476,7 +476,7 @@ class Attempt:
         self._stores.load(store, self.task.batch, self.task.unique_id)
         self._enter()
         try:
-            rows = self._served(store)
+            rows = self._serve(store)
             outputs = self.task.finish(rows)
         except Killed:
             self._lose_memory()
@@ -490,7 +490,7 @@ class Attempt:
         self.point(REPORT)
         return outputs
 
-    def _served(self, store: LoadedStore) -> list[tuple[int, bytes]]:
+    def _serve(self, store: LoadedStore) -> list[tuple[int, bytes]]:
         task = self.task
         kind = PandasKeyGroupProcessor if task.pandas else KeyGroupProcessor
         processor = kind(pickle.loads(task.plan))  # of this very process
@@ -505,7 +505,7 @@ class Attempt:
             if key in rows:
                 handed = self._rows(rows[key])
                 results += processor.handleInputRows((key,), iter(handed), task.times)
-        for due, key in self._expired(store):
+        for due, key in self._expire(store):
             handle.key = key
             results += processor.handleExpiredTimer((key,), task.times, _Expired(due))
             handle.deleteTimer(due)
@@ -516,7 +516,7 @@ class Attempt:
             (int(row["output"]), row["payload"]) for row in results if row["payload"] is not None
         ]
 
-    def _expired(self, store: LoadedStore) -> list[tuple[int, int]]:
+    def _expire(self, store: LoadedStore) -> list[tuple[int, int]]:
         """Return the timers that are due, as `TimerStateImpl.getExpiredTimers` finds them."""
         if self.task.mode is TimeMode.NONE:
             return []

@@ -23,7 +23,7 @@ from pyflinklike.spark import (
     read_state_changes,
     repartition_state,
 )
-from pyflinklike.spark.read.checkpoint import refusing
+from pyflinklike.spark.read.checkpoint import refuse_errors
 
 pytestmark = [
     reads_state,
@@ -188,6 +188,6 @@ def test_the_refusal_of_spark_4_1_names_the_setting():
     said = "The only supported log version is v1, but encountered v2."
     with (
         pytest.raises(HostError, match=f'conf.set\\("{CHECKPOINT_FORMAT}", "2"\\)'),
-        refusing("tested"),
+        refuse_errors("tested"),
     ):
         raise AnalysisException(f"[INVALID_LOG_VERSION.EXACT_MATCH_VERSION] {said}")

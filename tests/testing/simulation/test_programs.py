@@ -65,7 +65,7 @@ class Faultless:
         """A micro-batch; what the last operator gave."""
         if batch.program is not self.program:
             self.program = batch.program
-            self.operators = [each.started(str(uuid.uuid4())) for each in self.program.operators]
+            self.operators = [each.start_as(str(uuid.uuid4())) for each in self.program.operators]
         self.times = Times(batch.now, batch.watermark)
         results: list[list[pa.RecordBatch]] = []
         for operator, checkpoint in zip(self.operators, self.checkpoints):
@@ -73,9 +73,9 @@ class Faultless:
             for at, each in enumerate(operator.inputs):
                 found = batch.records[each.number] if each.is_source else results[each.number]
                 found = found if isinstance(found, list) else [found] if found else []
-                keyed += [operator.keyed(at, one) for one in found if one.num_rows]
+                keyed += [operator.add_key_groups(at, one) for one in found if one.num_rows]
             data: dict[int, list[Any]] = {}
-            for packed in operator.packing()(keyed):
+            for packed in operator.make_packing()(keyed):
                 for row in packed.to_pylist():
                     data.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: batch.now})
             initial: dict[int, list[Any]] = {}
@@ -118,7 +118,7 @@ def history_of(choices: Choices, program: DrawnProgram, batches: int) -> list[Mi
     for number in range(batches):
         within = choices.within(f"batch {number}")
         if number and within.happens("restart", 0.2):
-            program = program.changed(within)
+            program = program.change(within)
         if within.happens("no data", 0.15) and number:
             records: tuple[pa.RecordBatch | None, ...] = tuple(None for _ in program.sources)
         else:
@@ -153,4 +153,4 @@ def test_without_a_fault_a_program_gives_what_its_oracle_says(kind, seed):
     choices = Choices(seed)
     program = draw_program(choices, [kind])
     history = history_of(choices, program, 8)
-    assert program.expected(history) == ran(program, history)
+    assert program.expect(history) == ran(program, history)

@@ -10,8 +10,9 @@ import pytest
 from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
-from pyflinklike.testing.simulation import __main__, simulation
-from pyflinklike.testing.simulation.choices import Choices, shortened
+from pyflinklike.testing.simulation import simulation
+from pyflinklike.testing.simulation.__main__ import main
+from pyflinklike.testing.simulation.choices import Choices, shorten
 from pyflinklike.testing.simulation.programs import draw_program
 from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
 
@@ -61,14 +62,14 @@ def test_a_nonce_that_is_not_compared_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_command_line_prints_the_history_of_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
     """It ends with the outcome, and the exit code says whether it is a failure."""
-    code = __main__.main(["--seed", "1", "--batches", "3"])
+    code = main(["--seed", "1", "--batches", "3"])
     printed = capsys.readouterr().out.splitlines()
     assert (code, printed[-1].strip()) == (0, "seed 1: equal")
 
 
 def test_the_command_line_counts_programs(capsys: pytest.CaptureFixture[str]) -> None:
     """It says how many programs ended how."""
-    code = __main__.main(["--minutes", "0.03", "--batches", "3", "--programs", "folds"])
+    code = main(["--minutes", "0.03", "--batches", "3", "--programs", "folds"])
     printed = capsys.readouterr().out
     assert (code, "micro-batches" in printed, "equal" in printed) == (0, True, True)
 
@@ -81,7 +82,7 @@ def test_a_failure_is_cut_to_a_short_history(monkeypatch: pytest.MonkeyPatch) ->
         failed = any("worker dies" in line for line in self._query.history)
         return ("raw error", "a worker died") if failed else ("equal", "")
 
-    monkeypatch.setattr(simulation.Run, "_ended", ended)
+    monkeypatch.setattr(simulation.Run, "_end", ended)
     seed, whole = next(
         (seed, each) for seed in range(100) if (each := run(seed, draw_count, 5)).is_failure
     )
@@ -111,4 +112,15 @@ def test_a_run_is_cut_to_what_makes_it_fail() -> None:
         left = [each for each in names if each not in cut]
         return left if {"7", "31"} <= set(left) else None
 
-    assert set(names) - shortened(fails, names) == {"7", "31"}
+    assert set(names) - shorten(fails, names) == {"7", "31"}
+
+
+def test_the_command_line_tells_what_it_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    """A seed has its history, and how it ended; a run of many has its counts."""
+    assert 0 == main(["--seed", "3", "--batches", "2", "--programs", "states"])
+    one = capsys.readouterr().out
+    assert 0 == main(["--minutes", "0.001", "--batches", "1", "--programs", "states"])
+    many = capsys.readouterr().out
+
+    assert "batch 0" in one
+    assert " programs, " in many
