@@ -113,14 +113,3 @@ def test_a_run_is_cut_to_what_makes_it_fail() -> None:
         return left if {"7", "31"} <= set(left) else None
 
     assert set(names) - shorten(fails, names) == {"7", "31"}
-
-
-def test_the_command_line_tells_what_it_ran(capsys: pytest.CaptureFixture[str]) -> None:
-    """A seed has its history, and how it ended; a run of many has its counts."""
-    assert 0 == main(["--seed", "3", "--batches", "2", "--programs", "states"])
-    one = capsys.readouterr().out
-    assert 0 == main(["--minutes", "0.001", "--batches", "1", "--programs", "states"])
-    many = capsys.readouterr().out
-
-    assert "batch 0" in one
-    assert " programs, " in many
