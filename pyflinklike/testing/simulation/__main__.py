@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def drawn(choices: Choices) -> Program:
         return draw_program(choices, kinds)
 
-    if options.seed is not None:
+    if options.seed is not None and options.minutes is None:
         outcome = run(options.seed, drawn, options.batches)
         _tell(options.seed, drawn, options.batches, outcome, shrinks=not options.whole)
         return int(outcome.is_failure)
@@ -39,9 +39,10 @@ def _many(drawn: Callable[[Choices], Program], options: Any) -> int:
     kinds: Counter[str] = Counter()
     batches = failures = runs = 0
     each = 0.0
+    first, minutes = options.seed or 0, 1 if options.minutes is None else options.minutes
     with _show_progress() as show:
-        while time.monotonic() - began < 60 * options.minutes:
-            seed = options.first_seed + runs
+        while time.monotonic() - began < 60 * minutes:
+            seed = first + runs
             outcome = run(seed, drawn, options.batches)
             runs, batches = runs + 1, batches + outcome.batches
             kinds[_kind_of(outcome)] += 1
@@ -105,10 +106,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m pyflinklike.testing.simulation",
         description="Run whole queries on a simulated Spark, from seeds.",
     )
-    parser.add_argument("--seed", type=int, help="run this one, and print its history")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="run this one, and print its history; with --minutes the first of many",
+    )
     parser.add_argument("--batches", type=int, default=20, help="micro-batches of each program")
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long without --seed")
-    parser.add_argument("--first-seed", type=int, default=0, help="the seed of the first program")
+    parser.add_argument("--minutes", type=float, help="how long; 1 without --seed")
     parser.add_argument("--programs", help=f"kinds, with commas: {', '.join(KINDS)}")
     parser.add_argument("--failures", type=int, default=1, help="failures after which it stops")
     parser.add_argument("--whole", action="store_true", help="do not look for the shortest history")

@@ -10,7 +10,7 @@ import pytest
 from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
-from pyflinklike.testing.simulation import simulation
+from pyflinklike.testing.simulation import __main__, simulation
 from pyflinklike.testing.simulation.__main__ import main
 from pyflinklike.testing.simulation.choices import Choices, shorten
 from pyflinklike.testing.simulation.programs import draw_program
@@ -72,6 +72,22 @@ def test_the_command_line_counts_programs(capsys: pytest.CaptureFixture[str]) ->
     code = main(["--minutes", "0.03", "--batches", "3", "--programs", "folds"])
     printed = capsys.readouterr().out
     assert (code, "micro-batches" in printed, "equal" in printed) == (0, True, True)
+
+
+def test_a_seed_with_minutes_is_the_first_of_many(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An hour that begins with a seed runs for an hour, not for one program."""
+    seeds = []
+
+    def note(seed: int, *_: Any) -> Outcome:
+        seeds.append(seed)
+        return run(1, draw_count, 1)
+
+    monkeypatch.setattr(__main__, "run", note)
+    code = main(["--seed", "70", "--minutes", "0.01", "--batches", "1"])
+    assert (code, seeds[:3]) == (0, [70, 71, 72])
+    assert f"{len(seeds):,} programs" in capsys.readouterr().out
 
 
 def test_a_failure_is_cut_to_a_short_history(monkeypatch: pytest.MonkeyPatch) -> None:
