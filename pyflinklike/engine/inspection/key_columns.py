@@ -23,13 +23,13 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.column_values import show_column as shown_column
-from pyflinklike.engine.inspection.column_values import store_column, type_to_show
+from pyflinklike.engine.inspection.column_values import show_column, store_column, type_to_show
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.column_types import DECIMAL, PLAIN, TEXT
 from pyflinklike.engine.types.key_codec import ANY_KEY, decode_key, encode_key
 from pyflinklike.engine.types.time_types import (
     Instant,
@@ -164,7 +164,7 @@ class KeyColumns:
 
 
 def _exactly_shown(keys: Any, declared: TypeInformation) -> Any:
-    found = shown_column(keys, declared)
+    found = show_column(keys, declared)
     if not _has_instants(declared):
         return found
     with contextlib.suppress(StateValueError):  # null, where an instant is too far away
@@ -206,24 +206,6 @@ def _unlike(names: Sequence[str]) -> tuple[str, ...]:
 # The types of key columns as a record names them, in the words of Spark's `simpleString`
 
 
-_PLAIN: dict[str, Any] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
-_TEXT = re.compile(r"(?:var)?char\(\d+\)|string collate \w+")
-
-
 def arrow_of(kind: str) -> Any:
     """Return the Arrow type of a key column.
 
@@ -233,12 +215,12 @@ def arrow_of(kind: str) -> Any:
     Raises:
         IncompatibleStateError: A type of this name cannot be read.
     """
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    decimal = _DECIMAL.fullmatch(kind)
+    if kind in PLAIN:
+        return PLAIN[kind]
+    decimal = DECIMAL.fullmatch(kind)
     if decimal is not None:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    if _TEXT.fullmatch(kind):
+    if TEXT.fullmatch(kind):
         return pa.string()
     if kind.startswith("struct<") and kind.endswith(">"):
         parts = [each.partition(":") for each in _parts(kind[len("struct<") : -1])]
@@ -254,7 +236,7 @@ def name_of(kind: Any) -> str:
         return f"struct<{','.join(f'{each.name}:{name_of(each.type)}' for each in fields)}>"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
-    return next((name for name, each in _PLAIN.items() if each == kind), str(kind))
+    return next((name for name, each in PLAIN.items() if each == kind), str(kind))
 
 
 def _parts(text: str) -> list[str]:
@@ -376,7 +358,7 @@ def column_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str 
     if declared is None or declared.is_pickled or len(columns) != 1:
         return key_of(text, columns)
     key = declared.freeze_key(user_key_of(text, columns, declared.signature))
-    return _without_names(shown_column(declared.to_arrow([key]), declared)[0].as_py())
+    return _without_names(show_column(declared.to_arrow([key]), declared)[0].as_py())
 
 
 def _without_names(value: Any) -> Any:

@@ -21,10 +21,9 @@ import pyarrow as pa
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.engine.types.type_information import Column, TypeInformation
 
-__all__ = ["StoredColumnTypeInfo", "column_type_at"]
+__all__ = ["DECIMAL", "PLAIN", "TEXT", "StoredColumnTypeInfo", "column_type_at"]
 
-_PLAIN = {
-    "void": pa.null(),
+PLAIN = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
     "smallint": pa.int16(),
@@ -38,10 +37,15 @@ _PLAIN = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+"""Arrow's types of columns by Spark's names, without those that have parts; keys may have all."""
+DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+"""Spark's name of a decimal type: precision and scale."""
+TEXT = re.compile(r"(?:varchar|char)\(\d+\)|string collate \w+")
+"""Spark's names of types of texts that are not plain strings."""
+
+_PLAIN = {"void": pa.null(), **PLAIN}
 # Longer words first: "timestamp" begins "timestamp_ntz".
 _WORD = re.compile("|".join(sorted(_PLAIN, key=len, reverse=True)))
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_TEXT = re.compile(r"(?:varchar|char)\(\d+\)|string collate \w+")
 _INTERVAL = re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?")
 _FIELD = re.compile(r"([^:]+):")
 _MAX_DEPTH = 64
@@ -124,11 +128,11 @@ def _struct_at(text: str, at: int, depth: int) -> tuple[pa.DataType, int]:
 
 
 def _plain_at(text: str, at: int) -> tuple[pa.DataType, int]:
-    if found := _DECIMAL.match(text, at):
+    if found := DECIMAL.match(text, at):
         return pa.decimal128(int(found[1]), int(found[2])), found.end()
     if found := _INTERVAL.match(text, at):
         return pa.duration("us"), found.end()
-    if found := _TEXT.match(text, at):
+    if found := TEXT.match(text, at):
         return pa.string(), found.end()
     found = _match(_WORD, text, at)
     return _PLAIN[found[0]], found.end()

@@ -19,8 +19,7 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike.engine.functions import AggregateFunction, as_reduce_function
-from pyflinklike.engine.inspection.column_values import show_column as shown_column
-from pyflinklike.engine.inspection.column_values import store_column, type_to_show
+from pyflinklike.engine.inspection.column_values import show_column, store_column, type_to_show
 from pyflinklike.engine.inspection.group_reader import TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import describe_states, state_of
@@ -523,7 +522,7 @@ class _FoldJob:
     def _rows(self, batch: pa.RecordBatch, values: list[Any]) -> pa.RecordBatch:
         kind = self.folding.kind
         names = batch.schema.names[:-2]
-        value = shown_column(kind.to_arrow(values), kind, saved=True)
+        value = show_column(kind.to_arrow(values), kind, saved=True)
         return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)
 
 
