@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import attrs
-
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.api.async_function import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
     ExceptionPredicate,
     ResultPredicate,
+    RetryPredicate,
 )
 
 __all__ = [
@@ -24,27 +23,6 @@ __all__ = [
 ]
 
 __getattr__ = of_pyflink(__name__)
-
-
-@attrs.frozen
-class RetryPredicate(AsyncRetryPredicate):
-    """What is tried again, by two functions; None is never.
-
-    Args:
-        result_predicate: Says of outputs whether to try again.
-        exception_predicate: Says of an error whether to try again.
-    """
-
-    _result_predicate: ResultPredicate | None
-    _exception_predicate: ExceptionPredicate | None
-
-    def result_predicate(self) -> ResultPredicate | None:
-        """Return the function for outputs."""
-        return self._result_predicate
-
-    def exception_predicate(self) -> ExceptionPredicate | None:
-        """Return the function for errors."""
-        return self._exception_predicate
 
 
 class _Made(AsyncRetryStrategy):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes that Flink 1 had and Flink 2 has not: `common.pyflink_names` says where, and today's form."""
+"""Classes that Flink 1 had and Flink 2 has not: `common.pyflink_names` says where, and today's form.
+
+They stand in a module of their own: a name that the module of a program's import has itself would
+be found there, without the warning that says today's form.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
-__all__ = ["AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"]
+__all__ = ["AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy", "RetryPredicate"]
 
 ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
@@ -64,15 +64,24 @@ class AsyncRetryPredicate(ABC):
 
 
 @attrs.frozen
-class _Predicates(AsyncRetryPredicate):
-    of_result: ResultPredicate | None = None
-    of_exception: ExceptionPredicate | None = None
+class RetryPredicate(AsyncRetryPredicate):
+    """What is tried again, by two functions; None is never.
+
+    Args:
+        result_predicate: Says of outputs whether to try again.
+        exception_predicate: Says of an error whether to try again.
+    """
+
+    _result_predicate: ResultPredicate | None
+    _exception_predicate: ExceptionPredicate | None
 
     def result_predicate(self) -> ResultPredicate | None:
-        return self.of_result
+        """Return the function for outputs."""
+        return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
-        return self.of_exception
+        """Return the function for errors."""
+        return self._exception_predicate
 
 
 class AsyncRetryStrategy(ABC):
@@ -93,7 +102,7 @@ class AsyncRetryStrategy(ABC):
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
         """Try nothing again."""
-        return _Retries(0, 1, 1, 1.0, _Predicates())
+        return _Retries(0, 1, 1, 1.0, RetryPredicate(None, None))
 
     @staticmethod
     def fixed_delay(
@@ -114,7 +123,7 @@ class AsyncRetryStrategy(ABC):
             DeclarationValueError: A number is not above 0.
         """
         _check_above_0(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
-        predicates = _Predicates(result_predicate, exception_predicate)
+        predicates = RetryPredicate(result_predicate, exception_predicate)
         return _Retries(max_attempts, backoff_time_millis, backoff_time_millis, 1.0, predicates)
 
     @staticmethod
@@ -144,7 +153,7 @@ class AsyncRetryStrategy(ABC):
         if not is_number(multiplier) or multiplier <= 0:
             msg = f"multiplier should be greater than zero, got {shown(multiplier)}"
             raise DeclarationValueError(msg)
-        predicates = _Predicates(result_predicate, exception_predicate)
+        predicates = RetryPredicate(result_predicate, exception_predicate)
         return _Retries(max_attempts, initial_delay, max_retry_delay, multiplier, predicates)
 
 
