@@ -27,9 +27,9 @@ from pyflinklike.engine.log.entry_codec import (
     encode_batch,
 )
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segments import LAYOUT, Declaration, Section
+from pyflinklike.engine.log.segments import Declaration, Section
 from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import Shape
+from pyflinklike.engine.state.table import LAYOUT, Shape
 from pyflinklike.engine.types import Types
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, StateValueError

@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyflinklike.engine.log.segments import LAYOUT
-from pyflinklike.engine.state.table import MISSING, Entry, Shape, Table
+from pyflinklike.engine.state.table import LAYOUT, MISSING, Entry, Shape, Table
 from pyflinklike.engine.types import Types
 from pyflinklike.stores.state_store import LOG, StateStore, StoreContext, StreamTime
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int

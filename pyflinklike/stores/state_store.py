@@ -30,6 +30,7 @@ from pyflinklike.engine.state.table import (
     Table,
     Tables,
     TableSpec,
+    stream_time_kind,
 )
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import (
@@ -589,7 +590,7 @@ class StreamTime:
                 spec,
                 name=f"{spec.name}/time",
                 shape=Shape.SINGLE,
-                kind=f"stream time by {mode}",
+                kind=stream_time_kind(mode),
                 value_type=Types.LONG(),
                 user_key_type=None,
                 paired=False,

@@ -33,7 +33,7 @@ from pyflinklike.engine.inspection.state_infos import StateInfo, declaration_of,
 from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, last_of_each, replay
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Declaration, Section
-from pyflinklike.engine.state.table import Shape
+from pyflinklike.engine.state.table import Shape, stream_time_kind
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
@@ -408,7 +408,7 @@ def times_table(rows: StateRows, mode: str) -> Declaration:
     key = rows.declaration.key if mode == "key" else ""
     return Declaration(
         f"{rows.info.name}/time",
-        f"stream time by {mode}",
+        stream_time_kind(mode),
         Shape.SINGLE.value,
         key,
         "",

@@ -26,8 +26,8 @@ from pyflinklike.engine.log.operator_record import (
     Roll,
 )
 from pyflinklike.engine.log.segment_chain import read_chain
-from pyflinklike.engine.log.segments import LAYOUT, MAX_BYTES, Declaration, Section, Segment
-from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike.engine.log.segments import MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.engine.state.table import LAYOUT, Shape, TableSpec
 from pyflinklike.engine.types import Types
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError

@@ -37,7 +37,15 @@ import pyarrow as pa
 
 from pyflinklike.engine.log.damage import RESTORE_ADVICE, decoding
 from pyflinklike.engine.shown import shown_state
-from pyflinklike.engine.state.table import REPLICATED, RESERVED_PREFIX, Setting, Shape, TableSpec
+from pyflinklike.engine.state.table import (
+    LAYOUT,
+    REPLICATED,
+    RESERVED_PREFIX,
+    WATERMARK_TIME,
+    Setting,
+    Shape,
+    TableSpec,
+)
 from pyflinklike.engine.state.ttl_config import clock_of_ttl
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
@@ -236,12 +244,6 @@ def _read_sections(body: bytes, segment: Segment) -> None:
 
 
 _OTHER_NAME = "declare it as before, or use another name"
-
-
-LAYOUT = "layout"
-"""The kind of the table in which a store of scope "key", too, notes how long its segments are."""
-WATERMARK_TIME = "stream time by watermark"
-"""The kind of the table with the largest watermark that a store has seen."""
 
 
 @attrs.frozen

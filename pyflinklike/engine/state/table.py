@@ -56,10 +56,12 @@ from pyflinklike.engine.types import TypeInformation
 __all__ = [
     "CLEAR",
     "DELETE",
+    "LAYOUT",
     "MISSING",
     "PUT",
     "REPLICATED",
     "RESERVED_PREFIX",
+    "WATERMARK_TIME",
     "Changes",
     "ColumnChanges",
     "Entry",
@@ -70,13 +72,31 @@ __all__ = [
     "TableChanges",
     "TableSpec",
     "Tables",
+    "stream_time_kind",
 ]
 
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Beginning of the names of the runtime's own tables."""
 
+# The kinds of tables whose entries no key owns.  A savepoint merges and divides them by their kind.
+
 REPLICATED: Final = "broadcast"
 """The kind of tables whose entries are the same in every key group."""
+LAYOUT: Final = "layout"
+"""The kind of tables with one number: how long the segments of a store are in the key group."""
+
+
+def stream_time_kind(mode: str) -> str:
+    """Return the kind of the table in which a store notes its stream time.
+
+    Args:
+        mode: The store's `stream_time`.
+    """
+    return f"stream time by {mode}"
+
+
+WATERMARK_TIME: Final = stream_time_kind("watermark")
+"""The kind of tables with one number: the largest watermark that a store has seen."""
 
 Entry = Any
 """The content of a table under a user key: any immutable value."""
