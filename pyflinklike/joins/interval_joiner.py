@@ -320,7 +320,7 @@ class JoinBuffer(MapState[bytes, Any]):
             # Null would count as "not joined", and give an element alone that has found a partner.
             if joined is None:
                 rule = "an element says whether it has joined"
-                raise self._damage(rule, "null")
+                raise self._corrupt(rule, "null")
             yield Buffered(place, self._unpack(place)[0] - _BIAS, joined, element)
 
     def mark_joined(self, buffered: Buffered) -> None:
@@ -336,11 +336,11 @@ class JoinBuffer(MapState[bytes, Any]):
     def _unpack(self, place: bytes) -> tuple[int, int]:
         """Return the time, as it is stored, and the number in a place."""
         if len(place) != _KEY.size:
-            raise self._damage(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
+            raise self._corrupt(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
         time, number = _KEY.unpack(place)
         return time, number
 
-    def _damage(self, rule: str, got: str) -> CorruptStateError:
+    def _corrupt(self, rule: str, got: str) -> CorruptStateError:
         msg = f"{shown_state(self.name)}: {rule}, got {got}; {RESTORE_ADVICE}"
         return CorruptStateError(msg)
 

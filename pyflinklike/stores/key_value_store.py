@@ -348,7 +348,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
         at = self._ready().timestamp() if timestamp is None else timestamp
         if at is None:
             msg = "a value needs a time, got none where the element has none; give timestamp="
-            raise self._refuse(msg)
+            raise self._refusal(msg)
         return to_instant(at, f"store {self._name!r}: a timestamp"), self._frozen(value)
 
     def _put(self, user_key: bytes, frozen: Any) -> None:

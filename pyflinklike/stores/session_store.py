@@ -244,11 +244,11 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         silence = to_milliseconds(gap, f"store {self._name!r}: gap")
         wait = to_milliseconds(grace, f"store {self._name!r}: grace")
         if silence <= 0:
-            raise self._refuse(f"gap must be positive, got {shown(gap)}; give at least 1 ms")
+            raise self._refusal(f"gap must be positive, got {shown(gap)}; give at least 1 ms")
         if wait < 0:
-            raise self._refuse(f"grace must not be negative, got {shown(grace)}; give 0 for none")
+            raise self._refusal(f"grace must not be negative, got {shown(grace)}; give 0 for none")
         if self.retention < silence + wait:
-            raise self._refuse(
+            raise self._refusal(
                 f"retention must be no smaller than gap and grace together, got retention "
                 f"{self.retention} ms and {silence} + {wait} ms; declare a longer retention"
             )
@@ -259,7 +259,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         first = to_instant(start, f"store {self._name!r}: start")
         last = to_instant(end, f"store {self._name!r}: end")
         if last < first:
-            raise self._refuse(
+            raise self._refusal(
                 f"a session must not end before it starts, got start {first} and end {last}; "
                 "swap them"
             )

@@ -263,7 +263,7 @@ class StateStore:
             return None
         return begin, end
 
-    def _refuse(self, message: str) -> StoreValueError:
+    def _refusal(self, message: str) -> StoreValueError:
         return StoreValueError(f"store {self._name!r}: {message}")
 
 

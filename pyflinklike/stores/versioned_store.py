@@ -166,7 +166,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         """
         self._ready()
         if order not in ("asc", "desc"):
-            raise self._refuse(f"order must be 'asc' or 'desc', got {shown(order)}; choose one")
+            raise self._refusal(f"order must be 'asc' or 'desc', got {shown(order)}; choose one")
         encoded = self._codec.encode(key)
         begin = None if time_from is None else self._instant(time_from)
         end = None if time_to is None else self._instant(time_to)

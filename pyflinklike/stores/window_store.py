@@ -107,7 +107,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
                     "a window needs a start, got none where the element has no time; "
                     "give window_start="
                 )
-                raise self._refuse(msg)
+                raise self._refusal(msg)
             start = now // self.window_size * self.window_size
         else:
             start = self._instant(window_start, "window_start")

@@ -169,16 +169,16 @@ class BatchReader:
     def _plain(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
         if layout.key is None:
             wanted = f"the key columns {list(self.key_columns)}"
-            raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
+            raise self._refusal(f"a row must have {wanted}", row, list(layout.names))
         key = self._key([values[at] for at in layout.key], row)
         order = None
         if self.order_columns:
             order = self._order_of(row)
             wanted = f"the columns {list(self.order_columns)} it is ordered by"
             if order is None:
-                raise self._refuse(f"a row must have {wanted}", row, list(layout.names))
+                raise self._refusal(f"a row must have {wanted}", row, list(layout.names))
             if is_nan(order):
-                raise self._refuse(f"a row must have a place in the order of {wanted}", row, order)
+                raise self._refusal(f"a row must have a place in the order of {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
     def _change(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
@@ -206,9 +206,9 @@ class BatchReader:
         if op is None and diff in (1, -1):
             return INSERT if diff == 1 else DELETE
         if op not in OPS:
-            raise self._refuse(f"the op of a change must be one of {OPS}", row, op)
+            raise self._refusal(f"the op of a change must be one of {OPS}", row, op)
         if diff is not None and diff != _DIFFS[op]:
-            raise self._refuse(f"the diff of {op!r} must be {_DIFFS[op]:+}", row, diff)
+            raise self._refusal(f"the diff of {op!r} must be {_DIFFS[op]:+}", row, diff)
         return str(op)
 
     def _key_of_change(
@@ -221,12 +221,12 @@ class BatchReader:
             is_tuple = len(self.key_columns) > 1 and isinstance(whole, tuple)
             parts = list(whole) if is_tuple else [whole]
             if whole is not None and len(parts) != len(self.key_columns):
-                raise self._refuse(f"the key must be of {list(self.key_columns)}", row, whole)
+                raise self._refusal(f"the key must be of {list(self.key_columns)}", row, whole)
         else:
             names = names_of(content) or ()
             if not set(self.key_columns) <= set(names):
                 wanted = f"the key columns {list(self.key_columns)}, or `key`"
-                raise self._refuse(f"a change must have {wanted}", row, list(layout.names))
+                raise self._refusal(f"a change must have {wanted}", row, list(layout.names))
             parts = [column_of(content, name) for name in self.key_columns]
         if is_error and all(part is None for part in parts):
             return _NULL_KEY  # one error for all records without a key, as in Materialize
@@ -248,7 +248,7 @@ class BatchReader:
             return value if isinstance(value, dt.datetime) else None
         return None
 
-    def _refuse(self, rule: str, row: Any, got: Any) -> StateValueError:
+    def _refusal(self, rule: str, row: Any, got: Any) -> StateValueError:
         what = f"view {self.view!r}: {rule}"
         return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
 

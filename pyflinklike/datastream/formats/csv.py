@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike.common.pyflink_names import of_pyflink
-from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refuse_type, texter_of
+from pyflinklike.datastream.formats.scalar_texts import (
+    is_quoted,
+    parser_of,
+    texter_of,
+    type_refusal,
+)
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -270,7 +275,7 @@ def _reader_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[str], 
         return lambda text: [one(each) for each in text.split(dialect.array)] if text else []
     parse = parser_of(type_info)
     if parse is None:
-        raise refuse_type(type_info, "CSV")
+        raise type_refusal(type_info, "CSV")
     return parse
 
 
@@ -281,7 +286,7 @@ def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], 
             return lambda value: dialect.text(dialect.array.join(map(one, value)))
     text_of = texter_of(type_info, is_utc=False)
     if text_of is None:
-        raise refuse_type(type_info, "CSV")
+        raise type_refusal(type_info, "CSV")
     if is_quoted(type_info):
         return lambda value: dialect.text(text_of(value))
     return lambda value: dialect.number(text_of(value))

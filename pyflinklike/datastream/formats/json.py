@@ -9,7 +9,12 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from pyflinklike.common.pyflink_names import of_pyflink
-from pyflinklike.datastream.formats.scalar_texts import is_quoted, parser_of, refuse_type, texter_of
+from pyflinklike.datastream.formats.scalar_texts import (
+    is_quoted,
+    parser_of,
+    texter_of,
+    type_refusal,
+)
 from pyflinklike.engine.graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -231,7 +236,7 @@ def reader_of(type_info: TypeInformation, *, is_strict: bool) -> _Reader:
         )
     parse = parser_of(type_info)
     if parse is None:
-        raise refuse_type(type_info, "JSON")
+        raise type_refusal(type_info, "JSON")
     return _nullable(_scalar_reader(type_info, parse))
 
 
@@ -299,7 +304,7 @@ def writer_of(type_info: TypeInformation) -> _Writer:
         return lambda value: f"{{{','.join(f'{_quote(key)}:{item(each)}' for key, each in value)}}}"
     text_of = texter_of(type_info, is_utc=True)
     if text_of is None:
-        raise refuse_type(type_info, "JSON")
+        raise type_refusal(type_info, "JSON")
     if is_quoted(type_info):
         return lambda value: _quote(text_of(value))
     return lambda value: _number(text_of(value))

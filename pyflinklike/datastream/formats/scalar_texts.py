@@ -24,7 +24,7 @@ from pyflinklike.engine.types.nested_types import ByteArrayTypeInfo
 from pyflinklike.engine.types.time_types import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from pyflinklike.errors import DeclarationTypeError
 
-__all__ = ["is_quoted", "parser_of", "refuse_type", "texter_of"]
+__all__ = ["is_quoted", "parser_of", "texter_of", "type_refusal"]
 
 
 def _boolean(text: str) -> bool:
@@ -100,7 +100,7 @@ def is_quoted(type_info: TypeInformation) -> bool:
     return isinstance(type_info, _QUOTED)
 
 
-def refuse_type(type_info: TypeInformation, what: str) -> DeclarationTypeError:
+def type_refusal(type_info: TypeInformation, what: str) -> DeclarationTypeError:
     """Return the error for a type that a format does not have."""
     return DeclarationTypeError(
         f"{what} has rows, basic types, times, bytes, arrays and maps by text, got {type_info!r}; map "

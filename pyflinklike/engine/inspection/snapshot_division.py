@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of, replay
-from pyflinklike.engine.log.checkpoint_logs import refuse_shared, sections_of
+from pyflinklike.engine.log.checkpoint_logs import refusal_of_shared, sections_of
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import divide_batch, encode_batch
 from pyflinklike.engine.log.segment_chain import snapshots
@@ -103,7 +103,7 @@ def regroup_snapshot(
                 mine.append(section)
             continue
         if max_parallelism > 1 and not section.declaration.is_replicated:
-            raise refuse_shared(section.declaration, where)
+            raise refusal_of_shared(section.declaration, where)
         # Every key group keeps a copy of broadcast state, also a group without keys so far.
         for index in range(max_parallelism):
             sections.setdefault(index, []).append(section)

@@ -40,8 +40,8 @@ __all__ = [
     "merge",
     "read_log",
     "record_and_roll",
+    "refusal_of_shared",
     "refuse_pickles",
-    "refuse_shared",
     "sections_of",
 ]
 
@@ -229,7 +229,7 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
             if declaration.per_group and owners.setdefault(declaration.name, where) != where:
                 if declaration.is_replicated:
                     continue  # one key group's copy is as good as another's
-                raise refuse_shared(declaration, where)
+                raise refusal_of_shared(declaration, where)
             first.setdefault(declaration.name, declaration).check_alike(declaration)
             add(declaration, section)
     for declaration, sections in marks.items():
@@ -295,7 +295,7 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
                 raise IncompatibleStateError(msg)
 
 
-def refuse_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
+def refusal_of_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
     """Build the error for entries of a key group that would have to be divided or merged."""
     return IncompatibleStateError(
         f"{where}: what the bytes of a savepoint hold must belong to keys where there are several key "

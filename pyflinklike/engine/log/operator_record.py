@@ -365,7 +365,7 @@ class OperatorIdentity:
                 "from_savepoint=read_savepoint(spark, <this checkpoint>, operator_id=<its number>)"
             )
         if self.max_parallelism != stored.max_parallelism:
-            raise self._refuse(
+            raise self._refusal(
                 "max_parallelism is",
                 str(stored.max_parallelism),
                 str(self.max_parallelism),
@@ -375,14 +375,14 @@ class OperatorIdentity:
 
     def _check_keys(self, stored: OperatorIdentity) -> None:
         if _columns_to_compare(self.key_columns) != _columns_to_compare(stored.key_columns):
-            raise self._refuse(
+            raise self._refusal(
                 "the key columns are",
                 _describe(stored.key_columns),
                 _describe(self.key_columns),
                 f"key by the former{self._other_way(stored)}",
             )
         if self.key != stored.key:
-            raise self._refuse(
+            raise self._refusal(
                 "the type of the keys is",
                 stored.key,
                 self.key,
@@ -395,7 +395,7 @@ class OperatorIdentity:
         # A savepoint has keys without names: in another order they would be other keys.
         return " (rename or cast before key_by), or begin a new checkpoint without this state"
 
-    def _refuse(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:
+    def _refusal(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:
         return IncompatibleStateError(
             f"operator {self.name!r}: {what} fixed by its checkpoint at {former}, got {got}; {remedy}"
         )

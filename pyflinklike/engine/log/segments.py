@@ -363,14 +363,14 @@ class Declaration:
         for field in ("kind", "shape", "key", "namespace", "user_key"):
             if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
-                raise self._refuse(declared, field, noun, _OTHER_NAME)
+                raise self._refusal(declared, field, noun, _OTHER_NAME)
         if self.value == declared.value:  # also where entries have none, as timers
             return
         try:
             grown(self.value, declared.value)
         except UngrownError as error:
             remedy = f"declare it as before, or change a savepoint of it with {error.remedy}"
-            raise self._refuse(declared, "value", "value type", remedy, error.why) from error
+            raise self._refusal(declared, "value", "value type", remedy, error.why) from error
 
     def _check_settings(self, declared: Declaration) -> None:
         stored = {each.name: each.value for each in self.settings}
@@ -401,7 +401,7 @@ class Declaration:
         except IncompatibleStateError:
             self.check(other)
 
-    def _refuse(
+    def _refusal(
         self, declared: Declaration, field: str, noun: str, remedy: str, why: str = ""
     ) -> IncompatibleStateError:
         stored, now = getattr(self, field), getattr(declared, field)

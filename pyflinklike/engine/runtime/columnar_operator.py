@@ -90,7 +90,7 @@ def make_columnar_operator(
     backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
     batch = BatchRows()
     event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
-    refused = _refuse_domains(function, refused_timers or {})
+    refused = _domain_refusals(function, refused_timers or {})
     timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
     assembled: dict[str, Assembled[Any]] = {}
     cleanup = StateCleanup(assembled, clock)
@@ -107,7 +107,7 @@ def make_columnar_operator(
     return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
 
 
-def _refuse_domains(
+def _domain_refusals(
     function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Mapping[TimeDomain, PyflinklikeError]:
     """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""

@@ -69,14 +69,14 @@ class State:
         try:
             return self._freeze(value)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
 
-    def _refuse(self, error: StateValueError) -> StateValueError:
+    def _refusal(self, error: StateValueError) -> StateValueError:
         refusal = StateValueError(f"{shown_state(self.name)}: {error}")
         refusal.__cause__ = error.__cause__
         return refusal
 
-    def _refuse_none(self, what: str) -> StateValueError:
+    def _none_refusal(self, what: str) -> StateValueError:
         return StateValueError(
             f"{shown_state(self.name)}: {what} must not be None, got None; "
             "call clear() to empty the state"
@@ -143,7 +143,7 @@ class ValueState(State, Generic[T]):
         try:
             stored = self._freeze(value)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         self._put(None, stored)
 
     def clear(self) -> None:
@@ -178,11 +178,11 @@ class ListState(MergingState[T, Iterable[T]]):
             StateValueError: The element is None or does not fit the element type.
         """
         if value is None:
-            raise self._refuse_none("an element")
+            raise self._none_refusal("an element")
         try:
             stored = self._freeze(value)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         self._append(stored)
 
     def add_all(self, values: Iterable[T]) -> None:
@@ -218,7 +218,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
     def _frozen_elements(self, values: Iterable[T]) -> list[Any]:
         if values is None:
-            raise self._refuse_none("the list of elements")
+            raise self._none_refusal("the list of elements")
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             msg = (
                 f"{shown_state(self.name)}: elements come as a list, got {shown(values)}; "
@@ -230,7 +230,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
     def _frozen_element(self, value: T) -> Any:
         if value is None:
-            raise self._refuse_none("an element")
+            raise self._none_refusal("an element")
         return self._frozen(value)
 
 
@@ -266,7 +266,7 @@ class MapState(State, Generic[K, V]):
         try:
             user_key = self._freeze_key(key)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         stored = self._get(user_key)
         if stored is MISSING:
             return None
@@ -281,7 +281,7 @@ class MapState(State, Generic[K, V]):
         try:
             user_key, stored = self._freeze_key(key), self._freeze(value)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         self._put(user_key, stored)
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
@@ -332,7 +332,7 @@ class MapState(State, Generic[K, V]):
         try:
             return self._freeze_key(key)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
 
 
 class _Items:
@@ -433,11 +433,11 @@ class ReducingState(_FoldingState[T, T | None]):
             StateValueError: The element is None or does not fit the declared type.
         """
         if value is None:
-            raise self._refuse_none("an element")
+            raise self._none_refusal("an element")
         try:
             frozen = self._freeze(value)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         stored = self._get(None)
         if stored is not MISSING:
             current = stored if self._thaw is None else self._thaw(stored)
@@ -452,7 +452,7 @@ class ReducingState(_FoldingState[T, T | None]):
             try:
                 frozen = self._freeze(reduced)
             except StateValueError as error:
-                raise self._refuse(error) from None
+                raise self._refusal(error) from None
         self._put(None, frozen)
 
     def _merge(self, first: T, second: T) -> T:
@@ -512,7 +512,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             StateValueError: The element is None, or the accumulator does not fit its type.
         """
         if value is None:
-            raise self._refuse_none("an element")
+            raise self._none_refusal("an element")
         stored = self._get(None)
         try:
             if stored is MISSING:
@@ -531,7 +531,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         try:
             frozen = self._freeze(accumulator)
         except StateValueError as error:
-            raise self._refuse(error) from None
+            raise self._refusal(error) from None
         self._put(None, frozen)
 
     def _merge(self, first: Any, second: Any) -> Any:

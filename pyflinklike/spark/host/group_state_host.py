@@ -215,7 +215,7 @@ class GroupStateTask(KeyGroupTask):
         mode = self._plan.time_mode
         if former.time_mode != mode.value:
             who = f"operator {self._plan.task.name!r}"
-            raise mode.refuse_after(TimeMode(former.time_mode), who)
+            raise mode.restart_refusal(TimeMode(former.time_mode), who)
 
     def _take_over(self) -> None:
         former, GroupStateTask._in_use = GroupStateTask._in_use, self

@@ -351,7 +351,7 @@ def _explain_refused_restart(text: str) -> PyflinklikeError | None:
     found = _OTHER_TIME.search(text)
     if found is not None and set(found.groups()) <= _MODES.keys():
         former, now = (_MODES[each] for each in found.groups())
-        return now.refuse_after(former, _of_mode(text, found[2]))
+        return now.restart_refusal(former, _of_mode(text, found[2]))
     if _OTHER_OPERATORS in text:
         names = [name for name, _ in reversed(_OPERATOR.findall(text))]
         return IncompatibleStateError(

@@ -175,7 +175,7 @@ class KeyGroupTask:
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
-            refused = plan.time_mode.refuse_timers()
+            refused = plan.time_mode.timer_refusals()
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
             self._waking = find_waking(plan.time_mode)

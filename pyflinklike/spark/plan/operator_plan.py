@@ -44,7 +44,7 @@ class TimeMode(Enum):
         """Whether Spark passes the watermark through an operator of this mode."""
         return self is not TimeMode.PROCESSING_TIME
 
-    def refuse_after(self, former: TimeMode, who: str) -> IncompatibleStateError:
+    def restart_refusal(self, former: TimeMode, who: str) -> IncompatibleStateError:
         """Return the error for a program that continues a checkpoint of another mode.
 
         Args:
@@ -68,7 +68,7 @@ class TimeMode(Enum):
             "from_savepoint=read_savepoint(spark, <this checkpoint>)"
         )
 
-    def refuse_timers(self) -> dict[TimeDomain, PyflinklikeError]:
+    def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire in this mode."""
         event = HostError(
             "event-time timers on a stream need an event time, got process() without one; "

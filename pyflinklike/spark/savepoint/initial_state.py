@@ -279,10 +279,8 @@ def initial_rows(
     count = plan.task.max_parallelism
     snapshot = read_segment(savepoint, "savepoint")
     groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
-    refused = plan.time_mode.refuse_timers()
-    for domain in timer_domains(chain.from_iterable(groups.values())) & refused.keys():
-        msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-        raise HostError(msg) from refused[domain]
+    domains = timer_domains(chain.from_iterable(groups.values()))
+    _refuse_timers({each.name.lower(): 1 for each in domains}, plan)
     if not groups:
         return None
     ids = group_ids(count)
@@ -300,7 +298,7 @@ def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     Raises:
         HostError: The savepoint holds such timers.
     """
-    refused = plan.time_mode.refuse_timers()
+    refused = plan.time_mode.timer_refusals()
     for domain in TimeDomain:
         if domains.get(domain.name.lower()) and domain in refused:
             msg = f"the savepoint holds timers that would never fire: {refused[domain]}"

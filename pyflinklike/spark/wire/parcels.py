@@ -98,7 +98,7 @@ def dump(values: list[Any]) -> bytes:
     except (ValueError, RecursionError):
         return _dump_with_memo(values)
     except Exception as error:
-        raise _refuse(values, error) from error
+        raise _refusal(values, error) from error
     return buffer.getvalue()
 
 
@@ -106,10 +106,10 @@ def _dump_with_memo(values: list[Any]) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception as error:
-        raise _refuse(values, error) from error
+        raise _refusal(values, error) from error
 
 
-def _refuse(values: list[Any], error: Exception) -> OutputError:
+def _refusal(values: list[Any], error: Exception) -> OutputError:
     return OutputError(
         f"an element that goes to another task must be one that pickle can write, got "
         f"{shown(_first_unpicklable(values))}: {shown_error(error)}; leave out locks, files and "

@@ -423,15 +423,15 @@ class PostgresSnapshot:
 
     def _check(self, key: bytes, row: bytes, stored: int) -> bytes:
         if checksum_of(self._identity, key, row) != stored:
-            raise self._damage(f"a row with another checksum than its columns, at {shown(key)}")
+            raise self._corrupt(f"a row with another checksum than its columns, at {shown(key)}")
         return row
 
     def _check_whole(self, found: tuple[int, int], batch: PostgresBatch | None) -> None:
         if found != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
             msg = "rows that are missing, or not of that batch"
-            raise self._damage(msg)
+            raise self._corrupt(msg)
 
-    def _damage(self, got: str) -> CorruptStateError:
+    def _corrupt(self, got: str) -> CorruptStateError:
         msg = f"view {self._names.view!r}: its tables must hold what was written, got {got}"
         return CorruptStateError(f"{msg}; restore them, and let nobody else write to them")
 
