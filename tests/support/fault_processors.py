@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from spark_support import pickle_by_value
@@ -23,15 +23,21 @@ from pyflinklike.spark.host import streaming_host
 pickle_by_value(__name__)
 
 
-class Counting:
-    """Tells the function how far its task is."""
+if TYPE_CHECKING:  # so that a name of the task that is no more is an error to mypy
+    _Task = streaming_host.KeyGroupProcessor
+else:
+    _Task = object
+
+
+class Counting(_Task):
+    """Tells the function how far its task is; mixed into a processor."""
 
     done = 0
 
     def _serve(self, *arguments: Any, **times: Any) -> Any:
-        function = self._opened().function  # type: ignore[attr-defined]  # of what it is mixed into
+        function: Any = self._ensure_operator().function
         function.groups_done, function.met = self.done, 0
-        result = super()._serve(*arguments, **times)  # type: ignore[misc]  # likewise
+        result = super()._serve(*arguments, **times)
         self.done += 1
         return result
 
@@ -67,8 +73,8 @@ def damaging(how: str) -> type:
     """What makes Spark's state store hold damaged segments."""
 
     class Damaging(Counting):
-        def init(self, handle: Any) -> None:
-            super().init(handle)  # type: ignore[misc]  # of what it is mixed into
+        def init(self, handle: Any, place: int = 0) -> None:
+            super().init(handle, place)
             self._store: Any = DamagedWrites(self._store, how)
 
     return Damaging
