@@ -65,7 +65,7 @@ class Stream:
 
 
 class _Record:
-    """What all scopes of a run share."""
+    """The part that all scopes of a run share."""
 
     def __init__(self, seed: int, cut: Iterable[str]) -> None:
         self.seed = str(seed).encode()
@@ -78,7 +78,7 @@ class Choices:
     """Decides by seed and name.
 
     Args:
-        seed: Of the run.
+        seed: The seed from which every decision follows.
         cut: Names of decisions at which nothing happens, whatever the seed says.
     """
 

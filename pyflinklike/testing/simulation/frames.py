@@ -85,7 +85,7 @@ class SimulatedQuery:
 
     @property
     def operators(self) -> tuple[SimulatedOperator, ...]:
-        """Its operators, in the order in which they were applied."""
+        """The operators of the query, in the order in which they were applied."""
         return tuple(self._operators)
 
     def source(self, schema: st.StructType) -> SimulatedFrame:
@@ -101,7 +101,7 @@ class SimulatedQuery:
         """Give a source a watermark.
 
         Args:
-            number: Of the source.
+            number: The number of the source, from 0.
             column: Its column of event times.
             delay: In ms.
         """
@@ -136,7 +136,7 @@ class SimulatedFrame(DataFrame):
 
     Args:
         query: The query that it is part of.
-        schema: Its columns.
+        schema: The columns of the DataFrame with their types.
         number: Of the source, or of the operator.
         before: What the operator reads.
         plan: Of the operator.
@@ -164,7 +164,7 @@ class SimulatedFrame(DataFrame):
 
     @property
     def schema(self) -> st.StructType:
-        """Its columns with their types."""
+        """The columns of the DataFrame with their types."""
         return self._columns
 
     @property

@@ -262,7 +262,7 @@ class GatherSums(KeyedProcessFunction):
     """Passes on some records, and at the ends of stretches of time the sums so far.
 
     Args:
-        ttl: Of its states.
+        ttl: The TTL of all its states.
         stretch: Of time, in ms; 0 without event time.
         keys: How many keys the records that it passes on have.
     """
@@ -312,7 +312,7 @@ class JoinOfTwo(KeyedCoProcessFunction):
     """Keeps the last record of the second input, and puts it beside those of the first.
 
     Args:
-        ttl: Of its states.
+        ttl: The TTL of all its states.
     """
 
     def __init__(self, ttl: Ttl) -> None:
@@ -489,7 +489,7 @@ class CountByRecord(KeyedProcessFunction):
     """A running sum, sums by note, and a timer: the same as `CountByColumns`.
 
     Args:
-        ttl: Of its states.
+        ttl: The TTL of all its states.
         events: Whether it registers event timers.
     """
 
@@ -518,7 +518,7 @@ class CountByColumns(KeyedBatchFunction):
     """`CountByRecord` over columns.
 
     Args:
-        ttl: Of its states.
+        ttl: The TTL of all its states.
         events: Whether it registers event timers.
     """
 

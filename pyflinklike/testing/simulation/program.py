@@ -320,11 +320,11 @@ class Program(Protocol):
 
     @property
     def name(self) -> str:
-        """What it does and under which settings, for the history."""
+        """The program in words, with its settings, for the history."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Its streams."""
+        """The streams that the program reads."""
 
     @property
     def operators(self) -> tuple[SimulatedOperator, ...]:

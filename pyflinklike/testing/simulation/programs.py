@@ -103,7 +103,7 @@ class Stage(Protocol):
 
     @property
     def inputs(self) -> int:
-        """How many streams it reads."""
+        """The number of streams that the stage reads."""
 
     @property
     def passes_time(self) -> bool:
@@ -111,11 +111,11 @@ class Stage(Protocol):
 
     @property
     def clock_may_go_back(self) -> bool:
-        """Whether its results are certain then."""
+        """Whether its results stay certain when the clock goes back."""
 
     @property
     def has_event_time(self) -> bool:
-        """Whether it is given an event time."""
+        """Whether the stage is given a column of event time."""
 
     @property
     def needs_times(self) -> bool:
@@ -142,7 +142,7 @@ def _time_of(frame: Any) -> str:
 
 @attrs.frozen
 class _Stage:
-    """What most stages have in common."""
+    """The parts that most stages have in common."""
 
     @property
     def inputs(self) -> int:
@@ -212,7 +212,7 @@ class StateStage(_Stage):
     """Every kind of state, with timers.
 
     Args:
-        ttl: Of the states.
+        ttl: The TTL of all its states.
         time: "none", "event" or "processing".
         is_grown: Whether the types have grown.
         has_side: Whether the side output is asked for.
@@ -278,7 +278,7 @@ class ColumnsStage(_Stage):
     """A running count by columns or by record, on the same state.
 
     Args:
-        ttl: Of the states.
+        ttl: The TTL of all its states.
         has_time: Whether there is event time, and timers.
         is_columnar: Which of both functions it is.
     """
@@ -448,7 +448,7 @@ class GatherStage(_Stage):
     """Sums at the ends of stretches of time, whatever the order of records of one time.
 
     Args:
-        ttl: Of the states.
+        ttl: The TTL of all its states.
         stretch: In ms; 0 without event time.
         keys: Of the records that it passes on.
     """
@@ -806,22 +806,22 @@ class DrawnProgram:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Its streams."""
+        """The streams that the program reads."""
         return self._query.sources
 
     @property
     def operators(self) -> tuple[SimulatedOperator, ...]:
-        """Its operators."""
+        """The operators of the program, the first one first."""
         return self._query.operators
 
     @property
     def partitions(self) -> int:
-        """Of Spark's shuffles."""
+        """The number of Spark's shuffle partitions."""
         return self.settings.partitions
 
     @property
     def clock_may_go_back(self) -> bool:
-        """Whether the results are certain then."""
+        """Whether the results stay certain when the clock goes back."""
         return all(each.clock_may_go_back for each in self.stages)
 
     def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:

@@ -84,7 +84,7 @@ class Faults:
 
 @attrs.frozen
 class _Offsets:
-    """What the offset log says of a micro-batch."""
+    """The entry of a micro-batch in the offset log."""
 
     ends: tuple[int, ...]
     watermark: int
@@ -93,7 +93,7 @@ class _Offsets:
 
 @attrs.frozen
 class _Commit:
-    """What the commit log says of a micro-batch."""
+    """The entry of a micro-batch in the commit log."""
 
     watermark: int
     unique_ids: tuple[tuple[str, ...], ...]
@@ -144,7 +144,7 @@ class Query:
         self.committed: list[MicroBatch] = []
         """What the driver decided, micro-batch by micro-batch: the input of the oracle."""
         self.late_errors: list[BaseException] = []
-        """What went wrong in attempts that nobody waited for any more."""
+        """The errors of attempts for which nobody waited any more."""
         self.now = START_MS
         self.runs = 0
         """Micro-batches that were begun, also such that were begun again."""
@@ -234,7 +234,7 @@ class Query:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """How far the sources have come."""
+        """The offsets to which the sources have grown."""
         return tuple(len(each) for each in self._grown)
 
     @property
@@ -244,7 +244,7 @@ class Query:
 
     @property
     def committed_ends(self) -> tuple[int, ...]:
-        """How far the sources were read and committed."""
+        """The offsets up to which the sources were read in committed micro-batches."""
         if not self.committed:
             return tuple(0 for _ in self._grown)
         offsets = self.read_offsets(self.committed[-1].number)

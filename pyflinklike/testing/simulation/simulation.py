@@ -102,7 +102,7 @@ def run_shortest(
     """Return the shortest run found that fails as another one does.
 
     Args:
-        seed: Of the run.
+        seed: The seed from which every decision of the run follows.
         draw_program: As `run` takes it.
         batches: As `run` takes it.
         first: The outcome of the whole run, a failure.
@@ -188,7 +188,7 @@ def _columnar_seed(seed: int) -> int:
 
 
 class _DifferenceError(Exception):
-    """What came is not what must come."""
+    """The rows or the state are not those of the oracle."""
 
 
 _READ_LATER = "read it after the next one with records"

@@ -108,7 +108,7 @@ class Executor:
 
     Args:
         number: In the run.
-        folder: Its local disk.
+        folder: The local disk of the executor.
     """
 
     def __init__(self, number: int, folder: str) -> None:
@@ -292,7 +292,7 @@ class StateTask:
 
 
 class _Context:
-    """What a task sees as Spark's `TaskContext`."""
+    """The `TaskContext` of Spark that a task sees."""
 
     def __init__(self, partition: int, attempt: int, properties: Mapping[str, str]) -> None:
         self._partition, self._attempt, self._properties = partition, attempt, properties
