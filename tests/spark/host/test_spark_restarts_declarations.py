@@ -564,7 +564,7 @@ def test_a_stream_may_not_read_one_more_folder(checkpoints, tmp_path):
     both = feed.stream().union(_other(checkpoints, tmp_path / "other").stream())
 
     with pytest.raises(
-        StreamingQueryException, match=r"1. sources in the checkpoint .* 2. sources"
+        StreamingQueryException, match=r"\[1\] sources in the checkpoint .*\[2\] sources"
     ):
         _restarted(checkpoints, tmp_path / "checkpoint", counted()(both))
 
