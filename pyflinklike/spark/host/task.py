@@ -58,9 +58,9 @@ from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import groups_in, index_of
 from pyflinklike.spark.wire.parcels import divide_payloads, pass_on
 from pyflinklike.spark.wire.payloads import (
+    Home,
     partitions_of_state,
     payload_to_batch,
-    refuse_foreign_home,
     to_payload,
 )
 from pyflinklike.spark.wire.schema import WireSchema
@@ -105,6 +105,9 @@ class KeyGroupTask:
         self._plan = plan
         self._operator: KeyedProcessOperator | None = None
         self._run: QueryRun | None = None
+        self._grouping_key: int | None = None
+        """For which Spark has called last."""
+        self._home: Home | None = None
         self._former_watermark: int | None = None
 
     @tell_errors
@@ -155,21 +158,26 @@ class KeyGroupTask:
 
     def _call_home(self, payloads: list[bytes]) -> None:
         """Read the watermark of the micro-batch before from the home, and store the one of now."""
-        refuse_foreign_home(payloads)
         with self._guard() as operator:
+            self._home = self._home or Home.of(payloads)
+            self._check_home()
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
             )
 
+    def _check_home(self) -> None:
+        if self._home is not None and self._grouping_key is not None:
+            self._home.check_holds(self._grouping_key)
+
     def know_as(self, other: KeyGroupTask) -> None:
         """Take over the watermark that another operator of the task read at their common home."""
-        self._former_watermark = other._former_watermark
+        self._home, self._former_watermark = other._home, other._former_watermark
 
     def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
             freeze_imports()
             plan, context = self._plan, TaskContext.get()
-            task = task_of(plan, context)
+            task = task_of(plan, context, self._grouping_key)
             owner = f"{plan.plan_id}/{task.index}"
             self._run = _query_run(context, plan.plan_id) if plan.keeps_open else None
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
@@ -248,6 +256,7 @@ class KeyGroupTask:
         early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
             return EarlyRecords(early, MIN_WATERMARK), records
+        self._check_home()
         if self._former_watermark is None:
             msg = (
                 "an operator behind another one needs the former watermark before its first "
@@ -282,16 +291,22 @@ def of_checkpoint(plan: Plan) -> Plan:
     return attrs.evolve(plan, task=task)
 
 
-def task_of(plan: Plan, context: TaskContext | None) -> TaskInfo:
+def task_of(plan: Plan, context: TaskContext | None, grouping_key: int | None = None) -> TaskInfo:
     """Return the task of a plan that runs here.
 
     Args:
-        plan: The plan of the query.
+        plan: The plan of the query, as `of_checkpoint` returns it.
         context: Spark's context of the task, or None where no task runs.
+        grouping_key: One for which the task is called, in a stream.
     """
     if context is None:
         return plan.task
-    return attrs.evolve(plan.task, index=context.partitionId(), attempt=context.attemptNumber())
+    index = context.partitionId()
+    if grouping_key is not None and partitions_of_state(context) is not None:
+        # Behind a union Spark's number of a task is not that of its partition: it begins where those
+        # of the other branch end, which may be another number in each micro-batch.
+        index = index_of(grouping_key, plan.task.parallelism)
+    return attrs.evolve(plan.task, index=index, attempt=context.attemptNumber())
 
 
 def open_operator(

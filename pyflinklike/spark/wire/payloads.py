@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -29,6 +30,7 @@ from pyflinklike.spark.wire.schema import WireSchema
 __all__ = [
     "INITIAL_SCHEMA",
     "PACKED_SCHEMA",
+    "Home",
     "Packing",
     "call_homes",
     "home_ids",
@@ -37,7 +39,6 @@ __all__ = [
     "pack_rows",
     "partitions_of_state",
     "payload_to_batch",
-    "refuse_foreign_home",
     "refuse_null_keys",
     "to_payload",
 ]
@@ -219,7 +220,7 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
 # grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
 # whatever the session is set to at a restart, and Spark tells it to its tasks.
 
-_PARTITION = struct.Struct("<i")
+_HOME = struct.Struct("<ii")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
 """The number of partitions of a query's state as its checkpoint has it; from Spark 4.1 on."""
 _OF_SESSION = "spark.sql.shuffle.partitions"
@@ -262,7 +263,7 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
     # One task suffices, and the first one is there in every micro-batch.
     if context is None or context.partitionId() == 0:
         ids = home_ids(_partitions(context, default))
-        yield pack_rows((key, _PARTITION.pack(at)) for at, key in enumerate(ids))
+        yield pack_rows((key, _HOME.pack(at, len(ids))) for at, key in enumerate(ids))
 
 
 def _partitions(context: TaskContext | None, default: int) -> int:
@@ -287,21 +288,37 @@ def _number_of(context: TaskContext | None, name: str) -> int | None:
     return int(value) if value and value.isdigit() else None
 
 
-def refuse_foreign_home(payloads: Iterable[bytes]) -> None:
-    """Check that a home was called in its own partition.
+@attrs.frozen
+class Home:
+    """The home that a task was called for.
 
     Args:
-        payloads: The payloads with which the home was called.
-
-    Raises:
-        HostError: The home was called in another partition.
+        partition: The partition that it was called for.
+        partitions: How many there are, by the task that called it.
     """
-    context = TaskContext.get()
-    homes = {_PARTITION.unpack(payload)[0] for payload in payloads}
-    if context is not None and homes != {context.partitionId()}:
-        msg = (
-            "an operator behind another one keeps the former watermark in each of Spark's "
-            f"partitions, got that of {sorted(homes)} in partition {context.partitionId()}; set "
-            "spark.sql.shuffle.partitions to the number that the checkpoint was begun with"
-        )
-        raise HostError(msg)
+
+    partition: int
+    partitions: int
+
+    @classmethod
+    def of(cls, payloads: Iterable[bytes]) -> Home:
+        """Read the payloads with which a home was called; all tasks that call it agree."""
+        partition, partitions = _HOME.unpack(next(iter(payloads)))
+        return cls(partition, partitions)
+
+    def check_holds(self, grouping_key: int) -> None:
+        """Check that a grouping key of the task is in the home's partition.
+
+        Raises:
+            HostError: It is in another one, so the home was called in the wrong task.
+        """
+        # Spark's number of the task does not tell: behind a union it is not that of the partition.
+        found = index_of(grouping_key, self.partitions)
+        if found != self.partition:
+            msg = (
+                "an operator behind another one keeps the former watermark in each of Spark's "
+                f"partitions, got that of {self.partition} of {self.partitions} in one task with "
+                f"a grouping key of {found}; set spark.sql.shuffle.partitions to the number that "
+                "the checkpoint was begun with"
+            )
+            raise HostError(msg)

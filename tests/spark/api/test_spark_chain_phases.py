@@ -41,11 +41,12 @@ def _process(df, function, uid, **options):
     return key_by(df, "key").process(function, SCHEMA, event_time="ts", uid=uid, **options)
 
 
-def _chained(df):
+def _chained(df, second=None):
     """Two operators, of which the second is behind a side output of the first."""
-    aside = {ASIDE: SCHEMA}
-    first = _process(df, Aside(3), "one", side_outputs=aside, max_parallelism=3)
-    return _process(get_side_output(first, ASIDE), Relay(3), "two", max_parallelism=2)
+    outputs = {ASIDE: SCHEMA}
+    first = _process(df, Aside(3), "one", side_outputs=outputs, max_parallelism=3)
+    aside = get_side_output(first, ASIDE)
+    return _process(aside, second or Relay(3), "two", max_parallelism=2)
 
 
 @passes_watermarks
@@ -86,6 +87,29 @@ def _stopped_model(feed):
 
 def _time(timed):
     return timed[1]
+
+
+@passes_watermarks
+def test_a_chain_may_be_a_later_branch_of_a_union(spark, tmp_path):
+    """There Spark numbers the tasks from where those of the other branch end: neither the homes nor the numbers that functions see go by that."""
+    feed, columns = _feed(spark, tmp_path), SCHEMA.names
+    chain = _chained(feed.stream(), Numbered(3)).select(columns)
+
+    batches = drain(feed.stream().select(columns).union(chain), tmp_path / "checkpoint")
+
+    model = relays([Aside(3), Relay(3)], side_output=ASIDE)
+    model_stream(model, feed.elements(), "ts")
+    found = rows_of(row for batch in batches.values() for row in batch if row.trace)
+    assert sorted(map(tuple, model.output), key=repr) == found
+
+
+class Numbered(Relay):
+    """Fails where its task has a number that no task has."""
+
+    def open(self, runtime_context):
+        super().open(runtime_context)
+        number = runtime_context.get_index_of_this_subtask()
+        assert 0 <= number < runtime_context.get_number_of_parallel_subtasks(), number
 
 
 @passes_watermarks

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from itertools import pairwise
 
 import pytest
 from chain_double import ChainOnSpark, Stage
+from checkpoint_double import Checkpoint, Times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relay import Relay, instant, relays
@@ -15,10 +17,11 @@ from relay import Relay, instant, relays
 from pyflinklike import KeyedProcessFunction, Row
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.log.log_storage import WATERMARK_AT
-from pyflinklike.errors import CorruptStateError
+from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.savepoint.initial_state import savepoint_of
-from pyflinklike.spark.wire.payloads import home_ids, is_home
+from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike.spark.wire.payloads import Home, home_ids, is_home
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(
@@ -158,3 +161,28 @@ def test_a_damaged_watermark_is_told():
         home[WATERMARK_AT] = short if len(short) else long
         with pytest.raises(CorruptStateError, match="former watermark must be"):
             stream.batch(rows([("a", 12, 4)]), 11)
+
+
+def test_a_home_refuses_a_grouping_key_of_another_partition():
+    """Whatever number Spark gives the task: behind a union it is not that of the partition."""
+    ids = home_ids(5)
+
+    for partition, key in enumerate(ids):
+        home = Home(partition, 5)
+        home.check_holds(key)
+        for other in {*ids} - {key}:
+            with pytest.raises(HostError, match=f"that of {partition} of 5 in one task"):
+                home.check_holds(other)
+
+
+def test_a_task_that_two_homes_are_called_for_is_refused():
+    """As where a micro-batch has fewer partitions than the one that called them counted."""
+    stage = Stage(Relay(1), 1, is_first=False)
+    checkpoint = Checkpoint()
+    rows = {
+        key: [{"origin": 0, BATCH_TIME: 1, "payload": struct.pack("<ii", at, 2)}]
+        for at, key in enumerate(home_ids(2))
+    }
+
+    with pytest.raises(HostError, match="keeps the former watermark"):
+        checkpoint.transaction(stage, rows, {}, Times(1, 5))
