@@ -35,6 +35,7 @@ from pyflinklike.testing.simulation.program import (
     rows_of,
 )
 from pyflinklike.testing.simulation.programs import KINDS, DrawnProgram, draw_program
+from pyflinklike.testing.simulation.tasks import in_task
 
 
 @attrs.define
@@ -75,8 +76,10 @@ class Faultless:
                 found = found if isinstance(found, list) else [found] if found else []
                 keyed += [operator.add_key_groups(at, one) for one in found if one.num_rows]
             data: dict[int, list[Any]] = {}
-            for packed in operator.make_packing()(keyed):
-                for row in packed.to_pylist():
+            with in_task(0, 0, {"spark.sql.streaming.internal.stateStore.partitions": "1"}):
+                packed = list(operator.make_packing()(keyed))
+            for some in packed:
+                for row in some.to_pylist():
                     data.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: batch.now})
             initial: dict[int, list[Any]] = {}
             for key, payload in (operator.initial() if self.is_new else None) or []:
