@@ -88,12 +88,15 @@ class Brokers:
         ]
 
 
-@cache
 def _mock_cluster() -> tuple[Producer, str]:
-    """It lives as long as the producer, which is until the process ends."""
+    """It lives as long as the producer."""
     producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
     found = producer.list_topics(timeout=_PATIENCE).brokers.values()
     return producer, ",".join(f"{each.host}:{each.port}" for each in found)
+
+
+_shared_cluster = cache(_mock_cluster)
+"""Until the process ends."""
 
 
 def new_topic() -> str:
@@ -102,8 +105,19 @@ def new_topic() -> str:
 
 
 def mock_brokers() -> Brokers:
-    """Librdkafka's mock cluster; it keeps 5 MB of a partition and knows no ids of topics."""
-    return Brokers(_mock_cluster()[1])
+    """Librdkafka's mock cluster; it keeps 5 MB of a partition and knows no ids of topics.
+
+    The tests of a process share it, so each needs topics of its own.
+    """
+    return Brokers(_shared_cluster()[1])
+
+
+@contextlib.contextmanager
+def empty_mock_brokers() -> Iterator[Brokers]:
+    """A mock cluster for one test, whose topics may have any name."""
+    producer, servers = _mock_cluster()
+    yield Brokers(servers)
+    del producer
 
 
 def tansu_binary() -> str | None:
