@@ -106,6 +106,7 @@ def everything(spark, checkpoint):
 
 
 @pytest.mark.telling
+@pytest.mark.skipif(SPARK < (4, 2), reason="Spark reads only the session's format")
 @pytest.mark.parametrize("written", ["1", "2"])
 def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_path, written):
     """The checkpoint says its format; Spark's own reader goes by that of the session."""
@@ -114,9 +115,22 @@ def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_
         drain(summed(feed), checkpoint)
     with checkpoint_format(spark, OTHER[written]):
         assert (11, dict.fromkeys(USERS, 11), {11}) == everything(spark, checkpoint)
-    # Spark 4.1 writes its checksum files with either format.
-    checksums = {True, False} if written == "2" or SPARK < (4, 2) else {False}
-    assert ({f"v{written}"}, {written == "2"}, checksums) == formats_of(checkpoint)
+    assert ({f"v{written}"}, {written == "2"}) == formats_of(checkpoint)[:2]
+    assert (True in formats_of(checkpoint)[2]) == (written == "2")
+
+
+@pytest.mark.telling
+@pytest.mark.skipif(SPARK >= (4, 2), reason="Spark reads either format")
+@pytest.mark.parametrize("written", ["1", "2"])
+def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path, written):
+    """In which it then reads the checkpoint."""
+    checkpoint = tmp_path / "c"
+    with checkpoint_format(spark, written):
+        drain(summed(feed), checkpoint)
+        assert (11, dict.fromkeys(USERS, 11), {11}) == everything(spark, checkpoint)
+    remedy = rf'checkpointFormatVersion", "{written}"\)'
+    with checkpoint_format(spark, OTHER[written]), pytest.raises(HostError, match=remedy):
+        everything(spark, checkpoint)
 
 
 @pytest.mark.skipif(SPARK < (4, 2), reason="Spark repartitions state from 4.2 on")
