@@ -9,6 +9,7 @@ know is still knowledge of a higher layer).
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import resolve_name
@@ -384,3 +385,32 @@ def test_an_unknown_module_is_told_where_to_go():
     assert violations("surprise", "") == [
         "'surprise' is in no layer; add it to LAYERS in tests/repo/test_layers.py"
     ]
+
+
+LACKED_BY_SPARK_3_5 = """
+import importlib, pkgutil, sys
+import pyspark.sql.streaming
+vars(pyspark.sql.streaming).pop("StatefulProcessor", None)
+sys.modules["pyspark.sql.datasource"] = None
+import pyflinklike.spark
+for each in pkgutil.walk_packages(pyflinklike.spark.__path__, "pyflinklike.spark."):
+    try:
+        importlib.import_module(each.name)
+    except ImportError:
+        print(each.name)
+"""
+
+
+def test_what_pyspark_3_5_lacks_is_needed_by_three_modules_alone():
+    """Batches, of jobs too, run there: whatever else imports one of these would end them all."""
+    pytest.importorskip("pyspark")
+
+    done = subprocess.run(
+        [sys.executable, "-c", LACKED_BY_SPARK_3_5], capture_output=True, text=True, check=True
+    )
+
+    assert [
+        "pyflinklike.spark.host.state_declaration",
+        "pyflinklike.spark.host.streaming_host",
+        "pyflinklike.spark.jobs.watermark_source",
+    ] == sorted(done.stdout.split())

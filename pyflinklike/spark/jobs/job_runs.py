@@ -290,7 +290,7 @@ class StreamRun(DrivenRun):
         if self._feed is None:
             return None
         # Here, since PySpark 3.5 has no Python data sources; it has no jobs on streams either.
-        from pyflinklike.spark.jobs.watermark_feed import watermark_frame
+        from pyflinklike.spark.jobs.watermark_source import watermark_frame
 
         return watermark_frame(self._spark, self._feed.path)
 

@@ -4,26 +4,23 @@
 Spark's watermark of a source is the greatest that any task has reported.  Flink's is the least of all
 splits, such as the partitions of a topic, and of all sources; splits that have been silent for long are
 left out.  So tasks report the watermarks of their splits in parcels that pass through all operators.  The
-driver writes the least one into a file, and a small source of its own, whose offset is that watermark,
-brings it to Spark with the next micro-batch.
+driver writes the least one into a file, and a small source of its own (`watermark_source`) brings it to
+Spark with the next micro-batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
 from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
-from pyflinklike.spark.host.python_stage import tell_errors_of_each
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.durable_files import read_json, write_json
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
@@ -37,13 +34,11 @@ __all__ = [
     "WATERMARK",
     "SplitWatermark",
     "WatermarkFeed",
-    "WatermarkSource",
     "has_idleness",
     "mark_row",
     "mark_rows",
     "needs_feed",
     "pack_rows",
-    "watermark_frame",
 ]
 
 
@@ -192,66 +187,6 @@ def _idleness_of(stage: Stage) -> int | None:
 
 def _is_idle(heard: int, idleness: int | None, now: int) -> bool:
     return idleness is not None and now - heard >= idleness
-
-
-_FORMAT = "pyflinklike_watermark"
-
-
-class WatermarkSource(DataSource):
-    """A source of Spark that reads the watermark of a file again and again; option `path`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the argument of `format(...)`."""
-        return _FORMAT
-
-    def schema(self) -> str:
-        """Return the columns."""
-        return "milliseconds long"
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
-        """Make the reader of the file."""
-        return _Reader(Path(self.options["path"]))
-
-
-class _Watermark(InputPartition):
-    """One row with a watermark, in ms."""
-
-    def __init__(self, milliseconds: int) -> None:
-        super().__init__(None)
-        self.milliseconds = milliseconds
-
-
-class _Reader(DataSourceStreamReader):
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return {"watermark": MIN_WATERMARK}
-
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
-        noted = read_json(self._path)
-        return {"watermark": MIN_WATERMARK if noted is None else noted["watermark"]}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [] if start == end else [_Watermark(end["watermark"])]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        assert isinstance(partition, _Watermark)
-        yield (partition.milliseconds,)
-
-
-def watermark_frame(spark: SparkSession, path: Path) -> DataFrame:
-    """Return the watermark of a file as rows of the first stage, of `MARKED_SCHEMA`."""
-    spark.dataSource.register(WatermarkSource)
-    reading = spark.readStream.format(_FORMAT).option("path", str(path))
-    return reading.load().mapInArrow(tell_errors_of_each(_mark), MARKED_SCHEMA.ddl)
-
-
-def _mark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for milliseconds in batch.column("milliseconds").to_pylist():
-            yield mark_row(milliseconds)
 
 
 WATERMARK = "__watermark"

@@ -74,7 +74,7 @@ def feed_of(path, job, now=0):
 
 def told(feed, now):
     """The watermark that Spark would take."""
-    from pyflinklike.spark.jobs.watermark_feed import _Reader
+    from pyflinklike.spark.jobs.watermark_source import _Reader
 
     feed.tell(now)
     return _Reader(feed.path).latestOffset()["watermark"]
@@ -223,7 +223,7 @@ def test_the_row_that_tells_spark(watermark, milliseconds):
 
 def test_what_spark_reads_of_the_note(tmp_path):
     """A row whenever the watermark is another one."""
-    from pyflinklike.spark.jobs.watermark_feed import WatermarkSource
+    from pyflinklike.spark.jobs.watermark_source import WatermarkSource
 
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
     reader = WatermarkSource({"path": str(feed.path)}).streamReader(None)
