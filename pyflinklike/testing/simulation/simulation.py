@@ -40,7 +40,7 @@ from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.testing.simulation.choices import Choices, Decision, shorten
 from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
-from pyflinklike.testing.simulation.program import Program, read_state
+from pyflinklike.testing.simulation.program import Expected, Program, read_state
 from pyflinklike.testing.simulation.query import (
     DriverDiedError,
     Faults,
@@ -50,7 +50,7 @@ from pyflinklike.testing.simulation.query import (
 from pyflinklike.testing.simulation.state_store import Contents, StateStores
 from pyflinklike.testing.simulation.tasks import Cluster
 
-__all__ = ["Outcome", "Run", "run", "run_shortest", "use_seed"]
+__all__ = ["Conditions", "DifferenceError", "Outcome", "Run", "run", "run_shortest", "use_seed"]
 
 
 @attrs.frozen
@@ -187,13 +187,25 @@ def _columnar_seed(seed: int) -> int:
 # The run
 
 
-class _DifferenceError(Exception):
+class DifferenceError(Exception):
     """The rows or the state are not those of the oracle."""
+
+
+@attrs.frozen
+class Conditions:
+    """What a world is drawn from.
+
+    Args:
+        formats: Of the checkpoint.
+        rates: How often something goes wrong: shares of the attempts.
+    """
+
+    formats: tuple[int, ...] = (1, 2)
+    rates: tuple[float, ...] = (0.2, 0.4, 0.05, 0.0)
 
 
 _READ_LATER = "read it after the next one with records"
 _REFUSED_WITHIN = 3
-_RATES = (0.2, 0.4, 0.05, 0.0)
 _JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
 
 
@@ -205,6 +217,7 @@ class Run:
         draw_program: Draws the program.
         batches: About how many micro-batches are committed.
         folder: For the local disks of executors.
+        conditions: What the world is drawn from.
     """
 
     def __init__(
@@ -213,14 +226,15 @@ class Run:
         draw_program: Callable[[Choices], Program],
         batches: int,
         folder: str,
+        conditions: Conditions = Conditions(),
     ) -> None:
         self._choices = choices
         self._batches = batches
         self._folder = folder
         world = choices.within("world")
         self._files = FileSystem(world.one_of("file system", KINDS))
-        self._stores = StateStores(self._files, world.one_of("format", (1, 2)), world)
-        rate = world.one_of("faults", _RATES)
+        self._stores = StateStores(self._files, world.one_of("format", conditions.formats), world)
+        rate = world.one_of("faults", conditions.rates)
         faults = Faults(rate, rate / 8, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
         self._program = draw_program(choices.within("program"))
         self._query = Query(self._program, world, Cluster(world, folder), self._stores, faults)
@@ -252,7 +266,7 @@ class Run:
             self._compare()
         except QueryFailedError as failure:
             return self._judge(failure.error)
-        except _DifferenceError as difference:
+        except DifferenceError as difference:
             return "silent difference", str(difference)
         except Exception as error:  # the outcome says what it was
             return self._judge(error)
@@ -313,7 +327,7 @@ class Run:
             except DriverDiedError:
                 self._restart(choices.within("last"), keeps_executors=False)
         msg = "the query does not come to an end"
-        raise _DifferenceError(msg)
+        raise DifferenceError(msg)
 
     def _restart(self, step: Choices, *, keeps_executors: bool) -> None:
         query = self._query
@@ -346,7 +360,7 @@ class Run:
                 # A micro-batch without records, and without a timer that is due, calls nobody.
                 if query.trigger() and any(query.committed[-1].records):
                     msg = f"a program that must be refused went on: {refused.why}"
-                    raise _DifferenceError(msg)
+                    raise DifferenceError(msg)
         except refused.error as error:
             query.note(f"refused: {first_line(error)}")
         except QueryFailedError as failure:
@@ -371,6 +385,9 @@ class Run:
             if got != wanted:
                 self._differ(f"rows of batch {number}", got, wanted)
         self._compare_plain(expected.rows)
+        self._compare_states(expected)
+
+    def _compare_states(self, expected: Expected) -> None:
         for at, wanted_state in enumerate(expected.states):
             got_state = self._state(at)
             for name in sorted({*got_state, *wanted_state}):
@@ -392,7 +409,7 @@ class Run:
         more = [(row, n - wanted.get(row, 0)) for row, n in got.items() if n > wanted.get(row, 0)]
         less = [(row, n - got.get(row, 0)) for row, n in wanted.items() if n > got.get(row, 0)]
         msg = f"{where}: too much {_some(more)}, missing {_some(less)}"
-        raise _DifferenceError(msg)
+        raise DifferenceError(msg)
 
     # State as the readers of state see it
 
@@ -419,7 +436,7 @@ class Run:
         if not own:
             if groups:
                 msg = f"{where}: key groups without a record"
-                raise _DifferenceError(msg)
+                raise DifferenceError(msg)
             return {}
         record, roll = record_and_roll(own, where)
         checked = check_logs(record, roll, groups, where)
@@ -444,13 +461,13 @@ class Run:
                 wake = [] if head.wake_at is None else [head.wake_at]
                 if sorted(timers.pop(key, [])) != wake:
                     msg = f"{where}, grouping key {key}: Spark's timers are not {wake}"
-                    raise _DifferenceError(msg)
+                    raise DifferenceError(msg)
             if set(blobs) != expected:
                 msg = f"{where}, grouping key {key}: blobs {sorted(blobs)} for {sorted(expected)}"
-                raise _DifferenceError(msg)
+                raise DifferenceError(msg)
         if timers:
             msg = f"{where}: timers of grouping keys without state {timers}"
-            raise _DifferenceError(msg)
+            raise DifferenceError(msg)
 
 
 def first_line(error: BaseException) -> str:

@@ -36,6 +36,7 @@ from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, PandasKeyGr
 from pyflinklike.spark.host.task import OpenFunctions
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike.testing.simulation.attempt_clock import CLOCK
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
 
@@ -539,12 +540,14 @@ class Attempt:
     def _enter(self) -> None:
         self.worker.swap()
         self._is_inside = True
+        CLOCK.move_for(self.name)
         os.environ["SPARK_LOCAL_DIRS"] = self.executor.folder
         TaskContext._taskContext = self._context  # type: ignore[assignment]
 
     def _leave(self) -> None:
         self.worker.swap()
         self._is_inside = False
+        CLOCK.offset = 0.0
         TaskContext._taskContext = None
 
     def _keep_disk(self) -> None:
