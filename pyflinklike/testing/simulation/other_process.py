@@ -77,6 +77,9 @@ class OtherProcess:
             self.end()
             msg = "the other Python process must live as long as simulate, got its end; see its output"
             raise DeclarationError(msg) from error
+        except BaseException:  # a break by the user: its answer must not be taken for the next one
+            self.end()
+            raise
         if isinstance(answer, str):
             msg = (
                 "a function must run in another Python process, as it does on Spark, got an error "
