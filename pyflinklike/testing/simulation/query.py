@@ -43,8 +43,10 @@ from pyflinklike.testing.simulation.tasks import (
     in_task,
 )
 
-__all__ = ["DriverDiedError", "Faults", "Query", "QueryFailedError", "Sinks"]
+__all__ = ["DriverDiedError", "Faults", "Place", "Query", "QueryFailedError", "Sinks"]
 
+Place = tuple[int, int]
+"""A store: its operator and its partition."""
 _MOST_ATTEMPTS = 4
 _ZOMBIES = 3
 
@@ -58,11 +60,13 @@ class QueryFailedError(Exception):
 
     Args:
         error: What the task raised.
+        task: The task.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, task: StateTask) -> None:
         super().__init__(repr(error))
         self.error = error
+        self.place = task.operator, task.partition
 
 
 @attrs.frozen
@@ -143,8 +147,8 @@ class Query:
         self.history: list[str] = []
         self.committed: list[MicroBatch] = []
         """What the driver decided, micro-batch by micro-batch: the input of the oracle."""
-        self.late_errors: list[BaseException] = []
-        """The errors of attempts for which nobody waited any more."""
+        self.late_errors: list[tuple[BaseException, Place]] = []
+        """The errors of attempts for which nobody waited any more, with the stores that they used."""
         self.now = START_MS
         self.runs = 0
         """Micro-batches that were begun, also such that were begun again."""
@@ -295,7 +299,7 @@ class Query:
             self.note(f"{attempt.name} writes late")
         error = attempt.error
         if error is not None and not isinstance(error, (Killed, InjectedError, StoreError)):
-            self.late_errors.append(error)
+            self.late_errors.append((error, (attempt.task.operator, attempt.task.partition)))
             self.note(f"{attempt.name} fails late: {type(error).__name__}")
 
     # Tasks
@@ -319,7 +323,7 @@ class Query:
             if found is not None:
                 return found
         msg = f"{task.name}: no attempt succeeded"
-        raise QueryFailedError(RuntimeError(msg))
+        raise QueryFailedError(RuntimeError(msg), task)
 
     def _fate(self, operator: int, choices: Choices) -> Fate:
         if not choices.happens("fault", self._faults.attempt):
@@ -360,7 +364,7 @@ class Query:
         ):
             attempt.executor.end_worker(attempt.worker)
         if not attempt.was_hit and not isinstance(error, Killed):
-            raise QueryFailedError(error)
+            raise QueryFailedError(error, attempt.task)
         return None
 
     def _lose(self, attempt: Attempt) -> None:

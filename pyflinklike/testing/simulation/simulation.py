@@ -8,8 +8,8 @@ The outcome is one of four, of which the last two are failures:
 
 * equal: rows, state and leftovers are those of the oracle;
 * an error of ours, which an injected fault explains: versions of two attempts were mixed in the
-  checkpoint, which Spark's format 1 allows; or a type has grown since the last records came, and
-  the readers of state ask for more of them;
+  very store that it is about, which Spark's format 1 allows; or a type has grown since the last
+  records came, and the readers of state ask for more of them;
 * a silent difference;
 * another error.
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.log.checkpoint_logs import check_logs, record_and_roll
+from pyflinklike.engine.log.checkpoint_logs import check_groups, check_log, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
@@ -44,6 +44,7 @@ from pyflinklike.testing.simulation.program import Expected, Program, read_state
 from pyflinklike.testing.simulation.query import (
     DriverDiedError,
     Faults,
+    Place,
     Query,
     QueryFailedError,
 )
@@ -243,6 +244,8 @@ class Run:
             f"{self._program.name}"
         )
         self._rate = rate
+        self._places: set[Place] = set()
+        """The stores of which an error of the readers of state may be about."""
 
     def outcome(self) -> Outcome:
         """Run to the end, and compare."""
@@ -265,6 +268,7 @@ class Run:
             self._check_late()
             self._compare()
         except QueryFailedError as failure:
+            self._places = {failure.place}
             return self._judge(failure.error)
         except DifferenceError as difference:
             return "silent difference", str(difference)
@@ -274,8 +278,7 @@ class Run:
 
     def _judge(self, error: BaseException) -> tuple[str, str]:
         what = f"{type(error).__name__}: {first_line(error)}"
-        # Two attempts wrote one version, of which neither knows: only format 1 allows that.
-        if isinstance(error, CorruptStateError) and self._stores.mixed:
+        if self._is_mixture(error, self._places):
             return "error of ours", what
         # The readers say so: only a micro-batch with records writes the operator's record anew.
         is_early = _READ_LATER in what and not any(self._query.committed[-1].records)
@@ -283,10 +286,21 @@ class Run:
             return "error of ours", what
         return "raw error", what
 
+    def _is_mixture(self, error: BaseException, places: set[Place]) -> bool:
+        """Return whether two attempts wrote one version of a store that an error is about.
+
+        Neither knows of the other; only format 1 allows that.
+        """
+        return isinstance(error, CorruptStateError) and bool(places & self._stores.mixed)
+
     def _check_late(self) -> None:
         """Look at the errors of attempts that nobody waited for."""
-        for error in self._query.late_errors:
-            if not isinstance(error, PyflinklikeError):
+        for error, place in self._query.late_errors:
+            if isinstance(error, CorruptStateError):
+                is_explained = self._is_mixture(error, {place})
+            else:
+                is_explained = isinstance(error, PyflinklikeError)
+            if not is_explained:
                 raise error
 
     # The lives of the query
@@ -422,7 +436,10 @@ class Run:
         groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
         own: dict[int, bytes] = {}
         count = operator.plan.task.max_parallelism
+        home: Place = at, index_of(ROLL_CALL, query.partitions)
+        places: dict[int, Place] = {}
         for partition in range(query.partitions):
+            self._places = {(at, partition)}
             contents = self._stores.contents(
                 at, partition, version, query.unique_id(at, partition, version)
             )
@@ -432,15 +449,23 @@ class Run:
                     own = blobs
                 elif key > ROLL_CALL:
                     index = index_of(key, count)
+                    places[index] = at, partition
                     groups[index] = (Head.from_bytes(blobs[HEAD_AT], where), blobs)
         if not own:
             if groups:
                 msg = f"{where}: key groups without a record"
                 raise DifferenceError(msg)
             return {}
+        self._places = {home}
         record, roll = record_and_roll(own, where)
-        checked = check_logs(record, roll, groups, where)
-        logs = dict(zip(groups, checked.values()))
+        self._places = {(at, each) for each in range(query.partitions)}
+        check_groups(roll, groups, where)
+        logs = {}
+        for index, (head, blobs) in groups.items():
+            self._places = {home, places[index]}
+            served_at, name = roll.served_at[index], f"{where}, key group {index}"
+            logs[index] = check_log(record.identity, served_at, head, blobs, name)
+        self._places = set()
         return read_state(record, logs, last.now, last.watermark, operator)
 
     def _check_leftovers(self, contents: Contents, where: str) -> None:
