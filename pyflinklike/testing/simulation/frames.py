@@ -76,10 +76,15 @@ class SimulatedQuery:
 
     Args:
         partitions: Of Spark's shuffles.
+        has_parts: As of its operators.
+        has_stamps: As of its operators.
     """
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(
+        self, partitions: int, *, has_parts: bool = False, has_stamps: bool = True
+    ) -> None:
         self.partitions = partitions
+        self._has_parts, self._has_stamps = has_parts, has_stamps
         settings = {
             "spark.sql.shuffle.partitions": str(partitions),
             "spark.sql.session.timeZone": "UTC",
@@ -130,7 +135,15 @@ class SimulatedQuery:
             )
             for frame, each in zip(frames, inputs)
         )
-        self._operators.append(SimulatedOperator(plan, reads, savepoint=savepoint))
+        self._operators.append(
+            SimulatedOperator(
+                plan,
+                reads,
+                savepoint=savepoint,
+                has_parts=self._has_parts,
+                has_stamps=self._has_stamps,
+            )
+        )
         number = len(self._operators) - 1
         result = SimulatedFrame(self, plan.layout.result_type(), number, frames, plan)
         if plan.tells_phases():

@@ -8,8 +8,8 @@ The outcome is one of four, of which the last two are failures:
 
 * equal: rows, state and leftovers are those of the oracle;
 * an error of ours, which an injected fault explains: versions of two attempts were mixed in the
-  very store that it is about, which Spark's format 1 allows; or a type has grown since the last
-  records came, and the readers of state ask for more of them;
+  very store that it is about, which Spark's format 1 allows; or a file of it was damaged; or a type
+  has grown since the last records came, and the readers of state ask for more of them;
 * a silent difference;
 * another error.
 """
@@ -278,7 +278,7 @@ class Run:
 
     def _judge(self, error: BaseException) -> tuple[str, str]:
         what = f"{type(error).__name__}: {first_line(error)}"
-        if self._is_mixture(error, self._places):
+        if self._is_explained(error, self._places):
             return "error of ours", what
         # The readers say so: only a micro-batch with records writes the operator's record anew.
         is_early = _READ_LATER in what and not any(self._query.committed[-1].records)
@@ -286,18 +286,22 @@ class Run:
             return "error of ours", what
         return "raw error", what
 
-    def _is_mixture(self, error: BaseException, places: set[Place]) -> bool:
-        """Return whether two attempts wrote one version of a store that an error is about.
+    def _is_explained(self, error: BaseException, places: set[Place]) -> bool:
+        """Return whether what befell one of some stores explains an error.
 
-        Neither knows of the other; only format 1 allows that.
+        Two attempts may have written one version of it, of which neither knows: only format 1 allows
+        that.  Or a file of it was damaged, which may make state look like another program's.
         """
-        return isinstance(error, CorruptStateError) and bool(places & self._stores.mixed)
+        if isinstance(error, CorruptStateError) and places & self._stores.mixed:
+            return True
+        ours = isinstance(error, (CorruptStateError, IncompatibleStateError))
+        return ours and bool(places & self._stores.damaged)
 
     def _check_late(self) -> None:
         """Look at the errors of attempts that nobody waited for."""
         for error, place in self._query.late_errors:
             if isinstance(error, CorruptStateError):
-                is_explained = self._is_mixture(error, {place})
+                is_explained = self._is_explained(error, {place})
             else:
                 is_explained = isinstance(error, PyflinklikeError)
             if not is_explained:
@@ -325,6 +329,9 @@ class Run:
             query.grow(step)
             try:
                 query.trigger()
+                if query.is_over:
+                    self._restart(step, keeps_executors=step.happens("same application", 0.5))
+                    continue
             except DriverDiedError:
                 self._restart(step, keeps_executors=False)
                 continue
@@ -335,7 +342,10 @@ class Run:
             query.now += self._least_jump
             try:
                 if not query.trigger():
-                    return
+                    if not query.is_over or query.ends == query.committed_ends:
+                        return
+                    query.die(keeps_executors=True)
+                    query.start(self._program)
                 if query.ends == query.committed_ends:
                     return
             except DriverDiedError:
@@ -357,7 +367,11 @@ class Run:
         is_safe = self._stores.format_version == 2 or not query.zombies
         if is_safe and step.happens("changed", 0.3):
             self._program = self._program.change(step.within("program"))
-        query.start(self._program)
+        # One with timers of the clock has always another micro-batch, and never ends.
+        ends = all(
+            each.plan.time_mode is not TimeMode.PROCESSING_TIME for each in self._program.operators
+        )
+        query.start(self._program, available_now=ends and step.happens("available now", 0.15))
 
     def _refuse(self, step: Choices) -> None:
         """Start a program that must not go on from the checkpoint, and see that it does not."""
