@@ -40,6 +40,7 @@ if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource
 if not all(map(is_installed, ("greenlet", "rocksdict", "pyspark", "pyspark.sql.datasource"))):
     collect_ignore_glob += ["testing/simulation/test_simulation.py"]
     collect_ignore_glob += ["testing/simulation/test_programs.py"]
+    collect_ignore_glob += ["testing/simulation/test_user_programs.py"]
 
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 settings.register_profile("default", deadline=None, max_examples=50)

@@ -90,6 +90,7 @@ PUBLIC = [
     *sorted(DOORS),
     "pyflinklike.testing.agreement",
     "pyflinklike.testing.conformance",
+    "pyflinklike.testing.simulation",
     "pyflinklike.testing.strategies",
 ]
 ENTRIES = [
@@ -100,8 +101,14 @@ ENTRIES = [
 
 _KAFKA = ("pyflinklike.kafka", "pyflinklike.datastream.connectors.kafka")
 NEEDED_BY = {
-    "pyspark": ("pyflinklike.spark", "pyflinklike.report", *_KAFKA),
+    "pyspark": (
+        "pyflinklike.spark",
+        "pyflinklike.report",
+        "pyflinklike.testing.simulation",
+        *_KAFKA,
+    ),
     "confluent_kafka": _KAFKA,
+    "greenlet": ("pyflinklike.testing.simulation",),
 }
 """Packages by the doors behind which they are needed."""
 NEED_MORE = NEEDED_BY["pyspark"]

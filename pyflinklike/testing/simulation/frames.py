@@ -8,20 +8,21 @@
 
 Such a frame says of itself what a plan needs: schema, session, watermark, and the way to its
 sources as Spark explains it.  It has no columns to select and no rows: DataFrame code between two
-operators is not simulated.
+operators is not simulated.  Without a JVM nobody parses DDL, so that is done here (`parse_ddl`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.api.broadcast_streams import WithBroadcast
 from pyflinklike.spark.api.inputs import Input, OneInput, TwoInputs
 from pyflinklike.spark.api.query import apply_plan
@@ -32,7 +33,7 @@ from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark.wire.schema import arrow_schema
 from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator, Source
 
-__all__ = ["SimulatedFrame", "SimulatedQuery"]
+__all__ = ["SimulatedFrame", "SimulatedQuery", "parse_ddl"]
 
 
 class _Settings:
@@ -60,16 +61,30 @@ class _Session:
     def __init__(self, settings: dict[str, str]) -> None:
         self.conf = _Settings(settings)
 
+    def createDataFrame(self, _: Sequence[Any], schema: str) -> _Typed:  # noqa: N802
+        """Return what has the schema of DDL: more is not asked of a session."""
+        return _Typed(parse_ddl(schema))
+
+
+@attrs.frozen
+class _Typed:
+    schema: st.StructType
+
 
 class SimulatedQuery:
     """A query that is being written: its sources, then operators over them.
 
     Args:
         partitions: Of Spark's shuffles.
+        has_parts: As of its operators.
+        has_stamps: As of its operators.
     """
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(
+        self, partitions: int, *, has_parts: bool = False, has_stamps: bool = True
+    ) -> None:
         self.partitions = partitions
+        self._has_parts, self._has_stamps = has_parts, has_stamps
         settings = {
             "spark.sql.shuffle.partitions": str(partitions),
             "spark.sql.session.timeZone": "UTC",
@@ -120,7 +135,15 @@ class SimulatedQuery:
             )
             for frame, each in zip(frames, inputs)
         )
-        self._operators.append(SimulatedOperator(plan, reads, savepoint=savepoint))
+        self._operators.append(
+            SimulatedOperator(
+                plan,
+                reads,
+                savepoint=savepoint,
+                has_parts=self._has_parts,
+                has_stamps=self._has_stamps,
+            )
+        )
         number = len(self._operators) - 1
         result = SimulatedFrame(self, plan.layout.result_type(), number, frames, plan)
         if plan.tells_phases():
@@ -162,6 +185,9 @@ class SimulatedFrame(DataFrame):
         self._columns, self._before, self._plan = schema, tuple(before), plan
         self._has_watermark = False
 
+    def __repr__(self) -> str:
+        return f"SimulatedFrame({', '.join(self.columns)})"
+
     @property
     def schema(self) -> st.StructType:
         """The columns of the DataFrame with their types."""
@@ -187,16 +213,16 @@ class SimulatedFrame(DataFrame):
 
         Args:
             eventTime: The column of event times.
-            delayThreshold: A number of milliseconds or seconds, as "5 seconds".
+            delayThreshold: A number and a unit from millisecond to day, as "5 seconds".
         """
-        found = re.fullmatch(r"(\d+) (milli)?seconds?", delayThreshold)
+        found = re.fullmatch(r"(\d+) (millisecond|second|minute|hour|day)s?", delayThreshold)
         if found is None or not self.is_source:
             msg = (
-                "a simulated source takes a watermark of some milliseconds or seconds, got "
+                "a simulated source takes a watermark such as '10 seconds', got "
                 f"{delayThreshold!r} on {'a source' if self.is_source else 'a result'}"
             )
             raise DeclarationTypeError(msg)
-        self.query.set_watermark(self.number, eventTime, int(found[1]) * (1 if found[2] else 1000))
+        self.query.set_watermark(self.number, eventTime, int(found[1]) * _UNITS[found[2]])
         marked = SimulatedFrame(self.query, self._columns, self.number, is_source=True)
         marked._has_watermark = True
         return marked
@@ -218,6 +244,9 @@ class SimulatedFrame(DataFrame):
         return lines
 
 
+_UNITS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+
+
 @apply_plan.register
 def _(df: SimulatedFrame, source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     if savepoint is not None and not isinstance(savepoint, bytes):
@@ -231,3 +260,130 @@ def _(df: SimulatedFrame, source: Input, plan: Plan, savepoint: SavepointLike | 
         assert isinstance(source, WithBroadcast)
         inputs = [source.main, source.rules]
     return df.query.apply(inputs, plan, savepoint)
+
+
+# DDL
+
+_SIMPLE: Final[dict[str, st.DataType]] = {
+    "boolean": st.BooleanType(),
+    "byte": st.ByteType(),
+    "tinyint": st.ByteType(),
+    "short": st.ShortType(),
+    "smallint": st.ShortType(),
+    "int": st.IntegerType(),
+    "integer": st.IntegerType(),
+    "long": st.LongType(),
+    "bigint": st.LongType(),
+    "float": st.FloatType(),
+    "real": st.FloatType(),
+    "double": st.DoubleType(),
+    "string": st.StringType(),
+    "binary": st.BinaryType(),
+    "date": st.DateType(),
+    "timestamp": st.TimestampType(),
+    "timestamp_ltz": st.TimestampType(),
+    "timestamp_ntz": st.TimestampNTZType(),
+    "void": st.NullType(),
+}
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>():,])")
+
+
+def parse_ddl(ddl: str) -> st.StructType:
+    """Return the columns that DDL declares; a single type is that of a column `value`.
+
+    Args:
+        ddl: As Spark takes it, without comments and defaults.
+
+    Raises:
+        DeclarationValueError: It does not parse.
+    """
+    return _Ddl(ddl).parse()
+
+
+class _Ddl:
+    def __init__(self, ddl: str) -> None:
+        self._ddl = ddl
+        self._tokens: list[str] = []
+        at, end = 0, len(ddl.rstrip())
+        while at < end:
+            found = _TOKEN.match(ddl, at)
+            if found is None:
+                raise self._refusal(ddl[at:].strip())
+            self._tokens.append(found[1])
+            at = found.end()
+
+    def parse(self) -> st.StructType:
+        if len(self._tokens) == 1 or self._tokens[1:2] in (["<"], ["("]):
+            schema = st.StructType([st.StructField("value", self._type())])
+        else:
+            schema = self._fields("")
+        if self._tokens:
+            raise self._refusal(self._tokens[0])
+        return schema
+
+    def _fields(self, end: str) -> st.StructType:
+        fields = []
+        while True:
+            name = self._next()
+            self._skip(":")
+            fields.append(st.StructField(name.strip("`").replace("``", "`"), self._type()))
+            if [each.lower() for each in self._tokens[:2]] == ["not", "null"]:
+                del self._tokens[:2]
+            if not self._skip(","):
+                break
+        if end:
+            self._expect(end)
+        return st.StructType(fields)
+
+    def _type(self) -> st.DataType:
+        word = self._next()
+        name = word.lower()
+        if name in _SIMPLE:
+            return _SIMPLE[name]
+        if name in ("decimal", "dec", "numeric"):
+            return st.DecimalType(*(self._numbers() or [10, 0]))
+        if name in ("varchar", "char"):
+            self._numbers()
+            return st.StringType()
+        if name not in ("array", "map", "struct"):
+            raise self._refusal(word)
+        self._expect("<")
+        if name == "struct":
+            return self._fields(">")
+        kind: st.DataType = self._type()
+        if name == "map":
+            self._expect(",")
+            kind = st.MapType(kind, self._type())
+        else:
+            kind = st.ArrayType(kind)
+        self._expect(">")
+        return kind
+
+    def _numbers(self) -> list[int]:
+        found: list[int] = []
+        if self._skip("("):
+            found.append(int(self._next()))
+            while self._skip(","):
+                found.append(int(self._next()))
+            self._expect(")")
+        return found if len(found) != 1 else [*found, 0]
+
+    def _next(self) -> str:
+        if not self._tokens:
+            raise self._refusal("the end")
+        return self._tokens.pop(0)
+
+    def _skip(self, token: str) -> bool:
+        is_there = self._tokens[:1] == [token]
+        del self._tokens[: int(is_there)]
+        return is_there
+
+    def _expect(self, token: str) -> None:
+        if not self._skip(token):
+            raise self._refusal((self._tokens or ["the end"])[0])
+
+    def _refusal(self, at: str) -> DeclarationValueError:
+        return DeclarationValueError(
+            f'a type must be DDL such as "user string, total long", got {shown(self._ddl)}: '
+            f"it does not parse at {at!r}; a simulated query takes a StructType, too"
+        )

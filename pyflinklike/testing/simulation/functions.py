@@ -14,7 +14,8 @@ come: behind another operator that order is Spark's to choose.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -64,7 +65,9 @@ __all__ = [
     "GatherPairs",
     "GatherSums",
     "JoinOfTwo",
+    "KeepsTwice",
     "RecordSum",
+    "Service",
     "SumOfNumbers",
     "Ttl",
     "UnderRules",
@@ -87,6 +90,16 @@ LATE: Final = OutputTag("late")
 TEXT, LONG, INT = Types.STRING(), Types.LONG(), Types.INT()
 _EPOCH = dt.datetime(1970, 1, 1)
 _MASK = (1 << 62) - 1
+
+
+class Service:
+    """Something outside that functions ask while they process a record: there an attempt can end.
+
+    Attributes:
+        ask: The simulation's, while an attempt runs; the oracle's service never fails.
+    """
+
+    ask: Callable[[], None] = staticmethod(lambda: None)
 
 
 def instant(milliseconds: int) -> dt.datetime:
@@ -209,6 +222,8 @@ class EveryState(KeyedProcessFunction):
         n = value.n
         for shift in (0, 8)[: 1 + n % 2]:
             self._writes[(n >> shift) % len(self._writes)](n)
+        if n % 4 == 3:
+            Service.ask()
         time = self._register_timers(n, ctx)
         read = self._reads[(n >> 16) % len(self._reads)]()
         yield value.k, value.id, value.ts, n, f"{read} of {value.note} at {time}"
@@ -279,6 +294,8 @@ class GatherSums(KeyedProcessFunction):
         n, timers = value.n, ctx.timer_service()
         self.sum.update(((self.sum.value() or 0) + n) & _MASK)
         self.by.put(n % 4, ((self.by.get(n % 4) or 0) + n) & _MASK)
+        if n % 8 == 3:
+            Service.ask()
         if self._stretch:
             time = ctx.timestamp() or 0
             timers.register_event_time_timer((time // self._stretch + 1) * self._stretch)
@@ -303,6 +320,37 @@ class GatherSums(KeyedProcessFunction):
 def _time_of(value: Any) -> Any:
     """Return the time of a record, or of the window that gave it."""
     return value.ts if hasattr(value, "ts") else getattr(value, "window_time", None)
+
+
+class KeepsTwice(KeyedProcessFunction):
+    """Draws numbers, keeps each in two states, and shows whether both have the same.
+
+    Two attempts draw two numbers: so a state in which something of both is mixed shows.  The states
+    are declared when they are used, and so no reader compares them with the oracle's numbers.
+    """
+
+    def open(self, runtime_context: Any) -> None:
+        self._context = runtime_context
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        n = value.n
+        ones = self._context.get_map_state(_DRAWN)
+        others = self._context.get_map_state(_DRAWN_AGAIN)
+        if n % 3 == 0:
+            drawn = int.from_bytes(os.urandom(7), "big")
+            ones.put(n % 2, drawn)
+            others.put(n % 2, drawn)
+        else:
+            # Written anew, and so alone in the segment of this micro-batch.
+            touched, at = (ones, others)[n % 3 - 1], n // 3 % 2
+            if touched.contains(at):
+                touched.put(at, touched.get(at))
+        same = sorted(ones.items()) == sorted(others.items())
+        yield value.k, value.id, value.ts, n, f"{same}"
+
+
+_DRAWN: Final = MapStateDescriptor("drawn", LONG, LONG)
+_DRAWN_AGAIN: Final = MapStateDescriptor("drawn again", LONG, LONG)
 
 
 # Two inputs
@@ -375,6 +423,8 @@ class UnderRules(KeyedBroadcastProcessFunction):
         former = self.latest.value()
         if value.n % 3:
             self.latest.update(value.n)
+        if value.n % 4 == 3:
+            Service.ask()
         if ctx.timestamp() is not None:
             ctx.timer_service().register_event_time_timer(ctx.timestamp() + value.n % 900)
         yield value.k, value.id, value.ts, value.n, f"{former} under {self._rules(ctx)}"
@@ -575,11 +625,13 @@ class EveryStore(KeyedProcessFunction):
         stream_time: Of the stores that keep one: "key" or "watermark".
         caching: Whether changes are cached before they are logged.
         retention: In ms, of windows, sessions and versions.
+        is_shared: Whether all keys of a key group have one store.
     """
 
-    def __init__(self, stream_time: str, *, caching: bool, retention: int) -> None:
-        common: dict[str, Any] = {"caching": caching}
-        timed = {**common, "stream_time": stream_time}
+    def __init__(self, stream_time: str, *, caching: bool, retention: int, is_shared: bool) -> None:
+        scope = "partition" if is_shared else "key"
+        common: dict[str, Any] = {"caching": caching, "scope": scope}
+        timed = {**common, "stream_time": scope if stream_time == "key" else stream_time}
         self._stores: list[Any] = [
             KeyValueStoreDescriptor("kv", TEXT, LONG, **common),
             LruStoreDescriptor("lru", TEXT, LONG, max_entries=2, **common),
@@ -616,5 +668,7 @@ class EveryStore(KeyedProcessFunction):
         n, time = value.n, ctx.timestamp() or 0
         for shift in (0, 8):
             self._verbs[(n >> shift) % len(self._verbs)](n, time)
+            if n % 8 == 3:
+                Service.ask()
         read = self._reads[(n >> 16) % len(self._reads)](time)
         yield value.k, value.id, value.ts, n, f"{read}"

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from pyflinklike import __version__
+from pyflinklike.engine.api.process_functions import KeyedBatchFunction
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.snapshot_division import with_keys_of
@@ -41,11 +42,14 @@ from pyflinklike.testing.simulation.program import (
     read_state,
     rows_of,
 )
+from pyflinklike.testing.simulation.value_watch import ValueWatch
 
 __all__ = ["Model", "expect_of"]
 
 _Element = tuple[Any, Any, int | None]
 """The key, the value and the event time in ms of a record."""
+_Parts = tuple[list[Any], list[Any]]
+"""The elements of a broadcast input, and the others; of columns, `ColumnRecords`."""
 
 
 def expect_of(
@@ -65,9 +69,14 @@ def expect_of(
 
 
 class Model:
-    """A chain of operators that sees every micro-batch once."""
+    """A chain of operators that sees every micro-batch once.
 
-    def __init__(self) -> None:
+    Args:
+        watch: Looks at what functions do with the values that they are given; None for nobody.
+    """
+
+    def __init__(self, watch: ValueWatch | None = None) -> None:
+        self._watch = watch
         self._operators: tuple[SimulatedOperator, ...] = ()
         self._pieces: list[_Piece] = []
         self._watermark, self._now = 0, 0
@@ -79,7 +88,7 @@ class Model:
             batch: The micro-batch.
             operators: Other ones than in the batch before are another program's.
         """
-        self._start(tuple(operators))
+        self.start(operators)
         former, self._watermark, self._now = self._watermark, batch.watermark, batch.now
         results: list[list[pa.RecordBatch]] = []
         for operator, piece in zip(self._operators, self._pieces):
@@ -98,14 +107,23 @@ class Model:
         """Close all functions, and return the state of each operator as a snapshot."""
         return tuple(piece.end() for piece in self._pieces)
 
-    def _start(self, operators: tuple[SimulatedOperator, ...]) -> None:
+    @property
+    def functions(self) -> list[Any]:
+        """The functions, opened."""
+        return [piece.function for piece in self._pieces]
+
+    def start(self, operators: Sequence[SimulatedOperator]) -> None:
+        """Open the functions of a program, if another one ran before."""
+        operators = tuple(operators)
         if operators is self._operators or operators == self._operators:
             return
         snapshots: list[bytes | None] = [piece.end() for piece in self._pieces]
         if not self._pieces:
             snapshots = [each.savepoint for each in operators]
         self._operators = operators
-        self._pieces = [_Piece(each, snapshot) for each, snapshot in zip(operators, snapshots)]
+        self._pieces = [
+            _Piece(each, snapshot, self._watch) for each, snapshot in zip(operators, snapshots)
+        ]
 
 
 def _source(batch: MicroBatch, number: int) -> list[pa.RecordBatch]:
@@ -119,10 +137,13 @@ class _Piece:
     Args:
         declared: What Spark would have been told of it.
         snapshot: What it begins with.
+        watch: As of `Model`.
     """
 
-    def __init__(self, declared: SimulatedOperator, snapshot: bytes | None) -> None:
-        self._declared, self._plan = declared, declared.plan
+    def __init__(
+        self, declared: SimulatedOperator, snapshot: bytes | None, watch: ValueWatch | None
+    ) -> None:
+        self._declared, self._plan, self._watch = declared, declared.plan, watch
         plan = declared.plan
         # A copy: the function of the world may keep something in itself.
         function = cloudpickle.loads(cloudpickle.dumps(plan.function))  # type: ignore[no-untyped-call]
@@ -142,6 +163,8 @@ class _Piece:
             state.read(with_keys_of(segment, plan.key_type, "snapshot"), "snapshot")
         self._operator.enter(state)
         self._operator.open()
+        if watch is not None:
+            self._operator.runtime_context.before_every_call.append(watch.end_call)
         self._encode = plan.layout.encoder(plan.show_key)
         self._arrange = declared.layout.arranger()
         reader: Any = plan.reader
@@ -149,6 +172,12 @@ class _Piece:
             reader.inputs if isinstance(reader, (ConnectedReader, BroadcastReader)) else (reader,)
         )
         self._has_rules = isinstance(reader, BroadcastReader)
+        self._has_columns = isinstance(function, KeyedBatchFunction)
+
+    @property
+    def function(self) -> Any:
+        """The function, opened."""
+        return self._operator.function
 
     def run(
         self, inputs: Sequence[Sequence[pa.RecordBatch]], former: int, batch: MicroBatch
@@ -161,7 +190,7 @@ class _Piece:
             batch: The micro-batch.
         """
         operator, clock = self._operator, self._operator.clock
-        early, others = self._divide(inputs)
+        early, others = map(self._watch_records, self._divide(inputs))
         clock.processing_time = batch.now
         is_timed = self._plan.time_mode is not TimeMode.NONE
         clock.watermark = watermark_of(former) if is_timed else MIN_WATERMARK
@@ -175,24 +204,37 @@ class _Piece:
         operator.stores.flush()
         operator.end_task()
         after = operator.outputs.take()
+        if self._watch is not None:
+            self._watch.end_batch()
         return [
             self._arrange(~number if is_early else number, encoded)
             for is_early, outputs in ((True, before), (False, after))
             for number, encoded in self._encode(outputs)
         ]
 
-    def _process(self, parts: tuple[list[_Element], list[_Element]]) -> None:
+    def _watch_records(self, parts: _Parts) -> _Parts:
+        if self._watch is not None and not self._has_columns:
+            for elements in parts:
+                values = [value for _, value, _ in elements]
+                self._watch.take_records(type(self._plan.function).__name__, values)
+        return parts
+
+    def _process(self, parts: _Parts) -> None:
         rules, elements = parts
+        if self._has_columns:
+            for columns in elements:
+                self._operator.process(*columns)
+            return
         if rules:
             self._operator.process_broadcast([(value, time) for _, value, time in rules])
         if elements:
             keys, values, times = zip(*elements)
             self._operator.process(keys, values, times)
 
-    def _divide(
-        self, inputs: Sequence[Sequence[pa.RecordBatch]]
-    ) -> list[tuple[list[_Element], list[_Element]]]:
+    def _divide(self, inputs: Sequence[Sequence[pa.RecordBatch]]) -> list[_Parts]:
         """Return broadcast elements and others before the watermark, and both after it."""
+        if self._has_columns:
+            return [([], self._read_columns(inputs[0], is_early=each)) for each in (True, False)]
         divided = []
         for is_early in (True, False):
             rules: list[_Element] = []
@@ -211,6 +253,12 @@ class _Piece:
                 elements.sort(key=lambda each: MIN_WATERMARK if each[2] is None else each[2])
             divided.append((rules, elements))
         return divided
+
+    def _read_columns(self, batches: Sequence[pa.RecordBatch], *, is_early: bool) -> list[Any]:
+        reader: Any = self._readers[0]
+        kept = [_side_of(each, reader.before_watermark, is_early=is_early) for each in batches]
+        found = [each for each in kept if each is not None and each.num_rows]
+        return [reader.read(pa.concat_batches(found))] if found else []
 
     def state(self, now: int, watermark: int) -> State:
         """Return its state as the readers of state show it."""
@@ -238,17 +286,10 @@ def _elements(
     batches: Iterable[pa.RecordBatch], reader: RecordReader, *, is_early: bool
 ) -> Iterable[_Element]:
     """Yield the elements of one side of the watermark, in the order of arrival."""
-    phase = reader.before_watermark
     for batch in batches:
-        if phase is None:
-            if is_early:
-                continue
-            kept = batch
-        else:
-            mask = [bool(each) is is_early for each in batch.column(phase).to_pylist()]
-            kept = batch.filter(pa.array(mask, pa.bool_()))
-            if phase == BEFORE_WATERMARK:
-                kept = kept.drop_columns([phase])
+        kept = _side_of(batch, reader.before_watermark, is_early=is_early)
+        if kept is None:
+            continue
         names = tuple(kept.schema.names)
         columns = [to_python(each, reader.time_zone) for each in kept.columns]
         times: list[int | None] = [None] * kept.num_rows
@@ -256,6 +297,15 @@ def _elements(
             times = milliseconds(kept.column(reader.event_time)).to_pylist()
         for at, value in enumerate(to_rows(names, columns, kept.num_rows)):
             yield _key_of(value, reader), value, times[at]
+
+
+def _side_of(batch: pa.RecordBatch, phase: str | None, *, is_early: bool) -> Any:
+    """Return the records of one side of the watermark; None where nothing can be there."""
+    if phase is None:
+        return None if is_early else batch
+    mask = [bool(each) is is_early for each in batch.column(phase).to_pylist()]
+    kept = batch.filter(pa.array(mask, pa.bool_()))
+    return kept.drop_columns([phase]) if phase == BEFORE_WATERMARK else kept
 
 
 def _key_of(value: Any, reader: RecordReader) -> Any:

@@ -30,8 +30,9 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import merge
+from pyflinklike.engine.log.checkpoint_logs import merge, sections_of
 from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike.engine.log.segment_chain import snapshots
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
@@ -143,12 +144,17 @@ class SimulatedOperator:
         inputs: One input or two.
         is_read_on: Whether another operator reads its result, and so the phases of it.
         savepoint: What a new checkpoint begins with; None for no state.
+        has_parts: Whether the savepoint comes in parts: a key group has one for each state.
+        has_stamps: Whether it is certain when an entry was written: not where a TTL was switched on
+            or off since then.
     """
 
     plan: Plan
     inputs: tuple[OperatorInput, ...]
     is_read_on: bool = False
     savepoint: bytes | None = None
+    has_parts: bool = False
+    has_stamps: bool = True
 
     def start_as(self, plan_id: str) -> SimulatedOperator:
         """Return the operator of another start of the query."""
@@ -203,7 +209,12 @@ class SimulatedOperator:
         """
         if self.savepoint is None:
             return None
-        return initial_rows(self.plan, self.savepoint, self.groups_of)
+        rows = initial_rows(self.plan, self.savepoint, self.groups_of)
+        if rows is None or not self.has_parts:
+            return rows
+        roll, *others = rows
+        # As a large savepoint is divided, or one whose key groups are others now.
+        return [roll, *((key, part) for key, each in others for part in _parts_of(each))]
 
     def groups_of(self, keys: Sequence[Any]) -> list[int]:
         """Return the key groups of keys in the user's form."""
@@ -228,6 +239,12 @@ class SimulatedOperator:
         hashes = [add_sign(each) for each in _hashes([batch.column(name) for name in key_columns])]
         count = self.plan.task.max_parallelism
         return pa.array(hashes if is_hash else [each % count for each in hashes], kind)
+
+
+def _parts_of(payload: bytes) -> list[bytes]:
+    """Divide a snapshot of a savepoint into one for each of its states."""
+    sections = sections_of([read_segment(payload, "savepoint")], "savepoint")
+    return [each.to_bytes() for each in snapshots(sections, 1)]
 
 
 def _struct_of(one: OperatorInput) -> pa.DataType:
@@ -428,14 +445,18 @@ def read_state(
             state[info.name] = opened.entries(info.name, logs)
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
-        found = _rank(_read(reader, logs), _keep(reader.schema.names), operator.is_ordered)
+        names = _keep(reader.schema.names)
+        if not operator.has_stamps and "stamp" in names:
+            names.remove("stamp")
+        found = _rank(_read(reader, logs, names), names, operator.is_ordered)
         if info.kind == "versioned":
             # That there is no value may be forgotten once nothing before is remembered.
-            at = _keep(reader.schema.names).index("value")
+            at = names.index("value")
             found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
-    state["timers"] = _read(TimersReader(record, clock), logs)
+    timers = TimersReader(record, clock)
+    state["timers"] = _read(timers, logs, _keep(timers.schema.names))
     return state
 
 
@@ -527,9 +548,9 @@ def _rank(rows: Rows, names: Sequence[str], is_ordered: bool) -> Rows:
     return found
 
 
-def _read(reader: Any, logs: Mapping[int, Sequence[Segment]]) -> Rows:
+def _read(reader: Any, logs: Mapping[int, Sequence[Segment]], names: Sequence[str]) -> Rows:
     found: Rows = Counter()
     for index, log in sorted(logs.items()):
         for table in reader.read(index, list(log), f"key group {index}"):
-            found.update(_rows_of(table.select(_keep(table.column_names))))
+            found.update(_rows_of(table.select(names)))
     return found

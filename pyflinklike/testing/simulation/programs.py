@@ -11,8 +11,9 @@ restart can declare it otherwise, and so that the oracle can run a stage by othe
 record by record, every backend as plain dicts.
 
 What a program's outputs say must not depend on the number of key groups, on partitions, or on when
-an expired entry is cleaned up.  So a restart never makes a TTL or a retention longer, and never
-switches a TTL on or off; and what is read is never an entry that has expired.
+an expired entry is cleaned up.  So a restart never makes a TTL or a retention longer, and switches
+only such a TTL on or off that is longer than a run; and what is read is never an entry that has
+expired.  Stores of all keys of a key group are drawn where there is one key group.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from pyflinklike.testing.simulation.functions import (
     GatherPairs,
     GatherSums,
     JoinOfTwo,
+    KeepsTwice,
     RecordSum,
     SumOfNumbers,
     Ttl,
@@ -187,9 +189,15 @@ def _draw_ttl(choices: Draws, *, event_time: bool) -> Ttl:
     )
 
 
+_FOREVER: Final = 10_000_000_000
+"""A TTL in ms that no run reaches."""
+
+
 def _other_ttl(ttl: Ttl, choices: Draws) -> Ttl:
-    if not ttl.ms:
-        return ttl
+    if ttl.ms in (0, _FOREVER):
+        if not choices.happens("ttl is switched", 0.3):
+            return ttl
+        return Ttl() if ttl.ms else Ttl(_FOREVER, compacted=choices.happens("in background", 0.7))
     shorter = max(ttl.ms - 100, 50), max(ttl.ms // 2, 25)
     return attrs.evolve(
         ttl,
@@ -333,14 +341,17 @@ class StoreStage(_Stage):
         stream_time: "key" or "watermark".
         caching: Whether changes are cached.
         retention: In ms.
+        is_shared: Whether all keys of a key group have one.
     """
 
     stream_time: str
     caching: bool
     retention: int
+    is_shared: bool = False
 
     def __str__(self) -> str:
-        return f"every store (time of the {self.stream_time}, retention {self.retention})"
+        whose = "of all keys, " * self.is_shared
+        return f"every store ({whose}time of the {self.stream_time}, retention {self.retention})"
 
     @classmethod
     def draw(cls, choices: Draws, **_: Any) -> StoreStage:
@@ -348,14 +359,20 @@ class StoreStage(_Stage):
             choices.one_of("stream time", ("key", "watermark")),
             choices.happens("caching", 0.3),
             choices.one_of("retention", (5_000, 1_000)),
+            is_shared=choices.happens("one for all keys", 0.25),
         )
 
     @property
     def can_be_divided(self) -> bool:
-        return False
+        return not self.is_shared
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
-        function = EveryStore(self.stream_time, caching=self.caching, retention=self.retention)
+        function = EveryStore(
+            self.stream_time,
+            caching=self.caching,
+            retention=self.retention,
+            is_shared=self.is_shared,
+        )
         keyed = key_by(frames[0], *options["key"])
         return keyed.process(function, RECORD, event_time="ts", **options["common"])
 
@@ -402,6 +419,26 @@ class UpsertStage(_Stage):
         function = UpsertFunction(value="note", order_key=order, value_type=Types.STRING())
         output = function.output_type(Types.STRING())
         return key_by(frames[0], "k").process(function, output, **options["common"])
+
+
+@attrs.frozen
+class TwiceStage(_Stage):
+    """Random numbers, each kept twice."""
+
+    def __str__(self) -> str:
+        return "numbers kept twice"
+
+    @classmethod
+    def draw(cls, choices: Draws, **_: Any) -> TwiceStage:  # noqa: ARG003
+        return cls()
+
+    @property
+    def can_be_divided(self) -> bool:
+        return False  # what was drawn is nobody's to compare
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        keyed = key_by(frames[0], *options["key"])
+        return keyed.process(KeepsTwice(), RECORD, event_time="ts", **options["common"])
 
 
 @attrs.frozen
@@ -731,6 +768,7 @@ KINDS: Final[dict[str, Any]] = {
     "stores": StoreStage,
     "upserts": UpsertStage,
     "folds": FoldStage,
+    "twice": TwiceStage,
     "sums": GatherStage,
 }
 """What the first operator of a program may be, by the name for `--programs`."""
@@ -746,6 +784,8 @@ class Settings:
         warm: `max_warm_bytes` of the heap; None for RocksDB.
         key: The key columns of the first operator.
         uid: Of the operators, before their number.
+        has_parts: Whether savepoints come in parts.
+        has_stamps: Whether no TTL was switched on or off since the query was begun.
         delay: Of the watermark of every source in ms; None where the program declares none, so that
             the first operator with event time does.
     """
@@ -756,6 +796,8 @@ class Settings:
     key: tuple[str, ...] = ("k",)
     delay: int | None = None
     uid: str = "operator"
+    has_parts: bool = False
+    has_stamps: bool = True
 
     def backend(self) -> Any:
         """Make the backend."""
@@ -844,7 +886,10 @@ class DrawnProgram:
     def change(self, choices: Draws) -> DrawnProgram:
         """Draw a program with other declarations that continues from the same checkpoint."""
         stages = tuple(each.change(choices) for each in self.stages)
-        return DrawnProgram(stages, attrs.evolve(self.settings, warm=self._other_warm(choices)))
+        settings = attrs.evolve(self.settings, warm=self._other_warm(choices))
+        if any(map(_is_switched, self.stages, stages)):
+            settings = attrs.evolve(settings, has_stamps=False)
+        return DrawnProgram(stages, settings)
 
     def _other_warm(self, choices: Draws) -> int | None:
         if any(isinstance(each, ColumnsStage) for each in self.stages):
@@ -857,7 +902,8 @@ class DrawnProgram:
         at = choices.integer("refused operator", 0, len(self.stages) - 1)
         stage: Any = self.stages[at]
         ttl = getattr(stage, "ttl", Ttl())
-        if ttl.ms and stage.has_event_time:
+        # One that was switched on is known once records came.
+        if 0 < ttl.ms < _FOREVER and stage.has_event_time:
             ways.append("clock of a TTL")
         way = choices.one_of("refused for", ways)
         stages, settings = list(self.stages), self.settings
@@ -876,7 +922,10 @@ class DrawnProgram:
         return expect_of(history, [_model_of(batch.program) for batch in history])
 
     def _build(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
-        query = SimulatedQuery(self.settings.partitions)
+        settings = self.settings
+        query = SimulatedQuery(
+            settings.partitions, has_parts=settings.has_parts, has_stamps=settings.has_stamps
+        )
         frames: list[SimulatedFrame] = [query.source(RECORD) for _ in range(stages[0].inputs)]
         if self.settings.delay is not None:
             delay = f"{self.settings.delay} milliseconds"
@@ -892,6 +941,11 @@ class DrawnProgram:
             key = self.settings.key if number == 0 else ("k",)
             frames = [stage.over(frames, {"key": key, "common": common})]
         return query
+
+
+def _is_switched(former: Any, other: Any) -> bool:
+    """Return whether a stage has a TTL now and had none, or the other way round."""
+    return bool(getattr(former, "ttl", Ttl()).ms) != bool(getattr(other, "ttl", Ttl()).ms)
 
 
 def _model_of(program: Program) -> tuple[SimulatedOperator, ...]:
@@ -944,7 +998,10 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         else:
             stages.append(GatherStage.draw(choices, is_last=is_last))
     groups = (4, 1, 3, 7, 16, None)
-    counts = tuple(choices.one_of("max_parallelism", groups) for _ in stages)
+    counts = tuple(
+        1 if getattr(each, "is_shared", False) else choices.one_of("max_parallelism", groups)
+        for each in stages
+    )
     is_columnar = any(isinstance(each, ColumnsStage) for each in stages)
     warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices)
     key: tuple[str, ...] = ("k",)
@@ -959,6 +1016,7 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     program = DrawnProgram(tuple(stages), settings)
     if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.15):
         savepoints = _draw_savepoints(choices, program)
+        settings = attrs.evolve(settings, has_parts=choices.happens("savepoint in parts", 0.5))
         program = DrawnProgram(program.stages, settings, savepoints)
     return program
 

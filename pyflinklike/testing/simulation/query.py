@@ -43,8 +43,10 @@ from pyflinklike.testing.simulation.tasks import (
     in_task,
 )
 
-__all__ = ["DriverDiedError", "Faults", "Query", "QueryFailedError", "Sinks"]
+__all__ = ["DriverDiedError", "Faults", "Place", "Query", "QueryFailedError", "Sinks"]
 
+Place = tuple[int, int]
+"""A store: its operator and its partition."""
 _MOST_ATTEMPTS = 4
 _ZOMBIES = 3
 
@@ -58,11 +60,13 @@ class QueryFailedError(Exception):
 
     Args:
         error: What the task raised.
+        task: The task.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, task: StateTask) -> None:
         super().__init__(repr(error))
         self.error = error
+        self.place = task.operator, task.partition
 
 
 @attrs.frozen
@@ -143,8 +147,8 @@ class Query:
         self.history: list[str] = []
         self.committed: list[MicroBatch] = []
         """What the driver decided, micro-batch by micro-batch: the input of the oracle."""
-        self.late_errors: list[BaseException] = []
-        """The errors of attempts for which nobody waited any more."""
+        self.late_errors: list[tuple[BaseException, Place]] = []
+        """The errors of attempts for which nobody waited any more, with the stores that they used."""
         self.now = START_MS
         self.runs = 0
         """Micro-batches that were begun, also such that were begun again."""
@@ -166,16 +170,22 @@ class Query:
 
     # Lives
 
-    def start(self, program: Program) -> None:
+    def start(self, program: Program, *, available_now: bool = False) -> None:
         """Begin a life of the query: the driver reads its logs.
 
         Args:
             program: The program that it runs from now on.
+            available_now: Whether it ends when it has read what is there now.
         """
         self.program = program
         self._lives += 1
-        self.note(f"life {self._lives}: {program.name}")
-        self._life = _Life(self, self._lives, program)
+        self.note(f"life {self._lives}{', available now' * available_now}: {program.name}")
+        self._life = _Life(self, self._lives, program, self.ends if available_now else None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the query has read what it was started for."""
+        return self._life is not None and self._life.is_over
 
     def trigger(self) -> bool:
         """Run one micro-batch if there is one to run; return whether there was.
@@ -295,7 +305,7 @@ class Query:
             self.note(f"{attempt.name} writes late")
         error = attempt.error
         if error is not None and not isinstance(error, (Killed, InjectedError, StoreError)):
-            self.late_errors.append(error)
+            self.late_errors.append((error, (attempt.task.operator, attempt.task.partition)))
             self.note(f"{attempt.name} fails late: {type(error).__name__}")
 
     # Tasks
@@ -319,7 +329,7 @@ class Query:
             if found is not None:
                 return found
         msg = f"{task.name}: no attempt succeeded"
-        raise QueryFailedError(RuntimeError(msg))
+        raise QueryFailedError(RuntimeError(msg), task)
 
     def _fate(self, operator: int, choices: Choices) -> Fate:
         if not choices.happens("fault", self._faults.attempt):
@@ -360,7 +370,7 @@ class Query:
         ):
             attempt.executor.end_worker(attempt.worker)
         if not attempt.was_hit and not isinstance(error, Killed):
-            raise QueryFailedError(error)
+            raise QueryFailedError(error, attempt.task)
         return None
 
     def _lose(self, attempt: Attempt) -> None:
@@ -458,10 +468,21 @@ _FATES = ("fails", "fails", "fails", "fails", "worker dies", "executor dies", "s
 
 
 class _Life:
-    """One life of the query: what the driver has in memory."""
+    """One life of the query: what the driver has in memory.
 
-    def __init__(self, query: Query, number: int, program: Program) -> None:
+    Args:
+        query: The query.
+        number: Of the life.
+        program: The program that it runs.
+        target: The offsets at which it ends, as with `availableNow`; None if it goes on.
+    """
+
+    def __init__(
+        self, query: Query, number: int, program: Program, target: tuple[int, ...] | None
+    ) -> None:
         self._query = query
+        self._target = target
+        self.is_over = False
         self._program = program
         self._run_id = f"run-{number}"
         self._operators = [
@@ -514,7 +535,8 @@ class _Life:
         query, number = self._query, self._number
         choices = query.next_choices()
         if not self._is_planned:
-            if query.ends == self._starts and not self._wants_another():
+            if self._ends() == self._starts and not self._wants_another():
+                self.is_over = self._target is not None
                 return False
             query.driver_step(choices, "before its offsets")
             ends = self._limit(choices)
@@ -532,8 +554,15 @@ class _Life:
     def _limit(self, choices: Choices) -> tuple[int, ...]:
         """Return how far a micro-batch reads: as far as sources have come, or by a step each."""
         if not choices.happens("reads a part", 0.2):
+            return self._ends()
+        return tuple(min(start + 1, end) for start, end in zip(self._starts, self._ends()))
+
+    def _ends(self) -> tuple[int, ...]:
+        """Return the offsets up to which it may read now."""
+        if self._target is None:
             return self._query.ends
-        return tuple(min(start + 1, end) for start, end in zip(self._starts, self._query.ends))
+        # What was planned before may be behind the target: then there is nothing more to read.
+        return tuple(map(max, self._starts, self._target))
 
     def _wants_another(self) -> bool:
         if self._last_watermark is None:

@@ -8,8 +8,8 @@ The outcome is one of four, of which the last two are failures:
 
 * equal: rows, state and leftovers are those of the oracle;
 * an error of ours, which an injected fault explains: versions of two attempts were mixed in the
-  checkpoint, which Spark's format 1 allows; or a type has grown since the last records came, and
-  the readers of state ask for more of them;
+  very store that it is about, which Spark's format 1 allows; or a file of it was damaged; or a type
+  has grown since the last records came, and the readers of state ask for more of them;
 * a silent difference;
 * another error.
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.log.checkpoint_logs import check_logs, record_and_roll
+from pyflinklike.engine.log.checkpoint_logs import check_groups, check_log, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
@@ -40,17 +40,18 @@ from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.testing.simulation.choices import Choices, Decision, shorten
 from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
-from pyflinklike.testing.simulation.program import Program, read_state
+from pyflinklike.testing.simulation.program import Expected, Program, read_state
 from pyflinklike.testing.simulation.query import (
     DriverDiedError,
     Faults,
+    Place,
     Query,
     QueryFailedError,
 )
 from pyflinklike.testing.simulation.state_store import Contents, StateStores
 from pyflinklike.testing.simulation.tasks import Cluster
 
-__all__ = ["Outcome", "Run", "run", "run_shortest", "use_seed"]
+__all__ = ["Conditions", "DifferenceError", "Outcome", "Run", "run", "run_shortest", "use_seed"]
 
 
 @attrs.frozen
@@ -187,13 +188,25 @@ def _columnar_seed(seed: int) -> int:
 # The run
 
 
-class _DifferenceError(Exception):
+class DifferenceError(Exception):
     """The rows or the state are not those of the oracle."""
+
+
+@attrs.frozen
+class Conditions:
+    """What a world is drawn from.
+
+    Args:
+        formats: Of the checkpoint.
+        rates: How often something goes wrong: shares of the attempts.
+    """
+
+    formats: tuple[int, ...] = (1, 2)
+    rates: tuple[float, ...] = (0.2, 0.4, 0.05, 0.0)
 
 
 _READ_LATER = "read it after the next one with records"
 _REFUSED_WITHIN = 3
-_RATES = (0.2, 0.4, 0.05, 0.0)
 _JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
 
 
@@ -205,6 +218,7 @@ class Run:
         draw_program: Draws the program.
         batches: About how many micro-batches are committed.
         folder: For the local disks of executors.
+        conditions: What the world is drawn from.
     """
 
     def __init__(
@@ -213,14 +227,15 @@ class Run:
         draw_program: Callable[[Choices], Program],
         batches: int,
         folder: str,
+        conditions: Conditions = Conditions(),
     ) -> None:
         self._choices = choices
         self._batches = batches
         self._folder = folder
         world = choices.within("world")
         self._files = FileSystem(world.one_of("file system", KINDS))
-        self._stores = StateStores(self._files, world.one_of("format", (1, 2)), world)
-        rate = world.one_of("faults", _RATES)
+        self._stores = StateStores(self._files, world.one_of("format", conditions.formats), world)
+        rate = world.one_of("faults", conditions.rates)
         faults = Faults(rate, rate / 8, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
         self._program = draw_program(choices.within("program"))
         self._query = Query(self._program, world, Cluster(world, folder), self._stores, faults)
@@ -229,6 +244,8 @@ class Run:
             f"{self._program.name}"
         )
         self._rate = rate
+        self._places: set[Place] = set()
+        """The stores of which an error of the readers of state may be about."""
 
     def outcome(self) -> Outcome:
         """Run to the end, and compare."""
@@ -251,8 +268,9 @@ class Run:
             self._check_late()
             self._compare()
         except QueryFailedError as failure:
+            self._places = {failure.place}
             return self._judge(failure.error)
-        except _DifferenceError as difference:
+        except DifferenceError as difference:
             return "silent difference", str(difference)
         except Exception as error:  # the outcome says what it was
             return self._judge(error)
@@ -260,8 +278,7 @@ class Run:
 
     def _judge(self, error: BaseException) -> tuple[str, str]:
         what = f"{type(error).__name__}: {first_line(error)}"
-        # Two attempts wrote one version, of which neither knows: only format 1 allows that.
-        if isinstance(error, CorruptStateError) and self._stores.mixed:
+        if self._is_explained(error, self._places):
             return "error of ours", what
         # The readers say so: only a micro-batch with records writes the operator's record anew.
         is_early = _READ_LATER in what and not any(self._query.committed[-1].records)
@@ -269,10 +286,25 @@ class Run:
             return "error of ours", what
         return "raw error", what
 
+    def _is_explained(self, error: BaseException, places: set[Place]) -> bool:
+        """Return whether what befell one of some stores explains an error.
+
+        Two attempts may have written one version of it, of which neither knows: only format 1 allows
+        that.  Or a file of it was damaged, which may make state look like another program's.
+        """
+        if isinstance(error, CorruptStateError) and places & self._stores.mixed:
+            return True
+        ours = isinstance(error, (CorruptStateError, IncompatibleStateError))
+        return ours and bool(places & self._stores.damaged)
+
     def _check_late(self) -> None:
         """Look at the errors of attempts that nobody waited for."""
-        for error in self._query.late_errors:
-            if not isinstance(error, PyflinklikeError):
+        for error, place in self._query.late_errors:
+            if isinstance(error, CorruptStateError):
+                is_explained = self._is_explained(error, {place})
+            else:
+                is_explained = isinstance(error, PyflinklikeError)
+            if not is_explained:
                 raise error
 
     # The lives of the query
@@ -297,6 +329,9 @@ class Run:
             query.grow(step)
             try:
                 query.trigger()
+                if query.is_over:
+                    self._restart(step, keeps_executors=step.happens("same application", 0.5))
+                    continue
             except DriverDiedError:
                 self._restart(step, keeps_executors=False)
                 continue
@@ -307,13 +342,16 @@ class Run:
             query.now += self._least_jump
             try:
                 if not query.trigger():
-                    return
+                    if not query.is_over or query.ends == query.committed_ends:
+                        return
+                    query.die(keeps_executors=True)
+                    query.start(self._program)
                 if query.ends == query.committed_ends:
                     return
             except DriverDiedError:
                 self._restart(choices.within("last"), keeps_executors=False)
         msg = "the query does not come to an end"
-        raise _DifferenceError(msg)
+        raise DifferenceError(msg)
 
     def _restart(self, step: Choices, *, keeps_executors: bool) -> None:
         query = self._query
@@ -329,7 +367,11 @@ class Run:
         is_safe = self._stores.format_version == 2 or not query.zombies
         if is_safe and step.happens("changed", 0.3):
             self._program = self._program.change(step.within("program"))
-        query.start(self._program)
+        # One with timers of the clock has always another micro-batch, and never ends.
+        ends = all(
+            each.plan.time_mode is not TimeMode.PROCESSING_TIME for each in self._program.operators
+        )
+        query.start(self._program, available_now=ends and step.happens("available now", 0.15))
 
     def _refuse(self, step: Choices) -> None:
         """Start a program that must not go on from the checkpoint, and see that it does not."""
@@ -346,7 +388,7 @@ class Run:
                 # A micro-batch without records, and without a timer that is due, calls nobody.
                 if query.trigger() and any(query.committed[-1].records):
                     msg = f"a program that must be refused went on: {refused.why}"
-                    raise _DifferenceError(msg)
+                    raise DifferenceError(msg)
         except refused.error as error:
             query.note(f"refused: {first_line(error)}")
         except QueryFailedError as failure:
@@ -371,6 +413,9 @@ class Run:
             if got != wanted:
                 self._differ(f"rows of batch {number}", got, wanted)
         self._compare_plain(expected.rows)
+        self._compare_states(expected)
+
+    def _compare_states(self, expected: Expected) -> None:
         for at, wanted_state in enumerate(expected.states):
             got_state = self._state(at)
             for name in sorted({*got_state, *wanted_state}):
@@ -392,7 +437,7 @@ class Run:
         more = [(row, n - wanted.get(row, 0)) for row, n in got.items() if n > wanted.get(row, 0)]
         less = [(row, n - got.get(row, 0)) for row, n in wanted.items() if n > got.get(row, 0)]
         msg = f"{where}: too much {_some(more)}, missing {_some(less)}"
-        raise _DifferenceError(msg)
+        raise DifferenceError(msg)
 
     # State as the readers of state see it
 
@@ -405,7 +450,10 @@ class Run:
         groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
         own: dict[int, bytes] = {}
         count = operator.plan.task.max_parallelism
+        home: Place = at, index_of(ROLL_CALL, query.partitions)
+        places: dict[int, Place] = {}
         for partition in range(query.partitions):
+            self._places = {(at, partition)}
             contents = self._stores.contents(
                 at, partition, version, query.unique_id(at, partition, version)
             )
@@ -415,15 +463,23 @@ class Run:
                     own = blobs
                 elif key > ROLL_CALL:
                     index = index_of(key, count)
+                    places[index] = at, partition
                     groups[index] = (Head.from_bytes(blobs[HEAD_AT], where), blobs)
         if not own:
             if groups:
                 msg = f"{where}: key groups without a record"
-                raise _DifferenceError(msg)
+                raise DifferenceError(msg)
             return {}
+        self._places = {home}
         record, roll = record_and_roll(own, where)
-        checked = check_logs(record, roll, groups, where)
-        logs = dict(zip(groups, checked.values()))
+        self._places = {(at, each) for each in range(query.partitions)}
+        check_groups(roll, groups, where)
+        logs = {}
+        for index, (head, blobs) in groups.items():
+            self._places = {home, places[index]}
+            served_at, name = roll.served_at[index], f"{where}, key group {index}"
+            logs[index] = check_log(record.identity, served_at, head, blobs, name)
+        self._places = set()
         return read_state(record, logs, last.now, last.watermark, operator)
 
     def _check_leftovers(self, contents: Contents, where: str) -> None:
@@ -444,13 +500,13 @@ class Run:
                 wake = [] if head.wake_at is None else [head.wake_at]
                 if sorted(timers.pop(key, [])) != wake:
                     msg = f"{where}, grouping key {key}: Spark's timers are not {wake}"
-                    raise _DifferenceError(msg)
+                    raise DifferenceError(msg)
             if set(blobs) != expected:
                 msg = f"{where}, grouping key {key}: blobs {sorted(blobs)} for {sorted(expected)}"
-                raise _DifferenceError(msg)
+                raise DifferenceError(msg)
         if timers:
             msg = f"{where}: timers of grouping keys without state {timers}"
-            raise _DifferenceError(msg)
+            raise DifferenceError(msg)
 
 
 def first_line(error: BaseException) -> str:

@@ -121,6 +121,10 @@ class LoadedStore:
         self.changes.append(change)
 
 
+_DAMAGE = (*(0.0,) * 11, 0.02)
+"""How often a file is damaged: in one of twelve runs."""
+
+
 class StateStores:
     """The stores of a query on a file system.
 
@@ -137,6 +141,10 @@ class StateStores:
         self.retained = choices.integer("versions that are kept", 2, 6)
         self.mixed: set[tuple[int, int]] = set()
         """Stores in which versions of two attempts were mixed."""
+        self.damaged: set[tuple[int, int]] = set()
+        """Stores of which a file was damaged on its disk."""
+        self._choices = choices.within("files")
+        self._damage = choices.one_of("damage", _DAMAGE)
         self._tokens = 0
 
     def load(self, store: LoadedStore, version: int, unique_id: str) -> None:
@@ -168,6 +176,8 @@ class StateStores:
         self._tokens += 1
         token, unique_id = self._tokens, store.session_id
         log = _Changelog(tuple(store.changes), token, store.token, store.lineage)
+        if self._choices.happens("file is damaged", self._damage):
+            log = self._damaged(log, store)
         self.files.replace(self._path(store, version, unique_id, "changelog"), log)
         store.version, store.unique_id, store.token = version, unique_id, token
         store.lineage = (*store.lineage, (version, unique_id))
@@ -201,6 +211,22 @@ class StateStores:
         store = LoadedStore(operator, partition)
         self._read(store, version, unique_id)
         return store.contents
+
+    def _damaged(self, log: _Changelog, store: LoadedStore) -> _Changelog:
+        """Return a changelog in which a bit of a blob is another, as bad memory or a bad disk has it."""
+        written = [at for at, change in enumerate(log.changes) if change[3]]
+        if not written:
+            return log
+        at = self._choices.one_of("damaged blob", written)
+        kind, key, number, blob = log.changes[at]
+        assert blob is not None
+        position = self._choices.integer("damaged byte", 0, len(blob) - 1)
+        flipped = bytearray(blob)
+        flipped[position] ^= 1 << self._choices.integer("damaged bit", 0, 7)
+        changes = list(log.changes)
+        changes[at] = kind, key, number, bytes(flipped)
+        self.damaged.add((store.operator, store.partition))
+        return attrs.evolve(log, changes=tuple(changes))
 
     # Files
 

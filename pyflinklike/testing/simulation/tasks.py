@@ -3,7 +3,8 @@
 
 A Python worker is a process in Spark; here it is what is process-wide in one: `Worker` puts its own
 in place of the module's whenever an attempt of its runs.  An attempt calls Spark at *points*: each
-round trip of its state, and each step of its commit.  At a point it may fail, be killed with its
+round trip of its state, and each step of its commit; a function that asks a service is at a point,
+too, in the middle of a record.  At a point it may fail, be killed with its
 worker or its executor, or stand still while others run.  So it may end late, as a *zombie*, when
 its micro-batch was done by another attempt long ago.
 
@@ -36,7 +37,9 @@ from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, PandasKeyGr
 from pyflinklike.spark.host.task import OpenFunctions
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike.testing.simulation.attempt_clock import CLOCK
 from pyflinklike.testing.simulation.choices import Choices
+from pyflinklike.testing.simulation.functions import Service
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
 
 __all__ = [
@@ -318,6 +321,10 @@ def in_task(partition: int, attempt: int, properties: Mapping[str, str]) -> Iter
         TaskContext._taskContext = former
 
 
+def _nothing() -> None:
+    """Do nothing, as a service that never fails."""
+
+
 COMMIT = -1
 """The point before the state store commits: the Python worker has ended its part."""
 REPORT = -2
@@ -539,12 +546,16 @@ class Attempt:
     def _enter(self) -> None:
         self.worker.swap()
         self._is_inside = True
+        CLOCK.move_for(self.name)
+        Service.ask = self.point
         os.environ["SPARK_LOCAL_DIRS"] = self.executor.folder
         TaskContext._taskContext = self._context  # type: ignore[assignment]
 
     def _leave(self) -> None:
         self.worker.swap()
         self._is_inside = False
+        CLOCK.offset = 0.0
+        Service.ask = _nothing
         TaskContext._taskContext = None
 
     def _keep_disk(self) -> None:

@@ -10,10 +10,12 @@ import pytest
 from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
+from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing.simulation import __main__, simulation
 from pyflinklike.testing.simulation.__main__ import main
 from pyflinklike.testing.simulation.choices import Choices, shorten
 from pyflinklike.testing.simulation.programs import draw_program
+from pyflinklike.testing.simulation.query import QueryFailedError
 from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
 
 
@@ -129,3 +131,22 @@ def test_a_run_is_cut_to_what_makes_it_fail() -> None:
         return left if {"7", "31"} <= set(left) else None
 
     assert set(names) - shorten(fails, names) == {"7", "31"}
+
+
+@pytest.mark.parametrize(
+    ("mixed", "kind"),
+    [({(0, 1)}, "error of ours"), ({(0, 0), (1, 1)}, "raw error"), (set(), "raw error")],
+)
+def test_damage_is_explained_by_the_store_that_was_mixed_alone(
+    monkeypatch: pytest.MonkeyPatch, mixed: set[tuple[int, int]], kind: str
+) -> None:
+    """That another operator or partition has versions of two attempts explains nothing."""
+
+    def live(self: Any) -> None:
+        self._stores.mixed = mixed
+        failure = QueryFailedError.__new__(QueryFailedError)
+        failure.error, failure.place = CorruptStateError("damaged"), (0, 1)
+        raise failure
+
+    monkeypatch.setattr(simulation.Run, "_live", live)
+    assert run(1, draw_count, 1).kind == kind
