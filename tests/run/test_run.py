@@ -243,10 +243,9 @@ def test_a_job_without_a_target_goes_to_spark_where_a_source_does_not_end(tmp_pa
     lines, said = run("job.py", cwd=tmp_path)
 
     assert ["on Spark"] == lines
-    assert [
-        "pyflinklike: the job runs on Spark, as its source 'new lines' does not end; --target "
-        "(execution.target) says where jobs run"
-    ] == said.splitlines()
+    (line,) = said.splitlines()
+    told = "pyflinklike: the job runs on Spark, as its source 'new lines' does not end; --target"
+    assert line.startswith(told)
 
 
 def test_the_help_says_where_jobs_run(tmp_path):
