@@ -159,11 +159,7 @@ _CONNECTOR = (
     "its connector is Java's: read and write with Spark, and join the job by env.from_data_frame(df) "
     "and stream.to_data_frame()"
 )
-_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet and CSV"
-_AVRO_PARQUET = (
-    "what Parquet has of records of Avro are rows: use ParquetColumnarRowInputFormat and ParquetBulkWriters "
-    "with DataTypes.ROW(...)"
-)
+_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet, Avro and CSV"
 _SPLITS = "a file is read by one task, and the host says which: leave it out"
 _COMPACT = (
     "small files are not put together: set_parallelism of the sink, or put them together with Spark"
@@ -197,7 +193,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     },
     "common.constants.DEFAULT_OUTPUT_TAG": INSIDE,
     "common.input_dependency_constraint": "Flink itself has it without an effect: leave it out",
-    "common.io": "a format of Java's reads it: use a FileSource, or Spark and env.from_data_frame(df)",
+    "common.io": "a format of Java's reads it: use a FileSource, AvroInputFormat with create_input, or Spark and env.from_data_frame(df)",
     "common.serialization.RowDataBulkWriterFactory": "ParquetBulkWriters.for_row_type and CsvBulkWriters.for_schema make it",
     "common.serializer": INSIDE,
     "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
@@ -220,10 +216,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.connectors.kinesis": _CONNECTOR,
     "datastream.connectors.pulsar": _CONNECTOR,
     "datastream.connectors.rabbitmq": _CONNECTOR,
-    "datastream.formats.avro": "use fastavro in a SerializationSchema or DeserializationSchema of your own, and Spark for files",
     "datastream.formats.orc": _BULK,
-    "datastream.formats.parquet.AvroParquetReaders": _AVRO_PARQUET,
-    "datastream.formats.parquet.AvroParquetWriters": _AVRO_PARQUET,
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
     "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",

@@ -92,6 +92,7 @@ ONLY_IN = {
     "py4j": ["spark"],
     "pandas": ["spark", "demo", "report", "testing.simulation.tasks"],
     "altair": ["report"],
+    "fastavro": ["datastream"],
     "graphlay": ["engine.graph"],
     "vl_convert": ["report"],
     "rocksdict": ["engine.backends.rocksdb.local_database"],

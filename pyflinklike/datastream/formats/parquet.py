@@ -22,8 +22,20 @@ import pyarrow.parquet as pq
 from pyflinklike.common.data_types import DataType, as_row_type
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import make_named_rows
+from pyflinklike.datastream.formats.avro import (
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+    of_record,
+    row_type_of,
+    to_record,
+)
 from pyflinklike.engine.checks import check_count
-from pyflinklike.engine.graph.files import BulkFormat, BulkWriter, BulkWriterFactory
+from pyflinklike.engine.graph.files import (
+    BulkFormat,
+    BulkWriter,
+    BulkWriterFactory,
+    StreamFormat,
+)
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.engine.types.basic_types import (
@@ -48,7 +60,12 @@ from pyflinklike.engine.types.time_types import (
 from pyflinklike.engine.types.type_information import Column
 from pyflinklike.errors import HostError, OutputError, StateValueError
 
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+__all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+]
 
 __getattr__ = of_pyflink(__name__)
 
@@ -124,7 +141,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
             raise HostError(msg) from error
 
     def _rows(self, file: pq.ParquetFile, path: Path) -> Iterator[Any]:
-        declared, names = self._row_type, self._found_names(file.schema_arrow.names, path)
+        declared, names = self._row_type, self._find_names(file.schema_arrow.names, path)
         instants = _instants_of(file)
         kind = declared.type_info
         assert isinstance(kind, RowTypeInfo)
@@ -142,7 +159,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
             ]
             yield from make_named_rows(kind.field_names, zip(*columns))
 
-    def _found_names(self, there: Sequence[str], path: Path) -> list[str]:
+    def _find_names(self, there: Sequence[str], path: Path) -> list[str]:
         """Return the names that a file has for the declared columns."""
         kind = self._row_type.type_info
         assert isinstance(kind, RowTypeInfo)
@@ -188,8 +205,109 @@ class _ParquetWriters(BulkWriterFactory):
     row_type: DataType
 
     def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:  # noqa: ARG002
-        schema = pa.schema(list(self.row_type.column))
-        return RowBlocks(self.row_type, _ParquetFileWriter(file, schema))
+        schema = pa.schema([_open_field(each) for each in self.row_type.column])
+        return RowBlocks(self.row_type, schema, _ParquetFileWriter(file, schema))
+
+
+def _open_field(field: pa.Field, is_within_none: bool = False) -> pa.Field:
+    """Return a column as it is written: where a row may be None its fields may, too.
+
+    Arrow has a null in each field of a row that is null, and refuses to write it where the field is
+    declared without nulls.
+    """
+    kind, is_nullable = field.type, field.nullable or is_within_none
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_open_field(part, is_nullable) for part in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_open_field(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_field, _open_field(kind.item_field))
+    return pa.field(field.name, kind, is_nullable)
+
+
+class AvroParquetReaders:
+    """Makes readers of generic records of Avro in files of Parquet, as PyFlink's."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> StreamFormat:
+        """Return the format of files with records of a schema, for `FileSource`.
+
+        Args:
+            schema: The schema.
+
+        Raises:
+            DeclarationTypeError: Files of Parquet have no column for a part of it.
+        """
+        return _AvroParquetFiles(GenericRecordAvroTypeInfo(schema), row_type_of(schema))
+
+
+class AvroParquetWriters:
+    """Makes writers of generic records of Avro to files of Parquet, as PyFlink's."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Return the writers of records of a schema, for `FileSink.for_bulk_format`.
+
+        Args:
+            schema: The schema.
+
+        Raises:
+            DeclarationTypeError: Files of Parquet have no column for a part of it.
+        """
+        return _AvroParquetWriters(GenericRecordAvroTypeInfo(schema), row_type_of(schema))
+
+
+@attrs.frozen
+class _AvroParquetFiles(StreamFormat):
+    records: GenericRecordAvroTypeInfo
+    rows: DataType
+
+    @property
+    def type_info(self) -> TypeInformation:
+        return self.records
+
+    @property
+    def name(self) -> str:
+        return "Parquet of Avro"
+
+    def read(self, path: Path) -> Iterator[Any]:
+        schema = self.records.schema.expanded()
+        for row in ParquetColumnarRowInputFormat(self.rows, is_utc_timestamp=True).read(path):
+            record = to_record(row, self.rows.type_info, schema)
+            try:
+                self.records.freeze(record)
+            except StateValueError as error:
+                raise _other_file(str(path), str(error), self.records.schema.text) from error
+            yield record
+
+
+@attrs.frozen
+class _AvroParquetWriters(BulkWriterFactory):
+    records: GenericRecordAvroTypeInfo
+    rows: DataType
+
+    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:
+        return _AvroParquetWriter(self, _ParquetWriters(self.rows).open(file, type_info))
+
+
+@attrs.frozen
+class _AvroParquetWriter:
+    owner: _AvroParquetWriters
+    writer: BulkWriter
+
+    def add(self, value: Any) -> int:
+        try:
+            record = self.owner.records.converted(value)
+        except StateValueError as error:
+            msg = f"a file has records of its schema, got {shown(value)}: {error}"
+            raise OutputError(msg) from error
+        return self.writer.add(of_record(record, self.owner.rows.type_info))
+
+    def finish(self) -> None:
+        self.writer.finish()
+
+    def abandon(self) -> None:
+        self.writer.abandon()
 
 
 class _ParquetFileWriter:
@@ -228,11 +346,12 @@ class RowBlocks:
 
     Args:
         row_type: The type of the rows.
+        schema: The schema of the file.
         writer: Writes record batches: `write`, `finish` and `abandon`.
     """
 
-    def __init__(self, row_type: DataType, writer: Any) -> None:
-        self._row_type, self._writer = row_type, writer
+    def __init__(self, row_type: DataType, schema: pa.Schema, writer: Any) -> None:
+        self._schema, self._writer = schema, writer
         kind = row_type.type_info
         assert isinstance(kind, RowTypeInfo)
         self._freeze, self._kind, self._fields = kind.freeze, kind, list(row_type.column)
@@ -265,29 +384,27 @@ class RowBlocks:
 
     def _write(self) -> None:
         stored, self._stored = self._stored, []
+        parts = zip(self._fields, self._schema, self._kind.field_types)
         columns = [
-            self._column(field, part, [row[at] for row in stored])
-            for at, (field, part) in enumerate(zip(self._fields, self._kind.field_types))
+            self._column(field, written, part, [row[at] for row in stored])
+            for at, (field, written, part) in enumerate(parts)
         ]
-        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=pa.schema(self._fields)))
+        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def _column(self, field: pa.Field, part: TypeInformation, values: list[Any]) -> Column:
+    def _column(
+        self, field: pa.Field, written: pa.Field, part: TypeInformation, values: list[Any]
+    ) -> Column:
         try:
-            return _to_file(part.to_arrow(values), part, field)
+            return _to_file(part.to_arrow(values), part, field, written)
         except _OF_ARROW as error:
-            raise self._misfit(field, part, values, error) from error
-
-    def _misfit(
-        self, field: pa.Field, part: TypeInformation, values: list[Any], error: Exception
-    ) -> OutputError:
-        """Return the error of the first value that does not fit its column."""
-        for value in values:
-            try:
-                _to_file(part.to_arrow([value]), part, field)
-            except _OF_ARROW as own:
-                got = None if value is None else part.thaw(value)
-                return _no_room(field, got, own)
-        return _no_room(field, None, error)
+            # One by one, for the value that the message shows.
+            for value in values:
+                try:
+                    _to_file(part.to_arrow([value]), part, field, written)
+                except _OF_ARROW as own:
+                    got = None if value is None else part.thaw(value)
+                    raise _no_room(field, got, own) from error
+            raise _no_room(field, None, error) from error
 
 
 def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
@@ -302,46 +419,50 @@ def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
 # From values to columns
 
 
-def _to_file(column: Column, part: TypeInformation, field: pa.Field) -> Column:
+def _to_file(column: Column, part: TypeInformation, field: pa.Field, written: pa.Field) -> Column:
     """Return a column of stored values as a column of a file.
 
     Args:
         column: What `part.to_arrow` has made.
         part: The type of the values.
-        field: The column of the file.
+        field: The column as declared.
+        written: The column as it is written.
 
     Raises:
         ValueError: A value does not fit; Arrow's own errors are its subclasses.
     """
-    _refuse_null(column.null_count, field.nullable)
-    wanted = field.type
+    _refuse_null(column.null_count, field.nullable or written.nullable)
+    wanted = written.type
     if isinstance(part, InstantTypeInfo):
         return _to_timestamps(column, wanted)
     if isinstance(part, (TupleTypeInfo, MapTypeInfo, ListTypeInfo)):
-        return _nested_to_file(column, part, wanted)
+        return _convert_parts(column, part, field.type, wanted)
     if isinstance(part, BigDecTypeInfo):
         # In Python: Arrow would take a text in some forms only.
         return pa.array([None if t is None else part.thaw(t) for t in column.to_pylist()], wanted)
     return column.cast(wanted)
 
 
-def _nested_to_file(column: Column, part: TypeInformation, wanted: pa.DataType) -> Column:
+def _convert_parts(
+    column: Column, part: TypeInformation, declared: pa.DataType, wanted: pa.DataType
+) -> Column:
     mask = column.is_null() if column.null_count else None
     if isinstance(part, TupleTypeInfo):
         fields = [wanted.field(at) for at in range(wanted.num_fields)]
-        # Where a row is None its fields are, too, also those that never are.
-        open_fields = [each.with_nullable(True) for each in fields] if mask else fields
-        children = [
-            _to_file(column.field(at), each, field)
-            for at, (each, field) in enumerate(zip(part.field_types, open_fields))
-        ]
+        children = []
+        for at, (each, field) in enumerate(zip(part.field_types, fields)):
+            child, own = column.field(at), declared.field(at)
+            nulls = pc.sum(pc.and_(child.is_null(), column.is_valid())).as_py()
+            _refuse_null(nulls, own.nullable)
+            children.append(_to_file(child, each, own, field))
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     if isinstance(part, MapTypeInfo):
-        keys = _to_file(column.keys, part._key_type_info, wanted.key_field)
-        items = _to_file(column.items, part._value_type_info, wanted.item_field)
+        key, value = part._key_type_info, part._value_type_info
+        keys = _to_file(column.keys, key, declared.key_field, wanted.key_field)
+        items = _to_file(column.items, value, declared.item_field, wanted.item_field)
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=wanted, mask=mask)
     assert isinstance(part, ListTypeInfo)
-    values = _to_file(column.values, part.elem_type, wanted.value_field)
+    values = _to_file(column.values, part.elem_type, declared.value_field, wanted.value_field)
     return pa.ListArray.from_arrays(column.offsets, values, type=wanted, mask=mask)
 
 
