@@ -211,7 +211,6 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.connectors.file_system.FileCompactor": _COMPACT,
     "datastream.connectors.file_system.FileEnumeratorProvider": _SPLITS,
     "datastream.connectors.file_system.FileSplitAssignerProvider": _SPLITS,
-    "datastream.connectors.hybrid_source": "one source follows another here by union of both",
     "datastream.connectors.jdbc": "its drivers are Java's: stream.to_data_frame() and Spark's JDBC, or a function that writes with a client of Python",
     "datastream.connectors.kinesis": _CONNECTOR,
     "datastream.connectors.pulsar": _CONNECTOR,

@@ -130,7 +130,7 @@ class AvroSchema:
         """
         return AvroSchema(Path(file_path).read_text(encoding="utf-8"))
 
-    def expanded(self) -> Any:
+    def expand(self) -> Any:
         """Return the schema with each name replaced by what it names."""
         return _fastavro().schema.expand_schema(json.loads(self.text))
 
@@ -409,7 +409,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         """
         try:
             row = self._type_info.converted(element)
-            return self._schema.encode(to_record(row, self._type_info, self._schema.expanded()))
+            return self._schema.encode(to_record(row, self._type_info, self._schema.expand()))
         except (StateValueError, ValueError) as error:
             msg = f"AvroRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
             raise OutputError(msg) from error
@@ -480,7 +480,7 @@ def row_type_of(schema: AvroSchema) -> DataType:
     Raises:
         DeclarationTypeError: It is no schema of records, or rows have no type for a part of it.
     """
-    kind = _type_of(schema.expanded(), {})
+    kind = _type_of(schema.expand(), {})
     if not isinstance(kind.type_info, RowTypeInfo):
         msg = f"rows are records of Avro, got the schema {schema.text}; give one of the type record"
         raise DeclarationTypeError(msg)

@@ -271,7 +271,7 @@ class _AvroParquetFiles(StreamFormat):
         return "Parquet of Avro"
 
     def read(self, path: Path) -> Iterator[Any]:
-        schema = self.records.schema.expanded()
+        schema = self.records.schema.expand()
         for row in ParquetColumnarRowInputFormat(self.rows, is_utc_timestamp=True).read(path):
             record = to_record(row, self.rows.type_info, schema)
             try:

@@ -68,6 +68,13 @@ class Source(WithoutJava, ABC):
         """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
+    def split_groups(self) -> list[list[str]]:
+        """Return the names of the splits that are known when a job begins, in the order of reading.
+
+        Those of a group are read before those of the next one.
+        """
+        return [self.splits()] if self.is_bounded else []
+
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split with their event times in ms (None without one).
 

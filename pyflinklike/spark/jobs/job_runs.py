@@ -18,6 +18,7 @@ from pyspark.sql.utils import is_remote
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus
 from pyflinklike.engine.graph.nodes import (
@@ -310,6 +311,10 @@ class StreamRun(DrivenRun):
 
 
 _REMEDY = "set execution.target to local"
+_AFTER_THE_OTHER = (
+    "Spark begins to read all streams of a query at once: bound it, read new files last, or unite the "
+    "sources with union if their order does not matter"
+)
 _BY_ONE_TIME = (
     "leave out event times and watermark strategies, or have it go by event time: Spark wakes a query "
     "by one of the two"
@@ -340,7 +345,9 @@ def _runs_not(job: Job) -> str:
 def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
     """Yield the steps that this host does not run, each with a description and a remedy."""
     for node in job.graph.nodes.values():
-        if isinstance(node, FromSource) and not _is_read(node.source):
+        if isinstance(node, FromSource) and _is_endless_hybrid(node.source):
+            yield node, "a HybridSource whose last source is a stream of Spark", _AFTER_THE_OTHER
+        elif isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
     for node, what in _find_partitioned_elsewhere(job):
         yield node, what, _REMEDY
@@ -375,6 +382,15 @@ def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
     if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
         return False  # the number of copies of each element is not known
     return isinstance(consumer, ToSink) or consumer.id in stage.inner
+
+
+def _is_endless_hybrid(source: Source) -> bool:
+    """Return whether the last of several sources would begin with the query, not behind the others."""
+    return (
+        isinstance(source, HybridSource)
+        and not source.is_bounded
+        and source.discovery_milliseconds is None
+    )
 
 
 def _is_read(source: Source) -> bool:

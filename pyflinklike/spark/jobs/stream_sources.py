@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.sources import Source
@@ -115,7 +116,9 @@ class StreamSource:
             return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
         stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
-        if not is_discovered or settings.files_per_batch is not None:
+        # The splits of one group come before those of the next, and all before what is discovered.
+        is_ordered = not is_discovered or isinstance(source, HybridSource)
+        if is_ordered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
@@ -138,6 +141,9 @@ class StreamSource:
         if self._node.source.is_bounded:
             for rows in micro_batches(self._node, self._settings):
                 self._add(rows)
+        elif isinstance(self._node.source, HybridSource):
+            for some in filter(None, self._node.source.split_groups()):
+                self._add(_name_splits(self._node, some, is_last=False))
         (self._folder / _COMPLETE).touch()
 
     def _go_on(self) -> None:
@@ -183,9 +189,8 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
 
 
 def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
-    """Yield a micro-batch of all splits, if there are any, and one for the end."""
-    splits = node.source.splits()
-    if splits:
+    """Yield a micro-batch of the splits of each group, if there are any, and one for the end."""
+    for splits in filter(None, node.source.split_groups()):
         yield _name_splits(node, splits, is_last=False)
     yield [_row(node, 0, 1, dump([]), is_last=True)]
 
