@@ -155,10 +155,19 @@ _FORMER: Final[Mapping[str, _Former]] = {
 
 # What cannot be had
 
-_CONNECTOR = (
-    "its connector is Java's: read and write with Spark, and join the job by env.from_data_frame(df) "
-    "and stream.to_data_frame()"
-)
+
+def _connector(spark: str) -> str:
+    """Return the reason and the remedy for a connector of Java's.
+
+    Args:
+        spark: How Spark reads and writes there.
+    """
+    return (
+        f"its connector is Java's, and Spark has its own: {spark}; join the job by "
+        "env.from_data_frame(df) and stream.to_data_frame()"
+    )
+
+
 _BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet, Avro and CSV"
 _SPLITS = "a file is read by one task, and the host says which: leave it out"
 _COMPACT = (
@@ -204,17 +213,26 @@ _REFUSED: Final[Mapping[str, str]] = {
     "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _ASSIGNER,
     "datastream.connectors.base.StreamTransformer": JAVA,
     "datastream.connectors.base.SupportsPreprocessing": JAVA,
-    "datastream.connectors.cassandra": _CONNECTOR,
+    "datastream.connectors.cassandra": _connector(
+        'spark.read and df.write.format("org.apache.spark.sql.cassandra") of the package spark-cassandra-connector'
+    ),
     "datastream.connectors.dynamic_kafka": "topics of several clusters are not read as one: use a KafkaSource for each, and union",
-    "datastream.connectors.elasticsearch": _CONNECTOR,
+    "datastream.connectors.elasticsearch": _connector(
+        'df.write.format("es") of the package elasticsearch-spark, on streams, too'
+    ),
     "datastream.connectors.file_system.FileCompactStrategy": _COMPACT,
     "datastream.connectors.file_system.FileCompactor": _COMPACT,
     "datastream.connectors.file_system.FileEnumeratorProvider": _SPLITS,
     "datastream.connectors.file_system.FileSplitAssignerProvider": _SPLITS,
-    "datastream.connectors.jdbc": "its drivers are Java's: stream.to_data_frame() and Spark's JDBC, or a function that writes with a client of Python",
-    "datastream.connectors.kinesis": _CONNECTOR,
-    "datastream.connectors.pulsar": _CONNECTOR,
-    "datastream.connectors.rabbitmq": _CONNECTOR,
+    "datastream.connectors.kinesis": _connector(
+        'spark.readStream.format("aws-kinesis") of the package spark-sql-kinesis-connector, which writes as well'
+    ),
+    "datastream.connectors.pulsar": _connector(
+        'spark.readStream.format("pulsar") of the package pulsar-spark-connector, which writes as well'
+    ),
+    "datastream.connectors.rabbitmq": "its connector is Java's, and Spark has none: write a data source of Python "
+    "(pyspark.sql.datasource) over pika and join the job by env.from_data_frame(df) and stream.to_data_frame(), or "
+    "bring the queue to a topic of Kafka",
     "datastream.formats.orc": _BULK,
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",

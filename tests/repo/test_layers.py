@@ -96,7 +96,7 @@ ONLY_IN = {
     "graphlay": ["engine.graph"],
     "vl_convert": ["report"],
     "rocksdict": ["engine.backends.rocksdb.local_database"],
-    "psycopg": ["views.postgres"],
+    "psycopg": ["views.postgres", "datastream.connectors.jdbc"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
     "numpy": [
         "engine.columnar",
