@@ -13,7 +13,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final
+from typing import IO, Any, Final
 
 import attrs
 import pyarrow as pa
@@ -208,7 +208,7 @@ class GenericRecordAvroTypeInfo(TypeInformation[Any]):
     """
 
     schema: AvroSchema = attrs.field(converter=_check_schema)
-    arrow_type: ClassVar[pa.DataType] = pa.binary()
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
     @property
     def is_identity(self) -> bool:

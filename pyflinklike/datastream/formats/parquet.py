@@ -538,7 +538,7 @@ class _Reading:
             whole = wanted.precision - wanted.scale
             return found.scale <= wanted.scale and found.precision - found.scale <= whole
         if isinstance(part, InstantTypeInfo):
-            return found.tz is not None or self.is_instant
+            return bool(found.tz is not None or self.is_instant)
         return True
 
     def column(
@@ -650,7 +650,8 @@ def _instants(column: Column) -> list[Any]:
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    is_fixed = types.is_fixed_size_list(kind)
+    return bool(types.is_list(kind) or types.is_large_list(kind) or is_fixed)
 
 
 def _is_int(found: pa.DataType, part: TypeInformation) -> bool:

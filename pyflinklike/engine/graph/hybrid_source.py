@@ -93,7 +93,7 @@ class HybridSource(Source):
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split of one of the sources."""
         at, inner = json.loads(split)
-        part = self.parts[at]
+        part: Source = self.parts[at]
         if part.has_named_splits or not part.is_bounded:
             return part.read_split(inner)
         return part.read(0, 1)
