@@ -156,7 +156,7 @@ class Program:
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         _refuse_shared_uids(graph)
-        host, settings = self._host(graph), self._settings(graph, name)
+        host, settings = self._host_of(graph), self._settings(graph, name)
         for node in graph.sinks:
             node.sink.check_settings(settings.configuration)
         if settings.is_batch:
@@ -165,26 +165,36 @@ class Program:
             _refuse_recovery(settings, "a job that runs in this process")
         return host(Job(graph, settings))
 
-    def _host(self, graph: JobGraph) -> Host:
-        """Return the host that the configuration names.
+    def _host_of(self, graph: JobGraph) -> Host:
+        """Return the host of a job.
 
-        Without a name a job whose sources end runs in this process, any other one on Spark, which
-        the standard error is told.
+        Without a name in the configuration a job whose sources end runs in this process, any other one
+        on Spark, which the standard error is told.
 
         Raises:
             DeclarationValueError: There is no such host.
             HostError: PySpark is not installed.
         """
-        target = self.configuration.get_string(TARGET, "").strip().lower()
+        endless = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
+        if endless and not self._target():
+            return _host_of_endless(endless[0])
+        return self._host()
+
+    def _host(self) -> Host:
+        """Return the host that the configuration names; without a name this process.
+
+        Raises:
+            DeclarationValueError: There is no such host.
+            HostError: PySpark is not installed.
+        """
+        target = self._target()
         if target not in ("", "local", "spark"):
             msg = f"{TARGET} is 'local' or 'spark', got {target!r}; set it to one of them"
             raise DeclarationValueError(msg)
-        if target == "spark":
-            return _spark_host()
-        endless = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
-        if target == "local" or not endless:
-            return start
-        return _host_of_endless(endless[0])
+        return _spark_host() if target == "spark" else start
+
+    def _target(self) -> str:
+        return self.configuration.get_string(TARGET, "").strip().lower()
 
     def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
         config, values = self.configuration, self.configuration.to_dict()

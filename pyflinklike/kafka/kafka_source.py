@@ -128,7 +128,7 @@ class KafkaSource(FrameSource):
             options.setdefault("maxOffsetsPerTrigger", str(limit))
         return spark.readStream.format(FORMAT).options(**options).load()
 
-    def waiting_for(self, path: Path) -> KafkaSource | None:
+    def wait_for_file(self, path: Path) -> KafkaSource | None:
         """Return the source as one that gives nothing before a file is there; None before PySpark 4.2."""
         if not HAS_LIMITS:
             return None

@@ -69,7 +69,7 @@ def progress_of(folder, files):
 def test_a_topic_waits_for_a_file(brokers, topic, tmp_path):
     """Until then the stream stays where it starts, whatever is in the topic."""
     numbers(brokers, topic, range(10))
-    waiting = endless(brokers, topic).build().waiting_for(tmp_path / "gate")
+    waiting = endless(brokers, topic).build().wait_for_file(tmp_path / "gate")
     reader = stream_reader.stream_reader(
         reader_options({**waiting.options, "startingOffsets": "earliest"}, streaming=True)
     )

@@ -87,7 +87,7 @@ class JdbcConnectionOptions:
         password: The password, or None; it is never shown.
     """
 
-    url: str = attrs.field(repr=lambda url: repr(_shown_url(url)))
+    url: str = attrs.field(repr=lambda url: repr(_mask_url(url)))
     driver_name: str | None = None
     user_name: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
@@ -482,7 +482,7 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
     if scheme != "jdbc" or not address:
         msg = (
             f"a URL of JDBC is jdbc:postgresql://host/database or jdbc:sqlite:path, got "
-            f"{_shown_url(options.url)!r}; give one of these"
+            f"{_mask_url(options.url)!r}; give one of these"
         )
         raise DeclarationValueError(msg)
     if kind == "sqlite":
@@ -496,7 +496,7 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
     raise HostError(msg)
 
 
-def _shown_url(url: str) -> str:
+def _mask_url(url: str) -> str:
     """Return a URL without its parameters and the user, which may hold secrets."""
     return re.sub(r"//[^/@]*@", "//", str(url).partition("?")[0])
 

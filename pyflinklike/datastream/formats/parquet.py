@@ -536,7 +536,7 @@ class _Reading:
             return False
         if isinstance(part, BigDecTypeInfo) and pa.types.is_decimal(wanted):
             whole = wanted.precision - wanted.scale
-            return found.scale <= wanted.scale and found.precision - found.scale <= whole
+            return bool(found.scale <= wanted.scale and found.precision - found.scale <= whole)
         if isinstance(part, InstantTypeInfo):
             return bool(found.tz is not None or self.is_instant)
         return True

@@ -74,7 +74,7 @@ class FrameSource(Source):
         """
         return None
 
-    def waiting_for(self, path: Path) -> FrameSource | None:  # noqa: ARG002
+    def wait_for_file(self, path: Path) -> FrameSource | None:  # noqa: ARG002
         """Return the source as one that gives nothing before a file is there.
 
         Args:

@@ -408,7 +408,7 @@ def _cannot_wait(source: Source) -> bool:
     if source.discovery_milliseconds is not None:
         return False
     last = last_frame_source(source)
-    return last is None or last.waiting_for(Path()) is None
+    return last is None or last.wait_for_file(Path()) is None
 
 
 def _is_read(source: Source) -> bool:

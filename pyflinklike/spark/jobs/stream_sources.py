@@ -156,7 +156,7 @@ class StreamSource:
         files = self._frame(spark)
         if self._last is None:
             return files
-        last = self._last.waiting_for(self._folder / _SWITCHED)
+        last = self._last.wait_for_file(self._folder / _SWITCHED)
         assert last is not None  # else the job was refused
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
         packing = _Packing(self._node.id, last)
