@@ -182,6 +182,18 @@ def test_a_decimal_that_does_not_fit_is_refused(tmp_path):
             read(tmp_path, builder, text)
 
 
+def test_a_decimal_is_written_with_the_digits_of_its_scale(tmp_path):
+    """Or not at all: none is cut off."""
+    builder = CsvSchema.builder().add_number_column("n", D.DECIMAL(4, 2))
+
+    assert "1.50\n-99.99\n" == write(
+        tmp_path, builder, Row(n=Decimal("1.5")), Row(n=Decimal("-99.99"))
+    )
+    for number in ("1.234", "100"):
+        with pytest.raises(OutputError, match=r"a column is DECIMAL\(4, 2\)"):
+            write(tmp_path / number, builder, Row(n=Decimal(number)))
+
+
 def test_a_compressed_file_is_read_by_the_ending_of_its_name(tmp_path):
     """One that is cut off is refused."""
     schema = CsvSchema.builder().add_number_column("n").build()

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, TypeVar
 
@@ -391,7 +393,13 @@ class Dialect:
 
     def _needs_quotes(self, field: str) -> bool:
         unsafe = max(self.field, self.quote or "", self.escape or "", *(self.line or [""]))
-        return len(field) > _LONG or any(letter <= unsafe for letter in field)
+        return len(field) > _LONG or _up_to(unsafe).search(field) is not None
+
+
+@cache
+def _up_to(last: str) -> re.Pattern[str]:
+    """Return a pattern for the characters up to one."""
+    return re.compile(f"[\0-{re.escape(last)}]")
 
 
 # Files
@@ -424,6 +432,9 @@ class _Column:
 
     def writer(self, dialect: Dialect) -> Callable[[Any], str]:
         """Return the function that makes a field of a stored value."""
+        if self.data_type.name.startswith("DECIMAL"):
+            write = _decimal_writer(self.data_type.column.precision, self.data_type.column.scale)
+            return lambda value: dialect.number(write(value))
         return _writer_of(self.data_type.type_info, attrs.evolve(dialect, array=self.separator))
 
 
@@ -454,6 +465,21 @@ def _decimal_reader(precision: int, scale: int) -> Callable[[str], Any]:
         return number
 
     return read
+
+
+def _decimal_writer(precision: int, scale: int) -> Callable[[str], str]:
+    """Return the function that writes a stored DECIMAL with all digits of its scale."""
+    unit = Decimal(1).scaleb(-scale)
+
+    def write(stored: str) -> str:
+        given = Decimal(stored)
+        number = given.quantize(unit, context=_CONTEXT)
+        if number != given or len(number.as_tuple().digits) > max(precision, scale):
+            msg = f"a column is DECIMAL({precision}, {scale}), got {given}; declare it wider, or round the value"
+            raise OutputError(msg)
+        return f"{number:f}"
+
+    return write
 
 
 @attrs.frozen

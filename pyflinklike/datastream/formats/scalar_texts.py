@@ -104,6 +104,8 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
         return partial(_timestamp_text, is_utc=is_utc)
     if parser_of(type_info) is None:
         return None
+    if isinstance(type_info, (StringTypeInfo, IntegralTypeInfo)):
+        return str  # as `java_text`, which finds out for each value what it is
     return lambda value: java_text(value, type_info)
 
 
