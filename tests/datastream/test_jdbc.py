@@ -296,6 +296,10 @@ def test_a_url_of_postgresql_becomes_the_settings_of_libpq():
     assert "PostgreSQL at a,b:1,5432/my db" == database.shown
     assert "secret" not in f"{database!r}{given!r}"
     assert database == pickle.loads(pickle.dumps(database))
+    six = JdbcSink.sink(INSERT, PAIR, at("jdbc:postgresql://[::1]:7/d")).database
+    assert ("::1", "7") == (six.settings["host"], six.settings["port"])
+    with pytest.raises(DeclarationValueError, match="got 'jdbc:postgresql://a/b'; give a user to"):
+        JdbcSink.sink(INSERT, PAIR, at("jdbc:postgresql://ann:secret@a/b"))
     with pytest.raises(DeclarationValueError, match="got 'surprise'; leave it out"):
         JdbcSink.sink(INSERT, PAIR, at("jdbc:postgresql://a/b?surprise=1"))
 

@@ -625,9 +625,15 @@ def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
     parts = urlsplit(address)
     settings = {"dbname": unquote(parts.path.lstrip("/"))}
     if parts.netloc:
-        hosts = [each.rpartition("@")[2].partition(":") for each in parts.netloc.split(",")]
-        settings["host"] = ",".join(host for host, _, _ in hosts)
-        settings["port"] = ",".join(port or "5432" for _, _, port in hosts)
+        hosts = [_HOST.fullmatch(each) for each in parts.netloc.split(",")]
+        if None in hosts:
+            msg = (
+                f"a URL of PostgreSQL has hosts as host:port, got {_mask_url(options.url)!r}; give a user to "
+                "with_user_name"
+            )
+            raise DeclarationValueError(msg)
+        settings["host"] = ",".join((each[1] or each[2]) for each in hosts if each)
+        settings["port"] = ",".join((each[3] or "5432") for each in hosts if each)
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _SETTINGS:
             msg = (
@@ -646,6 +652,10 @@ def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
     if options.password is not None:
         settings["password"] = options.password
     return _Postgres({name: value for name, value in settings.items() if value})
+
+
+_HOST: Final = re.compile(r"(?:\[([^\]@]*)\]|([^:@\[\]]*))(?::(\d+))?")
+"""A host by its name or number, and its port."""
 
 
 def _psycopg() -> Any:

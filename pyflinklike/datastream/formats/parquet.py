@@ -709,8 +709,14 @@ def _other_file(path: str, got: str, where: str) -> HostError:
 
 def _instants_of(file: pq.ParquetFile) -> set[str]:
     """Return the columns that hold timestamps of 96 bits, which are instants without saying so."""
-    leaves = (file.schema.column(at) for at in range(len(file.schema)))
-    return {each.path.partition(".")[0] for each in leaves if each.physical_type == "INT96"}
+    leaves = [file.schema.column(at) for at in range(len(file.schema))]
+    paths = [each.path for each in leaves if each.physical_type == "INT96"]
+    # A name may have dots, as paths of parts have.
+    return {
+        name
+        for name in file.schema_arrow.names
+        if any(f"{path}.".startswith(f"{name}.") for path in paths)
+    }
 
 
 def _has_nanoseconds(kind: pa.DataType) -> bool:
