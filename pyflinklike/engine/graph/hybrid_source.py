@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterator
-from itertools import chain
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -78,17 +78,18 @@ class HybridSource(Source):
         at = len(self.parts) - 1
         return [_name(at, each) for each in self.parts[at].discover(_Known(at, known))]
 
-    def split_groups(self) -> list[list[str]]:
-        """Return the splits of each source that ends, as they are now."""
+    def splits(self) -> list[str]:
+        """Return the splits of all sources that end, in order, as they are now."""
         return [
-            [_name(at, inner) for inner in _splits_of(part)]
+            _name(at, inner)
             for at, part in enumerate(self.parts)
             if part.is_bounded
+            for inner in _splits_of(part)
         ]
 
-    def splits(self) -> list[str]:
-        """Return the splits of all sources that end, in order."""
-        return list(chain.from_iterable(self.split_groups()))
+    def group_splits(self, splits: list[str]) -> list[list[str]]:
+        """Return splits in groups, one for each source."""
+        return [list(group) for _, group in groupby(splits, lambda name: json.loads(name)[0])]
 
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split of one of the sources."""

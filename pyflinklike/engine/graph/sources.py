@@ -68,12 +68,13 @@ class Source(WithoutJava, ABC):
         """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
-    def split_groups(self) -> list[list[str]]:
-        """Return the names of the splits that are known when a job begins, in the order of reading.
+    def group_splits(self, splits: list[str]) -> list[list[str]]:
+        """Return splits in groups: those of one are read before those of the next.
 
-        Those of a group are read before those of the next one.
+        Args:
+            splits: Names of splits, in the order of `splits`.
         """
-        return [self.splits()] if self.is_bounded else []
+        return [splits] if splits else []
 
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split with their event times in ms (None without one).

@@ -191,11 +191,12 @@ class StreamSource:
 
     def _begin(self) -> None:
         """Write the first rows; a killed driver may have written some of them."""
-        if self._node.source.is_bounded:
+        source = self._node.source
+        if source.is_bounded:
             for rows in micro_batches(self._node, self._settings):
                 self._add(rows)
-        elif isinstance(self._node.source, HybridSource):
-            for some in filter(None, self._node.source.split_groups()):
+        elif isinstance(source, HybridSource):
+            for some in source.group_splits(source.splits()):
                 self._add(_name_splits(self._node, some, is_last=False))
         (self._folder / _COMPLETE).touch()
 
@@ -278,7 +279,7 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
 
 def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
     """Yield a micro-batch of the splits of each group, if there are any, and one for the end."""
-    for splits in filter(None, node.source.split_groups()):
+    for splits in node.source.group_splits(node.source.splits()):
         yield _name_splits(node, splits, is_last=False)
     yield [_row(node, 0, 1, dump([]), is_last=True)]
 
