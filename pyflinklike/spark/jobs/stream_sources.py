@@ -175,7 +175,8 @@ class StreamSource:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
-        default = spark.sparkContext.defaultParallelism if source.has_named_splits else 1
+        has_many = source.has_named_splits or isinstance(source, HybridSource)
+        default = spark.sparkContext.defaultParallelism if has_many else 1
         count = _ask_parallelism(self._node, settings) or default
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
