@@ -54,6 +54,11 @@ class HybridSource(Source):
         return self.parts[-1].is_bounded
 
     @property
+    def parallelism(self) -> int | None:
+        """1: of several instances one would begin the next source while others are at the last."""
+        return 1
+
+    @property
     def type_info(self) -> TypeInformation:
         """The type of the elements of all sources."""
         return self.parts[0].type_info
@@ -99,16 +104,13 @@ class HybridSource(Source):
             return part.read_split(inner)
         return part.read(0, 1)
 
-    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:  # noqa: ARG002
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of all sources, one after the other.
 
         Raises:
             HostError: A source cannot be read in this process.
         """
-        # With a share for each instance, one could begin the next source while others are at the last.
-        return iter(()) if index else self._read_all()
-
-    def _read_all(self) -> Iterator[tuple[Any, int | None]]:
+        assert (index, parallelism) == (0, 1)
         for part in self.parts:
             yield from part.read(0, 1)
 

@@ -266,7 +266,9 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
 
 def _ask_parallelism(node: FromSource, settings: JobSettings) -> int | None:
     """Return the number of tasks that read a source; None if the program does not set it."""
-    return node.source.parallelism or node.parallelism or settings.parallelism
+    # The one instance of a HybridSource keeps its sources apart; here micro-batches do.
+    own = None if isinstance(node.source, HybridSource) else node.source.parallelism
+    return own or node.parallelism or settings.parallelism
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:

@@ -58,7 +58,6 @@ def rows_in(folder):
     return sorted(((row["name"], row["n"]) for table in tables for row in table), key=str)
 
 
-@pytest.mark.telling
 @pytest.mark.parametrize("mode", ["BATCH", "STREAMING"])
 def test_rows_go_from_files_to_files_and_a_database(tmp_path, mode):
     """Parquet and then CSV by a keyed sum to Parquet, CSV and SQLite; tasks write all three."""
