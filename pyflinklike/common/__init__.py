@@ -5,6 +5,7 @@
 """
 
 from pyflinklike.common.configuration import Configuration
+from pyflinklike.common.data_types import DataTypes
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
 from pyflinklike.common.pyflink_names import of_pyflink
@@ -26,6 +27,7 @@ __all__ = [
     "ByteArraySchema",
     "CompletableFuture",
     "Configuration",
+    "DataTypes",
     "DeserializationSchema",
     "Duration",
     "Encoder",

@@ -82,6 +82,7 @@ _HERE: Final[Mapping[str, str]] = {
     "metrics.metricbase.Meter": "metrics:Meter",
     "metrics.metricbase.Metric": "metrics:Metric",
     "metrics.metricbase.MetricGroup": "metrics:MetricGroup",
+    "table.types.DataTypes": "common.data_types:DataTypes",
     "serializers.T": "engine.type_vars:T",
     "util.api_stability_decorators.T": "engine.type_vars:T",
     "version.__version__": ":__version__",
@@ -154,11 +155,20 @@ _FORMER: Final[Mapping[str, _Former]] = {
 
 # What cannot be had
 
-_CONNECTOR = (
-    "its connector is Java's: read and write with Spark, and join the job by env.from_data_frame(df) "
-    "and stream.to_data_frame()"
-)
-_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write"
+
+def _connector(spark: str) -> str:
+    """Return the reason and the remedy for a connector of Java's.
+
+    Args:
+        spark: How Spark reads and writes there.
+    """
+    return (
+        f"its connector is Java's, and Spark has its own: {spark}; join the job by "
+        "env.from_data_frame(df) and stream.to_data_frame()"
+    )
+
+
+_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet, Avro and CSV"
 _SPLITS = "a file is read by one task, and the host says which: leave it out"
 _COMPACT = (
     "small files are not put together: set_parallelism of the sink, or put them together with Spark"
@@ -192,9 +202,8 @@ _REFUSED: Final[Mapping[str, str]] = {
     },
     "common.constants.DEFAULT_OUTPUT_TAG": INSIDE,
     "common.input_dependency_constraint": "Flink itself has it without an effect: leave it out",
-    "common.io": "a format of Java's reads it: use a FileSource, or Spark and env.from_data_frame(df)",
-    "common.serialization.BulkWriterFactory": _BULK,
-    "common.serialization.RowDataBulkWriterFactory": _BULK,
+    "common.io": "a format of Java's reads it: use a FileSource, AvroInputFormat with create_input, or Spark and env.from_data_frame(df)",
+    "common.serialization.RowDataBulkWriterFactory": "ParquetBulkWriters.for_row_type and CsvBulkWriters.for_schema make it",
     "common.serializer": INSIDE,
     "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
     "to_namespace and to_window: give one, such as TimeWindowSerializer()",
@@ -204,26 +213,27 @@ _REFUSED: Final[Mapping[str, str]] = {
     "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _ASSIGNER,
     "datastream.connectors.base.StreamTransformer": JAVA,
     "datastream.connectors.base.SupportsPreprocessing": JAVA,
-    "datastream.connectors.cassandra": _CONNECTOR,
+    "datastream.connectors.cassandra": _connector(
+        'spark.read and df.write.format("org.apache.spark.sql.cassandra") of the package spark-cassandra-connector'
+    ),
     "datastream.connectors.dynamic_kafka": "topics of several clusters are not read as one: use a KafkaSource for each, and union",
-    "datastream.connectors.elasticsearch": _CONNECTOR,
-    "datastream.connectors.file_system.BulkFormat": _BULK,
+    "datastream.connectors.elasticsearch": _connector(
+        'df.write.format("es") of the package elasticsearch-spark, on streams, too'
+    ),
     "datastream.connectors.file_system.FileCompactStrategy": _COMPACT,
     "datastream.connectors.file_system.FileCompactor": _COMPACT,
     "datastream.connectors.file_system.FileEnumeratorProvider": _SPLITS,
     "datastream.connectors.file_system.FileSplitAssignerProvider": _SPLITS,
-    "datastream.connectors.hybrid_source": "one source follows another here by union of both",
-    "datastream.connectors.jdbc": "its drivers are Java's: stream.to_data_frame() and Spark's JDBC, or a function that writes with a client of Python",
-    "datastream.connectors.kinesis": _CONNECTOR,
-    "datastream.connectors.pulsar": _CONNECTOR,
-    "datastream.connectors.rabbitmq": _CONNECTOR,
-    "datastream.formats.avro": "use fastavro in a SerializationSchema or DeserializationSchema of your own, and Spark for files",
-    "datastream.formats.csv.CsvBulkWriters": _BULK,
-    "datastream.formats.csv.CsvReaderFormat": _BULK,
-    "datastream.formats.csv.CsvSchema": _BULK,
-    "datastream.formats.csv.CsvSchemaBuilder": _BULK,
+    "datastream.connectors.kinesis": _connector(
+        'spark.readStream.format("aws-kinesis") of the package spark-sql-kinesis-connector, which writes as well'
+    ),
+    "datastream.connectors.pulsar": _connector(
+        'spark.readStream.format("pulsar") of the package pulsar-spark-connector, which writes as well'
+    ),
+    "datastream.connectors.rabbitmq": "its connector is Java's, and Spark has none: write a data source of Python "
+    "(pyspark.sql.datasource) over pika and join the job by env.from_data_frame(df) and stream.to_data_frame(), or "
+    "bring the queue to a topic of Kafka",
     "datastream.formats.orc": _BULK,
-    "datastream.formats.parquet": _BULK,
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
     "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",
@@ -236,7 +246,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "table.catalog": f"{_TABLE}; Spark has spark.catalog",
     "table.expressions": f"{_TABLE}; expressions are pyspark.sql.functions",
     "table.expression": f"{_TABLE}; expressions are pyspark.sql.Column",
-    "table.types": f"{_TABLE}; types are pyspark.sql.types",
+    "table.types": f"{_TABLE}; formats of files take DataTypes.ROW(...), and types are pyspark.sql.types",
     "table.udf": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
     "table.functions": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
     "table.window": f"{_TABLE}; windows are pyspark.sql.functions.window, or stream.key_by(...).window",

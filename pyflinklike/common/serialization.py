@@ -2,7 +2,7 @@
 """What makes bytes of elements, and elements of bytes, under the path that PyFlink has for it."""
 
 from pyflinklike.common.pyflink_names import of_pyflink
-from pyflinklike.engine.graph.files import Encoder
+from pyflinklike.engine.graph.files import BulkWriterFactory, Encoder
 from pyflinklike.engine.graph.serialization import (
     ByteArraySchema,
     DeserializationSchema,
@@ -12,6 +12,7 @@ from pyflinklike.engine.graph.serialization import (
 )
 
 __all__ = [
+    "BulkWriterFactory",
     "ByteArraySchema",
     "DeserializationSchema",
     "Encoder",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -156,29 +156,45 @@ class Program:
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         _refuse_shared_uids(graph)
-        host, settings = self._host(), self._settings(graph, name)
+        host, settings = self._host_of(graph), self._settings(graph, name)
+        for node in graph.sinks:
+            node.sink.check_settings(settings.configuration)
         if settings.is_batch:
             _refuse_recovery(settings, "a job in batch mode")
         elif host is start:
             _refuse_recovery(settings, "a job that runs in this process")
         return host(Job(graph, settings))
 
-    def _host(self) -> Host:
-        """Return the host that the configuration names; without a name this process, with a warning.
+    def _host_of(self, graph: JobGraph) -> Host:
+        """Return the host of a job.
+
+        Without a name in the configuration a job whose sources end runs in this process, any other one
+        on Spark, which the standard error is told.
 
         Raises:
             DeclarationValueError: There is no such host.
             HostError: PySpark is not installed.
         """
-        target = self.configuration.get_string(TARGET, "").strip().lower()
-        if target == "spark":
-            return _spark_host()
-        if target not in ("", "local"):
+        endless = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
+        if endless and not self._target():
+            return _host_of_endless(endless[0])
+        return self._host()
+
+    def _host(self) -> Host:
+        """Return the host that the configuration names; without a name this process.
+
+        Raises:
+            DeclarationValueError: There is no such host.
+            HostError: PySpark is not installed.
+        """
+        target = self._target()
+        if target not in ("", "local", "spark"):
             msg = f"{TARGET} is 'local' or 'spark', got {target!r}; set it to one of them"
             raise DeclarationValueError(msg)
-        if not target:
-            _tell_of_local()
-        return start
+        return _spark_host() if target == "spark" else start
+
+    def _target(self) -> str:
+        return self.configuration.get_string(TARGET, "").strip().lower()
 
     def _settings(self, graph: JobGraph, name: str | None) -> JobSettings:
         config, values = self.configuration, self.configuration.to_dict()
@@ -247,8 +263,38 @@ def _spark_host() -> Host:
     return start_on_spark
 
 
+def _host_of_endless(source: str) -> Host:
+    """Return the host of a job without a target, one of whose sources does not end.
+
+    Args:
+        source: The name of that source.
+
+    Raises:
+        HostError: PySpark is not installed.
+    """
+    if not _has_spark():
+        msg = (
+            f"without a target a job runs on Spark if a source does not end, got {source!r} and no "
+            f"PySpark; {install('spark')}, or give --target local to python -m pyflinklike.run "
+            f"({TARGET}: local) for a source that this process can read"
+        )
+        raise HostError(msg)
+    sys.stderr.write(
+        f"pyflinklike: the job runs on Spark, as its source {source!r} does not end; --target "
+        f"({TARGET}) says where jobs run\n"
+    )
+    return _spark_host()
+
+
+def _has_spark() -> bool:
+    try:
+        return importlib.util.find_spec("pyspark") is not None
+    except ValueError:  # a program has put None there, so that nobody imports it
+        return False
+
+
 def _need_spark(what: str) -> None:
-    if importlib.util.find_spec("pyspark") is None:
+    if not _has_spark():
         msg = (
             f"{what} needs PySpark, which is not installed; {install('spark')}, or run "
             "the job with execution.target: local"
@@ -285,13 +331,6 @@ def _refuse_recovery(settings: JobSettings, what: str) -> None:
             f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
         )
         raise HostError(msg)
-
-
-def _tell_of_local() -> None:
-    warnings.warn(
-        "the job runs in this process; set execution.target to local to say that this is wanted",
-        stacklevel=2,
-    )
 
 
 def _split_list(text: str) -> Sequence[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
@@ -457,24 +457,29 @@ class StreamExecutionEnvironment(WithoutJava):
         return self.from_source(source, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def create_input(
-        self,
-        input_format: Any,
-        type_info: TypeInformation | None = None,  # noqa: ARG002
-    ) -> NoReturn:
-        """Refuse a format of input, which is Java's.
+        self, input_format: Any, type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Make a stream of what an `AvroInputFormat` reads.
 
         Args:
-            input_format: Not used.
-            type_info: Not used.
+            input_format: The format; any other one is Java's.
+            type_info: The type of the elements; None is the format's own.
 
         Raises:
-            HostError: Always.
+            HostError: The format is Java's.
         """
-        msg = (
-            f"formats of input are Java's, got {shown(input_format)}; read with a FileSource and "
-            "from_source, or with Spark and from_data_frame"
+        if not isinstance(input_format, SourceMaker):
+            msg = (
+                f"formats of input but AvroInputFormat are Java's, got {shown(input_format)}; read with "
+                "a FileSource and from_source, or with Spark and from_data_frame"
+            )
+            raise HostError(msg)
+        return self.from_source(
+            input_format.source(),
+            WatermarkStrategy.no_watermarks(),
+            "Custom File source",
+            type_info,
         )
-        raise HostError(msg)
 
     @former(
         "FileSource.for_record_stream_format(StreamFormat.text_line_format(), path) and from_source"

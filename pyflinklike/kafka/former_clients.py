@@ -209,11 +209,11 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         serialization_schema: Makes the value of a record; records have no keys.
         producer_config: Settings of the client by name, as of `KafkaSinkBuilder.set_property`.
         kafka_producer_pool_size: It is ignored.
-        semantic: Any but `EXACTLY_ONCE`.
+        semantic: With `EXACTLY_ONCE` a job runs only where the setting
+            `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
-        HostError: `semantic` is `EXACTLY_ONCE`.
     """
 
     @former("KafkaSink.builder() and stream.sink_to")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -36,6 +36,9 @@ __all__ = [
     "KafkaTopicSelector",
 ]
 
+GUARANTEE: Final = "pyflinklike.kafka.delivery-guarantee"
+"""The setting that lets sinks which ask for exactly once write at least once."""
+
 
 @attrs.frozen(eq=False)
 class KafkaSink(Sink):
@@ -45,13 +48,19 @@ class KafkaSink(Sink):
     records of a micro-batch that is run again come twice; with the property `pyflinklike.recordIds`
     each has an id that shows repeats.
 
+    A sink that asks for `EXACTLY_ONCE` runs only where the setting
+    `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.  On streams its records have ids, so that
+    `drop_repeats` gives a reader each of them once.
+
     Args:
         options: Options of the data source; they may hold secrets and are never shown.
         serializer: Makes records of elements.
+        guarantee: What the program asks for.
     """
 
     options: Mapping[str, str] = attrs.field(repr=False)
     serializer: KafkaRecordSerializationSchema
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
@@ -62,6 +71,27 @@ class KafkaSink(Sink):
     def is_written_by_tasks(self) -> bool:
         """True: tasks write the records."""
         return True
+
+    def check_settings(self, configuration: Mapping[str, str]) -> None:
+        """Check that the settings permit at least once where the program asks for more.
+
+        Raises:
+            DeclarationValueError: The setting has another value.
+            HostError: The program asks for exactly once, and the setting is missing.
+        """
+        given = configuration.get(GUARANTEE, "")
+        text = given.strip().upper().replace("-", "_")
+        if text not in ("", DeliveryGuarantee.AT_LEAST_ONCE.name):
+            msg = f"{GUARANTEE} is 'at-least-once', got {shown(given)}; set it to that, or leave it out"
+            raise DeclarationValueError(msg)
+        if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE and not text:
+            msg = (
+                "a KafkaSink writes at least once, as no transaction of Kafka ends with a checkpoint of "
+                f"Spark, got DeliveryGuarantee.EXACTLY_ONCE; set {GUARANTEE} to at-least-once for all "
+                "such sinks (-D on the command line): on streams each record then has an id, and "
+                "pyflinklike.kafka.drop_repeats gives a reader each once; or give AT_LEAST_ONCE"
+            )
+            raise HostError(msg)
 
     def writer(
         self,
@@ -78,8 +108,17 @@ class _Writer:
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
-        self._named = RecordIds.of_task().add_to if options.record_ids else None
+        self._named = self._find_ids(sink, is_asked=options.record_ids)
         self._delivery = Delivery(options.settings)
+
+    def _find_ids(self, sink: KafkaSink, *, is_asked: bool) -> Callable[[Message], Message] | None:
+        """Return what gives records their ids; None for records without."""
+        if is_asked:
+            return RecordIds.of_task().add_to
+        is_promised = sink.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        if is_promised and "recordIds" not in sink.options and RecordIds.is_of_stream():
+            return RecordIds.of_task().add_to
+        return None
 
     def write(self, value: Any, timestamp: int | None) -> None:
         message: Message = self._serialize(value, timestamp)
@@ -102,6 +141,7 @@ class KafkaSinkBuilder:
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
         self._serializer: KafkaRecordSerializationSchema | None = None
+        self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
         """Set the brokers.
@@ -137,22 +177,16 @@ class KafkaSinkBuilder:
         """Set the guarantee: `NONE` and `AT_LEAST_ONCE` are both at least once.
 
         Args:
-            delivery_guarantee: Any guarantee but `EXACTLY_ONCE`.
+            delivery_guarantee: With `EXACTLY_ONCE` a job runs only where the setting
+                `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.
 
         Raises:
             DeclarationTypeError: It is no `DeliveryGuarantee`.
-            HostError: It is `EXACTLY_ONCE`.
         """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             msg = f"it takes a DeliveryGuarantee, got {shown(delivery_guarantee)}; give for example DeliveryGuarantee.AT_LEAST_ONCE"
             raise DeclarationTypeError(msg)
-        if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-            msg = (
-                "a KafkaSink writes at least once, got DeliveryGuarantee.EXACTLY_ONCE; give "
-                "AT_LEAST_ONCE, set the property pyflinklike.recordIds to true, and read the topic "
-                "with pyflinklike.kafka.drop_repeats"
-            )
-            raise HostError(msg)
+        self._guarantee = delivery_guarantee
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:  # noqa: ARG002
@@ -188,7 +222,7 @@ class KafkaSinkBuilder:
         options = as_options(self._properties, is_reader=False)
         # A wrong option is refused here, not when the job runs.
         writer_options(options)
-        return KafkaSink(options, copy_function(self._serializer))
+        return KafkaSink(options, copy_function(self._serializer), self._guarantee)
 
 
 class KafkaTopicSelector(ABC):

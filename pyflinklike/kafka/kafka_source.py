@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
+from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
@@ -38,6 +39,7 @@ from pyflinklike.kafka.data_source import FORMAT, register
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
 from pyflinklike.kafka.options import ReaderOptions, as_options, check_property, reader_options
+from pyflinklike.kafka.stream_reader import HAS_LIMITS
 from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
 
 __all__ = [
@@ -125,6 +127,12 @@ class KafkaSource(FrameSource):
         if limit is not None:
             options.setdefault("maxOffsetsPerTrigger", str(limit))
         return spark.readStream.format(FORMAT).options(**options).load()
+
+    def wait_for_file(self, path: Path) -> KafkaSource | None:
+        """Return the source as one that gives nothing before a file is there; None before PySpark 4.2."""
+        if not HAS_LIMITS:
+            return None
+        return attrs.evolve(self, options={**self.options, "waitFor": str(path)})
 
     def elements(self, batch: pa.RecordBatch) -> Elements:
         """Yield the elements of some records, with their times in ms."""

@@ -288,6 +288,12 @@ class RecordIds:
         self._prefix = f"{query}/{batch}/{context.partitionId()}"
         self._seen: Counter[bytes] = Counter()
 
+    @staticmethod
+    def is_of_stream() -> bool:
+        """Return whether a task of a stream runs here, whose records can have ids."""
+        context = TaskContext.get()
+        return context is not None and context.getLocalProperty(_BATCH) is not None
+
     @classmethod
     def of_task(cls) -> RecordIds:
         """Make the ids for the task that runs here."""

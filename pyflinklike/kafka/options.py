@@ -56,6 +56,7 @@ _READER: Final = (
     "includeHeaders",
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
+    "waitFor",
 )
 _WRITER: Final = ("topic", "recordIds")
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands its own on as well
@@ -80,6 +81,7 @@ class ReaderOptions:
         max_offsets: The greatest number of offsets per micro-batch; None for all.
         min_partitions: The least number of Spark's partitions.
         include_headers: True adds a column of headers.
+        wait_for: The path of a file before which a stream has no records; None for none.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -92,6 +94,7 @@ class ReaderOptions:
     max_offsets: int | None
     min_partitions: int
     include_headers: bool
+    wait_for: str | None = None
 
 
 @attrs.frozen
@@ -138,6 +141,7 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
         max_offsets=limit or None,
         min_partitions=_count(given, "minPartitions", "0"),
         include_headers=_flag(given, "includeHeaders", "false"),
+        wait_for=given.get("waitFor"),
     )
 
 

@@ -8,6 +8,7 @@ only for the latest offset, so rate limits are not possible there.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -231,11 +232,21 @@ class KafkaStreamReader(DataSourceStreamReader):
 if HAS_LIMITS:
 
     class LimitedStreamReader(KafkaStreamReader, SupportsTriggerAvailableNow):
-        """Reads topics as a stream, and keeps rate limits."""
+        """Reads topics as a stream, and keeps rate limits.
+
+        With the option `waitFor` the stream stays where it starts until a file is there: a job reads
+        other sources first.
+        """
+
+        def _waits(self) -> bool:
+            path = self._options.wait_for
+            return path is not None and not os.path.exists(path)
 
         def latestOffset(  # type: ignore[override]  # noqa: N802 - Spark's name
             self, start: dict[str, Any], limit: ReadLimit
         ) -> dict[str, Any]:
+            if self._waits():
+                return start
             before = Offsets.from_json(start)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
             return self._take(before, self._progress.latest(before), most)

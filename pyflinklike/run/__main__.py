@@ -25,7 +25,12 @@ def main(arguments: list[str]) -> None:
         prog="python -m pyflinklike.run",
         description="Runs a script that was written for PyFlink, without changes.",
     )
-    parser.add_argument("--target", choices=["local", "spark"], help="where jobs run")
+    parser.add_argument(
+        "--target",
+        choices=["local", "spark"],
+        help="where jobs run: in this process or on Spark; without it a job whose sources end runs in "
+        "this process, and one with a source that does not end on Spark",
+    )
     parser.add_argument(
         "-D", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting"
     )

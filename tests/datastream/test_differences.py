@@ -17,6 +17,7 @@ from pyflinklike.common import (
     DeserializationSchema,
     Duration,
     Encoder,
+    SimpleStringSchema,
     Time,
     Types,
     WatermarkStrategy,
@@ -395,11 +396,21 @@ def test_offsets_that_are_gone_are_refused(brokers):
 
 def test_a_kafka_sink_is_at_least_once(brokers):
     """Also where none is asked for; exactly once is refused."""
-    from pyflinklike.datastream.connectors.kafka import DeliveryGuarantee, KafkaSink
+    from pyflinklike.datastream.connectors.kafka import (
+        DeliveryGuarantee,
+        KafkaRecordSerializationSchema,
+        KafkaSink,
+    )
 
-    sink = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
-    with pytest.raises(HostError, match="writes at least once, got DeliveryGuarantee"):
-        sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
+    builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_bootstrap_servers("no:1")
+    records = KafkaRecordSerializationSchema.builder().set_topic("t")
+    records.set_value_serialization_schema(SimpleStringSchema())
+    env = local()
+    env.from_collection(["a"]).sink_to(builder.set_record_serializer(records.build()).build())
+
+    with pytest.raises(HostError, match="writes at least once, as no transaction of Kafka"):
+        env.execute()
 
 
 class Lengths(DeserializationSchema):

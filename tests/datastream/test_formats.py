@@ -26,7 +26,6 @@ from pyflinklike.errors import (
     DeclarationValueError,
     HostError,
     OutputError,
-    RefusedNameError,
     StateValueError,
 )
 
@@ -253,5 +252,5 @@ def test_types_and_formats_that_are_not_there():
         to_json(None)
     with pytest.raises(HostError, match="give type_info"):
         JsonRowDeserializationSchema.builder().json_schema("{}")
-    with pytest.raises(RefusedNameError, match=r"spark\.read"):
+    with pytest.raises(DeclarationTypeError, match=r"make it by CsvSchema\.builder"):
         CsvReaderFormat.for_schema(None)

@@ -285,9 +285,29 @@ def test_a_script_that_imports_tables_and_does_not_use_them_runs(script):
             "sink_to",
         ),
         (
-            "from pyflink.datastream.connectors.jdbc import JdbcSink\nJdbcSink.sink('insert')",
-            "datastream.connectors.jdbc.JdbcSink.sink",
-            "Spark's JDBC",
+            "from pyflink.datastream.connectors.kinesis import KinesisStreamsSink\nKinesisStreamsSink.builder()",
+            "datastream.connectors.kinesis.KinesisStreamsSink.builder",
+            'format("aws-kinesis")',
+        ),
+        (
+            "from pyflink.datastream.connectors.rabbitmq import RMQSource\nRMQSource()",
+            "datastream.connectors.rabbitmq.RMQSource",
+            "a data source of Python (pyspark.sql.datasource) over pika",
+        ),
+        (
+            "from pyflink.datastream.connectors.pulsar import PulsarSource\nPulsarSource.builder()",
+            "datastream.connectors.pulsar.PulsarSource.builder",
+            'format("pulsar")',
+        ),
+        (
+            "from pyflink.datastream.connectors.cassandra import CassandraSink\nCassandraSink.add_sink(1)",
+            "datastream.connectors.cassandra.CassandraSink.add_sink",
+            'format("org.apache.spark.sql.cassandra")',
+        ),
+        (
+            "import pyflink.datastream.connectors.elasticsearch as e\ne.Elasticsearch7SinkBuilder()",
+            "datastream.connectors.elasticsearch.Elasticsearch7SinkBuilder",
+            'format("es")',
         ),
         (
             "from pyflink.java_gateway import get_gateway\nget_gateway().jvm",

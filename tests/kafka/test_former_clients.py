@@ -120,19 +120,22 @@ def test_add_source_makes_the_source_of_a_consumer_when_it_is_called():
             DeclarationTypeError,
             "takes a Semantic",
         ),
-        (
-            lambda: FlinkKafkaProducer(
-                "a", SimpleStringSchema(), PROPERTIES, semantic=Semantic.EXACTLY_ONCE
-            ),
-            HostError,
-            "writes at least once",
-        ),
     ],
 )
 def test_a_wrong_argument_is_refused_where_it_is_given(make, error, told):
     """With the rule and what was got."""
     with pytest.raises(error, match=told):
         make()
+
+
+def test_a_producer_that_is_exactly_once_is_refused_when_its_job_starts():
+    """As a sink of today."""
+    env, schema = local(), SimpleStringSchema()
+    producer = FlinkKafkaProducer("a", schema, PROPERTIES, semantic=Semantic.EXACTLY_ONCE)
+    env.from_collection(["a"]).add_sink(producer)
+
+    with pytest.raises(HostError, match="writes at least once"):
+        env.execute()
 
 
 @pytest.mark.parametrize(("is_timed", "time"), [(False, None), (True, 7)])

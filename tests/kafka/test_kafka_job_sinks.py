@@ -200,9 +200,37 @@ def test_what_is_refused_by_name(brokers):
     """With what to use instead."""
     with pytest.raises(HostError, match="call set_bounded"):
         reading(brokers, "t").set_unbounded(KafkaOffsetsInitializer.latest())
-    sink = writing(brokers, values_to("t"))
-    with pytest.raises(HostError, match=r"AT_LEAST_ONCE, set the property pyflinklike\.recordIds"):
-        sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+
+
+GUARANTEE = "pyflinklike__kafka__delivery_guarantee"
+
+
+def once(brokers, topic, **settings):
+    """A job whose sink asks for exactly once."""
+    env = local(**settings)
+    sink = writing(brokers, values_to(topic))
+    sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    env.from_collection(["a"], Types.STRING()).sink_to(sink.build())
+    return env
+
+
+def test_a_sink_that_asks_for_exactly_once_is_refused_when_its_job_starts(brokers, topic):
+    """With the one setting that lets all such sinks of a script write, and what each of them gives then."""
+    with pytest.raises(
+        HostError, match=r"drop_repeats gives a reader each once; or give AT_LEAST_ONCE"
+    ):
+        once(brokers, topic).execute()
+    with pytest.raises(DeclarationValueError, match="is 'at-least-once', got 'exactly-once'"):
+        once(brokers, topic, **{GUARANTEE: "exactly-once"}).execute()
+
+
+@pytest.mark.parametrize("text", ["at-least-once", "AT_LEAST_ONCE"])
+def test_a_setting_lets_such_sinks_write_at_least_once(brokers, topic, text):
+    """In this process there are no micro-batches to be run again, and records have no ids."""
+    once(brokers, topic, **{GUARANTEE: text}).execute()
+
+    (record,) = brokers.read(topic)
+    assert (b"a", []) == (record["value"], list(record["headers"] or []))
 
 
 def test_arguments_of_a_wrong_kind(brokers):

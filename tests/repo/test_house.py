@@ -28,6 +28,7 @@ PARTICIPLES = {
     },
     "a public class has it from here, or overrides it": {
         "cdc.debezium_decoder:DebeziumDecoder.failed",
+        "common.data_types:DataType.bridged_to",
         "common.restart_strategy:RestartStrategies.fixed_delay_restart",
         "common.types:AssignableRowTypeInfo.converted",
         "datastream.connected_streams:Connectable.joined",

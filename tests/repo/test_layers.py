@@ -93,10 +93,11 @@ ONLY_IN = {
     "py4j": ["spark"],
     "pandas": ["spark", "demo", "report", "testing.simulation.tasks"],
     "altair": ["report"],
+    "fastavro": ["datastream"],
     "graphlay": ["engine.graph"],
     "vl_convert": ["report"],
     "rocksdict": ["engine.backends.rocksdb.local_database"],
-    "psycopg": ["views.postgres"],
+    "psycopg": ["views.postgres", "datastream.connectors.jdbc"],
     "msgspec": ["cdc", "views", "upsert", "spark.debezium"],
     "numpy": [
         "engine.columnar",

@@ -191,3 +191,66 @@ def test_a_script_says_how_it_ends(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)
 
     assert 3 == done.returncode
+
+
+def test_a_job_without_a_target_runs_in_the_process_where_its_sources_end(tmp_path):
+    """And nothing is said: that is the rule."""
+    (tmp_path / "job.py").write_text(SCRIPT, encoding="utf-8")
+
+    assert (["(a!,1)", "(b!,1)", "(b!,2)"], "") == run("job.py", "!", cwd=tmp_path)
+
+
+ENDLESS = """
+import sys
+{first}
+from pyflink.common import WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
+
+env = StreamExecutionEnvironment.get_execution_environment()
+lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "lines")
+source = lines.monitor_continuously(1000).build()
+env.from_source(source, WatermarkStrategy.no_watermarks(), "new lines").print()
+{last}
+"""
+
+
+def test_a_job_without_an_end_says_what_to_do_where_no_spark_is(tmp_path):
+    """The option, and what installs PySpark."""
+    script = ENDLESS.format(first="sys.modules['pyspark'] = None", last="env.execute()")
+    (tmp_path / "job.py").write_text(script, encoding="utf-8")
+
+    _, said = run("job.py", cwd=tmp_path)
+
+    rule = (
+        "a job runs on Spark if a source does not end, got 'new lines' and no PySpark; pip install"
+    )
+    assert rule in said
+    assert "give --target local" in said
+
+
+def test_a_job_without_a_target_goes_to_spark_where_a_source_does_not_end(tmp_path):
+    """One line says so; the rest is Spark's."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    # Nothing starts: the module of the host is there, and runs nothing.
+    first = (
+        "from types import ModuleType; host = ModuleType('host'); host.start = lambda job: Run(); "
+        "sys.modules['pyflinklike.spark.jobs.job_runs'] = host"
+    )
+    last = "class Run:\n    wait = staticmethod(lambda: print('on Spark'))\nenv.execute()"
+    (tmp_path / "job.py").write_text(ENDLESS.format(first=first, last=last), encoding="utf-8")
+
+    lines, said = run("job.py", cwd=tmp_path)
+
+    assert ["on Spark"] == lines
+    (line,) = said.splitlines()
+    told = "pyflinklike: the job runs on Spark, as its source 'new lines' does not end; --target"
+    assert line.startswith(told)
+
+
+def test_the_help_says_where_jobs_run(tmp_path):
+    """Without a target, too."""
+    lines, _ = run("--help", cwd=tmp_path)
+
+    said = " ".join(" ".join(lines).split())
+    assert "without it a job whose sources end runs in this process" in said

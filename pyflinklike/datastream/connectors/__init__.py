@@ -5,6 +5,9 @@ from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.doors import pin
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
+    BulkFormat,
+    BulkWriterFactory,
+    FileFormat,
     FileSink,
     FileSource,
     OutputFileConfig,
@@ -16,7 +19,10 @@ from pyflinklike.engine.graph.sources import NumberSequenceSource, Source
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
+    "BulkWriterFactory",
     "DeliveryGuarantee",
+    "FileFormat",
     "FileSink",
     "FileSource",
     "NumberSequenceSource",

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.engine.foreign_names import former
 from pyflinklike.engine.graph.files import (
     BucketAssigner,
+    BulkFormat,
+    BulkFormatBuilder,
+    BulkWriterFactory,
     DefaultRollingPolicy,
     Encoder,
     FileSink,
@@ -23,6 +24,8 @@ from pyflinklike.engine.graph.files import (
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
+    "BulkWriterFactory",
     "DefaultRollingPolicy",
     "FileSink",
     "FileSource",
@@ -49,11 +52,23 @@ class _RowFormatBuilder(FileSinkBuilder):
         return super().with_rolling_policy(policy)
 
 
+class _FormerBulkBuilder(BulkFormatBuilder):
+    """The builder of a `FileSink` of another form than lines, with the former name of a parameter."""
+
+    def with_rolling_policy(self, policy: OnCheckpointRollingPolicy) -> FileSinkBuilder:  # type: ignore[override]
+        """Take the one rule that such files have: each micro-batch begins another file.
+
+        Args:
+            policy: `RollingPolicy.on_checkpoint_rolling_policy()`.
+        """
+        return super().with_rolling_policy(policy)
+
+
 class StreamingFileSink:
     """Makes sinks of files, for `add_sink`; PyFlink itself calls it deprecated."""
 
     BaseBuilder = DefaultRowFormatBuilder = _RowFormatBuilder
-    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
+    DefaultBulkFormatBuilder = _FormerBulkBuilder
 
     @staticmethod
     @former("FileSink.for_row_format(base_path, encoder) and stream.sink_to")
@@ -67,14 +82,12 @@ class StreamingFileSink:
         return _RowFormatBuilder(FileSink.for_row_format(base_path, encoder).build())
 
     @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:
-        """Refuse files of columns: Spark writes them.
+    @former("FileSink.for_bulk_format(base_path, writer_factory) and stream.sink_to")
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSinkBuilder:
+        """Begin a sink that writes files of another form than lines: a `FileSink`.
 
         Args:
-            base_path: Not used.
-            writer_factory: Not used.
-
-        Raises:
-            HostError: Always.
+            base_path: The folder, or its `file:` address.
+            writer_factory: Made by a class of `datastream.formats`.
         """
-        FileSink.for_bulk_format(base_path, writer_factory)
+        return _FormerBulkBuilder(FileSink.for_bulk_format(base_path, writer_factory).build())

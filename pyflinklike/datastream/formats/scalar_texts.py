@@ -57,13 +57,25 @@ def _timestamp_text(value: dt.datetime, *, is_utc: bool) -> str:
     return f"{value.isoformat()}Z" if is_utc else value.isoformat(sep=" ")
 
 
+def _number(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return the function that reads numbers as Java does: Python takes 1_000 as well."""
+
+    def parse_number(text: str) -> Any:
+        if "_" in text:
+            msg = f"{text!r} is no number"
+            raise ValueError(msg)
+        return parse(text)
+
+    return parse_number
+
+
 _PARSERS: dict[type, Callable[[str], Any]] = {
     StringTypeInfo: str,
     BooleanTypeInfo: _boolean,
-    IntegralTypeInfo: int,
-    BigIntTypeInfo: int,
-    DoubleTypeInfo: float,
-    BigDecTypeInfo: Decimal,
+    IntegralTypeInfo: _number(int),
+    BigIntTypeInfo: _number(int),
+    DoubleTypeInfo: _number(float),
+    BigDecTypeInfo: _number(Decimal),
     DateTypeInfo: dt.date.fromisoformat,
     TimeTypeInfo: _time,
     TimestampTypeInfo: _timestamp,
@@ -92,6 +104,8 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
         return partial(_timestamp_text, is_utc=is_utc)
     if parser_of(type_info) is None:
         return None
+    if isinstance(type_info, (StringTypeInfo, IntegralTypeInfo)):
+        return str  # as `java_text`, which finds out for each value what it is
     return lambda value: java_text(value, type_info)
 
 

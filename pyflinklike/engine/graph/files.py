@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of text files as a source and as a sink: PyFlink's `FileSource` and `FileSink`.
+"""Files as a source and as a sink: PyFlink's `FileSource` and `FileSink`.
+
+Lines of text are read and written here; what is in other files their formats know, which the modules of
+`datastream.formats` make.
 
 A file is written under a hidden name, which sources leave out.  It is renamed when its job or its
 micro-batch ends well.
@@ -15,10 +18,11 @@ import lzma
 import os
 import uuid
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, NoReturn
+from typing import IO, Any, ClassVar, NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -26,17 +30,21 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike.engine.foreign_names import WithoutJava, make_refused
+from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.engine.graph.sources import Source
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
+    "BulkWriter",
+    "BulkWriterFactory",
     "DefaultRollingPolicy",
     "Encoder",
+    "FileFormat",
     "FileSink",
     "FileSinkBuilder",
     "FileSource",
@@ -47,65 +55,70 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
     "local_path",
+    "open_to_read",
 ]
-
-_BULK: Final = "a DataFrame's writer writes files of columns: stream.to_data_frame()"
 
 # The source
 
 
 @attrs.frozen
 class FileSource(Source):
-    """The lines of files, as PyFlink's; folders are read recursively, hidden files are left out.
+    """The elements of files, as PyFlink's; folders are read recursively, hidden files are left out.
 
-    Lines of one file keep their order.
+    Elements of one file keep their order.
 
     Args:
         paths: The paths of files and folders.
-        charset: The encoding of the text.
+        file_format: Reads a file.
         discovery_interval: How often to look for new files, in ms; None reads the files that exist,
             and ends.
     """
 
     paths: tuple[str, ...]
-    charset: str = "UTF-8"
+    file_format: FileFormat
     discovery_interval: int | None = None
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """Begin a source of the lines of files.
+        """Begin a source of files that are read element by element.
 
         Args:
-            stream_format: The result of `StreamFormat.text_line_format()`.
+            stream_format: `StreamFormat.text_line_format()` for lines, or a format of
+                `datastream.formats`, such as `CsvReaderFormat.for_schema(schema)`.
             paths: Paths of files and folders, or their `file:` addresses.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         if not isinstance(stream_format, StreamFormat):
-            msg = f"it takes a StreamFormat, got {shown(stream_format)}; give StreamFormat.text_line_format()"
+            remedy = _other_format(
+                BulkFormat, stream_format, "for_bulk_file_format", "StreamFormat.text_line_format()"
+            )
+            msg = f"it takes a StreamFormat, got {shown(stream_format)}; {remedy}"
             raise DeclarationTypeError(msg)
-        if not paths:
-            msg = "a FileSource reads at least one path, got none; give a file or a folder"
-            raise DeclarationValueError(msg)
-        return FileSourceBuilder(FileSource(tuple(map(str, paths)), stream_format.charset_name))
+        return _source_of(stream_format, paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: Any, *paths: str) -> NoReturn:  # noqa: ARG004
-        """Refuse files of columns: Spark reads them.
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Begin a source of files that are read in blocks of columns.
 
         Args:
-            bulk_format: Not used.
-            paths: Not used.
+            bulk_format: A format of `datastream.formats`, such as `ParquetColumnarRowInputFormat`.
+            paths: Paths of files and folders, or their `file:` addresses.
 
         Raises:
-            HostError: Always.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        msg = (
-            "files of columns (Parquet, ORC, Avro) and CSV are read by Spark, got for_bulk_file_format; "
-            "read them with spark.read and pyflinklike.spark.key_by"
-        )
-        raise HostError(msg)
+        if not isinstance(bulk_format, BulkFormat):
+            remedy = _other_format(
+                StreamFormat,
+                bulk_format,
+                "for_record_stream_format",
+                "ParquetColumnarRowInputFormat",
+            )
+            msg = f"it takes a BulkFormat, got {shown(bulk_format)}; {remedy}"
+            raise DeclarationTypeError(msg)
+        return _source_of(bulk_format, paths)
 
     @property
     def is_bounded(self) -> bool:
@@ -114,13 +127,15 @@ class FileSource(Source):
 
     @property
     def type_info(self) -> TypeInformation:
-        """STRING: the elements are lines."""
-        return Types.STRING()
+        """The type of what is in the files."""
+        return self.file_format.type_info
 
     @property
     def identity(self) -> str:
-        """The paths, which distinguish it from other sources."""
-        return f"the files of {', '.join(str(local_path(path).absolute()) for path in self.paths)}"
+        """The paths and the format, which distinguish it from other sources."""
+        paths = ", ".join(str(local_path(path).absolute()) for path in self.paths)
+        name = self.file_format.name
+        return f"the files of {paths}{f' as {name}' if name else ''}"
 
     @property
     def discovery_milliseconds(self) -> int | None:
@@ -154,11 +169,11 @@ class FileSource(Source):
         return [_absolute(each) for each in self._files()]
 
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
-        """Yield the lines of a file, without event times."""
-        return self._lines([Path(split)])
+        """Yield the elements of a file, without event times."""
+        return self._elements([Path(split)])
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """Yield the lines of the files of one instance, without event times.
+        """Yield the elements of the files of one instance, without event times.
 
         Raises:
             HostError: The source looks for new files, or a path is not on this machine, or does not
@@ -168,7 +183,7 @@ class FileSource(Source):
             return super().read(index, parallelism)
         # By name, not by number: another instance may see a file that this one does not.
         own = [each for each in self.splits() if crc32(each.encode()) % parallelism == index]
-        return self._lines(map(Path, own))
+        return self._elements(map(Path, own))
 
     def _files(self) -> Iterator[Path]:
         for path in map(local_path, self.paths):
@@ -177,12 +192,24 @@ class FileSource(Source):
                 raise HostError(msg)
             yield from _files(path)
 
-    def _lines(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
+    def _elements(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
         for file in files:
-            # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
-            with TextIOWrapper(_open(file), encoding=self.charset, newline=None) as text:
-                for line in text:
-                    yield line.removesuffix("\n"), None
+            for element in self.file_format.read(file):
+                yield element, None
+
+
+def _source_of(file_format: FileFormat, paths: tuple[str, ...]) -> FileSourceBuilder:
+    if not paths:
+        msg = "a FileSource reads at least one path, got none; give a file or a folder"
+        raise DeclarationValueError(msg)
+    return FileSourceBuilder(FileSource(tuple(map(str, paths)), file_format))
+
+
+def _other_format(other: type, given: Any, method: str, example: str) -> str:
+    """Return the remedy for a format that is none of this kind."""
+    if isinstance(given, other):
+        return f"this is a {other.__name__}: call {method}"
+    return f"give for example {example}"
 
 
 @attrs.define
@@ -235,15 +262,33 @@ class FileSourceBuilder:
         return self._source
 
 
-@attrs.frozen
-class StreamFormat(WithoutJava):
-    """The format of a file, as PyFlink's.
+class FileFormat(WithoutJava, ABC):
+    """Reads files of a form; a subclass of a program reads files of its own form."""
 
-    Args:
-        charset_name: The encoding of the text.
-    """
+    @property
+    @abstractmethod
+    def type_info(self) -> TypeInformation:
+        """The type of the elements."""
 
-    charset_name: str
+    @property
+    def name(self) -> str:
+        """The name of the form, which a job that goes on must not change; "" for lines of text."""
+        return type(self).__name__
+
+    @abstractmethod
+    def read(self, path: Path) -> Iterator[Any]:
+        """Yield the elements of a file, in order.
+
+        Args:
+            path: The path of the file.
+
+        Raises:
+            HostError: The file is damaged, or holds something else.
+        """
+
+
+class StreamFormat(FileFormat):
+    """The format of files that are read element by element, as PyFlink's."""
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
@@ -252,7 +297,30 @@ class StreamFormat(WithoutJava):
         Args:
             charset_name: The encoding of the text, by a name that Python knows.
         """
-        return StreamFormat(charset_name)
+        return _TextLines(charset_name)
+
+
+class BulkFormat(FileFormat):
+    """The format of files that are read in blocks, as PyFlink's."""
+
+
+@attrs.frozen
+class _TextLines(StreamFormat):
+    charset_name: str
+
+    @property
+    def type_info(self) -> TypeInformation:
+        return Types.STRING()
+
+    @property
+    def name(self) -> str:
+        return ""
+
+    def read(self, path: Path) -> Iterator[Any]:
+        # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
+        with TextIOWrapper(open_to_read(path), encoding=self.charset_name, newline=None) as text:
+            for line in text:
+                yield line.removesuffix("\n")
 
 
 def local_path(path: str) -> Path:
@@ -283,7 +351,8 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(each)
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_to_read(path: Path) -> IO[bytes]:
+    """Open a file; the ending of its name says how it is compressed."""
     if path.suffix == ".deflate":
         return BytesIO(zlib.decompress(path.read_bytes()))
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
@@ -324,6 +393,39 @@ class Encoder(WithoutJava):
             charset_name: The encoding of the text, by a name that Python knows.
         """
         return Encoder(charset_name)
+
+
+class BulkWriter(Protocol):
+    """Writes the elements of one file."""
+
+    def add(self, value: Any) -> int:
+        """Write an element, and return the bytes that the file has grown by; 0 if it is not known.
+
+        Args:
+            value: The element.
+
+        Raises:
+            OutputError: It does not fit the file.
+        """
+
+    def finish(self) -> None:
+        """Write what is left; the file is closed by its owner."""
+
+    def abandon(self) -> None:
+        """Let go of what is not written: the job has failed, and the file is removed."""
+
+
+class BulkWriterFactory(WithoutJava, ABC):
+    """Makes writers of files, as PyFlink's; a subclass of a program writes files of its own form."""
+
+    @abstractmethod
+    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:
+        """Return the writer of a new file.
+
+        Args:
+            file: The file, open to be written.
+            type_info: The type of the elements.
+        """
 
 
 @attrs.frozen
@@ -480,11 +582,11 @@ _PATTERNS = (
 
 @attrs.frozen
 class FileSink(Sink):
-    """Writes lines to files, as PyFlink's; by default into a folder for each hour.
+    """Writes elements to files, as PyFlink's; by default into a folder for each hour.
 
     Args:
         base_path: The folder, or its `file:` address.
-        encoder: Makes lines.
+        encoder: Makes lines, or writers of files of another form.
         file_config: The names of files.
         rolling_policy: The rule for beginning another file.
         bucket_assigner: Chooses the folder of a line.
@@ -492,16 +594,14 @@ class FileSink(Sink):
     """
 
     base_path: str
-    encoder: Encoder
+    encoder: Encoder | BulkWriterFactory
     file_config: OutputFileConfig = attrs.field(factory=OutputFileConfig)
     rolling_policy: RollingPolicy = attrs.field(factory=RollingPolicy.default_rolling_policy)
     bucket_assigner: BucketAssigner = attrs.field(factory=BucketAssigner.date_time_bucket_assigner)
     clock: Callable[[], int] = wall_clock
     BaseBuilder: ClassVar[Any]
     RowFormatBuilder: ClassVar[Any]
-    BulkFormatBuilder: ClassVar[Any] = make_refused(
-        "datastream.connectors.file_system.FileSink.BulkFormatBuilder", _BULK
-    )
+    BulkFormatBuilder: ClassVar[Any]
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
@@ -515,27 +615,38 @@ class FileSink(Sink):
             DeclarationTypeError: `encoder` is no `Encoder`.
         """
         if not isinstance(encoder, Encoder):
-            msg = f"it takes an Encoder, got {shown(encoder)}; give Encoder.simple_string_encoder()"
+            remedy = "give Encoder.simple_string_encoder()"
+            if isinstance(encoder, BulkWriterFactory):
+                remedy = "this is a BulkWriterFactory: call for_bulk_format"
+            msg = f"it takes an Encoder, got {shown(encoder)}; {remedy}"
             raise DeclarationTypeError(msg)
         return FileSinkBuilder(FileSink(str(base_path), encoder))
 
     @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: Any) -> NoReturn:  # noqa: ARG004
-        """Refuse files of columns: Spark writes them.
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
+        """Begin a sink that writes files of another form than lines, such as Parquet.
+
+        A file ends with its micro-batch or its job: each is whole as soon as it is seen.
 
         Args:
-            base_path: Not used.
-            writer_factory: Not used.
+            base_path: The folder, or its `file:` address.
+            writer_factory: Made by a class of `datastream.formats`, such as
+                `ParquetBulkWriters.for_row_type(row_type)`.
 
         Raises:
-            HostError: Always.
+            DeclarationTypeError: `writer_factory` is no `BulkWriterFactory`.
         """
-        msg = "files of columns (Parquet, ORC, Avro) and CSV are written by Spark, got for_bulk_format; use a DataFrame's writer"
-        raise HostError(msg)
+        if not isinstance(writer_factory, BulkWriterFactory):
+            example = "give for example ParquetBulkWriters.for_row_type(row_type)"
+            remedy = instance_of(BulkWriterFactory, writer_factory, example)
+            msg = f"it takes a BulkWriterFactory, got {shown(writer_factory)}; {remedy}"
+            raise DeclarationTypeError(msg)
+        policy = OnCheckpointRollingPolicy()
+        return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """True: tasks write the lines."""
+        """True: tasks write the files."""
         return True
 
     def remove_unfinished(self, name: str) -> None:
@@ -551,7 +662,7 @@ class FileSink(Sink):
         type_info: TypeInformation,
         name: str | None = None,
     ) -> SinkWriter:
-        """Make the writer of the lines of one instance."""
+        """Make the writer of the files of one instance."""
         return _FileWriter(self, type_info, name or str(uuid.uuid4()))
 
 
@@ -618,7 +729,29 @@ class FileSinkBuilder:
         return self
 
 
+class BulkFormatBuilder(FileSinkBuilder):
+    """Sets how files of another form than lines are written, and `build`s the sink."""
+
+    def with_rolling_policy(self, rolling_policy: OnCheckpointRollingPolicy) -> FileSinkBuilder:  # type: ignore[override]
+        """Take the one rule that such files have: each micro-batch begins another file.
+
+        Args:
+            rolling_policy: `RollingPolicy.on_checkpoint_rolling_policy()`.
+
+        Raises:
+            DeclarationTypeError: It is another policy.
+        """
+        if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+            msg = (
+                f"rolling_policy must be OnCheckpointRollingPolicy for bulk formats, got "
+                f"{shown(rolling_policy)}; give RollingPolicy.on_checkpoint_rolling_policy()"
+            )
+            raise DeclarationTypeError(msg)
+        return super().with_rolling_policy(rolling_policy)
+
+
 # PyFlink's names of the builders.
+FileSink.BulkFormatBuilder = BulkFormatBuilder
 FileSink.BaseBuilder = FileSink.RowFormatBuilder = FileSinkBuilder
 OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
@@ -628,9 +761,34 @@ class _Part:
     """A file that is being written."""
 
     file: IO[bytes]
+    writer: BulkWriter
     hidden: Path
     path: Path
     size: int = 0
+
+    def finish(self) -> None:
+        """End the file."""
+        self.writer.finish()
+        _close(self.file)
+
+
+@attrs.frozen
+class _LineWriter:
+    """Writes a line for each element."""
+
+    file: IO[bytes]
+    text: Callable[[Any], str]
+    charset_name: str
+
+    def add(self, value: Any) -> int:
+        line = f"{self.text(value)}\n".encode(self.charset_name)
+        self.file.write(line)
+        return len(line)
+
+    def finish(self) -> None:
+        """Do nothing: every line is written."""
+
+    abandon = finish
 
 
 class _FileWriter:
@@ -645,15 +803,15 @@ class _FileWriter:
     def write(self, value: Any, _: int | None) -> None:
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
         part = self._open.get(bucket) or self._begin(bucket)
-        line = f"{self._text(value)}\n".encode(self._sink.encoder.charset_name)
-        part.file.write(line)
-        part.size += len(line)
+        part.size += part.writer.add(value)
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
-            _close(self._open.pop(bucket).file)
+            self._open.pop(bucket).finish()
 
     def prepare(self) -> list[Renaming]:
-        self._close()
+        for part in self._open.values():
+            part.finish()
+        self._open.clear()
         return [Renaming(part.hidden, part.path) for part in self._written]
 
     def finish(self) -> None:
@@ -661,23 +819,29 @@ class _FileWriter:
             renaming.perform()
 
     def abandon(self) -> None:
-        self._close()
+        # Not finished: what cannot be written may be why.
+        for part in self._open.values():
+            part.writer.abandon()
+            part.file.close()
+        self._open.clear()
         for part in self._written:
             part.hidden.unlink(missing_ok=True)
-
-    def _close(self) -> None:
-        for part in self._open.values():
-            _close(part.file)
-        self._open.clear()
 
     def _begin(self, bucket: str) -> _Part:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
         hidden = folder / f".{name}.inprogress.{uuid.uuid4()}"
-        part = self._open[bucket] = _Part(hidden.open("xb"), hidden, folder / name)
+        file = hidden.open("xb")
+        part = self._open[bucket] = _Part(file, self._writer_of(file), hidden, folder / name)
         self._written.append(part)
         return part
+
+    def _writer_of(self, file: IO[bytes]) -> BulkWriter:
+        encoder = self._sink.encoder
+        if isinstance(encoder, BulkWriterFactory):
+            return encoder.open(file, self._type_info)
+        return _LineWriter(file, self._text, encoder.charset_name)
 
 
 def _close(file: IO[bytes]) -> None:

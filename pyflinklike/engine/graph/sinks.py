@@ -109,6 +109,16 @@ class Sink(WithoutJava):
         """True where workers write their own elements; otherwise only the program writes."""
         return False
 
+    def check_settings(self, configuration: Mapping[str, str]) -> None:
+        """Check that the sink can give what it promises in a job with these settings.
+
+        Args:
+            configuration: The settings of the job, by key.
+
+        Raises:
+            HostError: It cannot; the message names the setting to change.
+        """
+
     def remove_unfinished(self, name: str) -> None:
         """Remove unfinished output of writers whose names begin with `name`.
 

@@ -68,6 +68,14 @@ class Source(WithoutJava, ABC):
         """Return the names of all splits of a source that ends, as they are now."""
         raise NotImplementedError
 
+    def group_splits(self, splits: list[str]) -> list[list[str]]:
+        """Return splits in groups: those of one are read before those of the next.
+
+        Args:
+            splits: Names of splits, in the order of `splits`.
+        """
+        return [splits] if splits else []
+
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a split with their event times in ms (None without one).
 

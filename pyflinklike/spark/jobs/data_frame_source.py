@@ -7,6 +7,7 @@ import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -70,6 +71,17 @@ class FrameSource(Source):
 
         Returns:
             Text for `frame`, which the job stores in its folder; None for nothing.
+        """
+        return None
+
+    def wait_for_file(self, path: Path) -> FrameSource | None:  # noqa: ARG002
+        """Return the source as one that gives nothing before a file is there.
+
+        Args:
+            path: The path of the file, on the driver.
+
+        Returns:
+            The source; None if Spark cannot be told so.
         """
         return None
 

@@ -18,6 +18,7 @@ from pyspark.sql.utils import is_remote
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus
 from pyflinklike.engine.graph.nodes import (
@@ -46,7 +47,7 @@ from pyflinklike.spark.jobs.stages import (
     is_keyed,
     stages_of,
 )
-from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame
+from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame, last_frame_source
 from pyflinklike.spark.jobs.watermark_feed import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark.plan.process_options import check_backend
 from pyflinklike.spark.plan.requirements import packages_checked
@@ -164,6 +165,12 @@ def frame_of_stream(
                 f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
             )
             raise HostError(msg)
+        if last_frame_source(node.source) is not None:
+            msg = (
+                "to_data_frame has nobody who lets the last of several sources begin, got a HybridSource "
+                f"that does not end, {node.name!r}; execute the job, or unite its sources with union"
+            )
+            raise HostError(msg)
         source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
     # The query is the user's, and has the partitions of its session.
@@ -220,6 +227,9 @@ class StreamRun(DrivenRun):
             node.id: StreamSource(node, self._job.settings_of(node), self._folder.source(position))
             for position, node in enumerate(self._job.graph.of_kind(FromSource))
         }
+        for number, source in self._sources.items():
+            if self._feed is not None and source.is_switched:
+                self._feed.end_files(number)
 
     def _begin_feed(self) -> WatermarkFeed:
         return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
@@ -239,6 +249,7 @@ class StreamRun(DrivenRun):
             # In this order: a query that is seen to have ended has handed over its last micro-batch.
             while query.isActive or self._handover.is_waited_for:
                 self._look()
+                self._switch(query)
                 batch = self._handover.take(_PATIENCE_SECONDS)
                 if batch is not None:
                     self._take_in(batch)
@@ -259,6 +270,13 @@ class StreamRun(DrivenRun):
             source.look(now)
         if self._feed is not None:
             self._feed.tell(now)
+
+    def _switch(self, query: StreamingQuery) -> None:
+        """Let the last of several sources begin, once those before are read."""
+        waiting = [each for each in self._sources.items() if each[1].is_waiting]
+        for number, source in waiting:
+            if source.switch(query.lastProgress) and self._feed is not None:
+                self._feed.end_files(number)
 
     def _take_in(self, batch: ResultBatch) -> None:
         if self._ledger is None:
@@ -310,6 +328,10 @@ class StreamRun(DrivenRun):
 
 
 _REMEDY = "set execution.target to local"
+_AFTER_THE_OTHER = (
+    "Spark begins to read all streams of a query at once, and only a KafkaSource can wait (PySpark 4.2): bound "
+    "it, read a topic or new files last, or unite the sources with union if their order does not matter"
+)
 _BY_ONE_TIME = (
     "leave out event times and watermark strategies, or have it go by event time: Spark wakes a query "
     "by one of the two"
@@ -340,7 +362,9 @@ def _runs_not(job: Job) -> str:
 def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
     """Yield the steps that this host does not run, each with a description and a remedy."""
     for node in job.graph.nodes.values():
-        if isinstance(node, FromSource) and not _is_read(node.source):
+        if isinstance(node, FromSource) and _cannot_wait(node.source):
+            yield node, "a HybridSource whose last source is a stream of Spark", _AFTER_THE_OTHER
+        elif isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
     for node, what in _find_partitioned_elsewhere(job):
         yield node, what, _REMEDY
@@ -377,9 +401,19 @@ def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
     return isinstance(consumer, ToSink) or consumer.id in stage.inner
 
 
+def _cannot_wait(source: Source) -> bool:
+    """Return whether the last of several sources would begin with the query, not behind the others."""
+    if not isinstance(source, HybridSource) or source.is_bounded:
+        return False
+    if source.discovery_milliseconds is not None:
+        return False
+    last = last_frame_source(source)
+    return last is None or last.wait_for_file(Path()) is None
+
+
 def _is_read(source: Source) -> bool:
     is_looked_for = source.discovery_milliseconds is not None
-    is_frame = frame_source(source, is_streaming=True) is not None
+    is_frame = (frame_source(source, is_streaming=True) or last_frame_source(source)) is not None
     return source.is_bounded or is_looked_for or is_frame
 
 

@@ -140,7 +140,12 @@ class StageTask:
         frames = self._frames()
         if frames:
             return [(number, source.split_of(batch)) for number, source in frames]
-        return [(number, "") for number in set(batch.column("source").to_pylist())]
+        # Elements that Spark has read say their split; rows of files are one split together.
+        names = ("source", "part", "elements")
+        numbers, parts, elements = (batch.column(name) for name in names)
+        are_read = elements.is_valid().to_pylist()
+        rows = zip(numbers.to_pylist(), parts.to_pylist(), are_read)
+        return {(number, (part or "") if is_read else "") for number, part, is_read in rows}
 
     def _process(
         self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender

@@ -5,39 +5,48 @@ A row names a split of a source, which the task that gets the row reads, or it h
 all splits.  A stream is a folder of files of such rows, in the order of their times: a file for each
 micro-batch of a bounded source, and one for each discovery of a source that looks for new splits.
 
+Where the last of several sources is a stream of Spark, its rows have pickles of elements, and it waits until
+all files are read: a file says so, from then on and over restarts.
+
 Spark's checkpoint says which of these files it has read.  They are written once and stay, so a micro-batch
 that is run again reads the same, and a split that is gone raises an error.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
 from pyflinklike.spark.jobs.durable_files import read_json, rename_durably, write_json
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark.wire.parcels import dump
 
-__all__ = ["StreamSource", "batch_frame", "micro_batches"]
+__all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]
 
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """The time of the first file, in seconds: Spark reads files in the order of their times."""
 _BEGINNING = "_beginning.json"
 """The file with what `FrameSource.beginning` returned."""
+_SWITCHED = "_switched"
+"""The file that is there once the sources before the last one are read to their ends."""
 _COMPLETE = "_begun"
 """The file that is there once all first rows of a source are written; Spark does not read it."""
 
@@ -82,10 +91,13 @@ class StreamSource:
         self._known: set[str] = set()
         self._next, self._due = 0, 0
         self._streamed = frame_source(node.source, is_streaming=True)
+        self._last = last_frame_source(node.source)
         folder.mkdir(parents=True, exist_ok=True)
+        if (streamed := self._streamed or self._last) is not None:
+            self._beginning = self._find_beginning(streamed)
         if self._streamed is not None:
-            self._beginning = self._find_beginning(self._streamed)
-        elif (folder / _COMPLETE).exists():
+            return
+        if (folder / _COMPLETE).exists():
             self._go_on()
         else:
             self._begin()
@@ -108,18 +120,63 @@ class StreamSource:
             self._add(_name_splits(self._node, some, is_last=False))
             self._known.update(some)
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether only the last of several sources is read any more."""
+        return self._last is not None and (self._folder / _SWITCHED).exists()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last of several sources waits for those before."""
+        return self._last is not None and not self.is_switched
+
+    def switch(self, progress: Any) -> bool:
+        """Let the last of several sources begin, if Spark has committed all files of those before.
+
+        Args:
+            progress: What the query has told last; None before its first micro-batch.
+
+        Returns:
+            Whether it begins now.
+        """
+        if progress is None or not self.is_waiting:
+            return False
+        ends = (each["endOffset"] for each in progress["sources"] if self._is_of(each))
+        if not any(_files_of(end) >= self._next for end in ends):
+            return False
+        write_json(self._folder / _SWITCHED, {})
+        return True
+
+    def _is_of(self, source: Any) -> bool:
+        """Return whether what a query tells is of the files of this source."""
+        return str(source["description"]).rstrip("]").endswith(str(self._folder.absolute()))
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the stream, of `SOURCE_SCHEMA` if it reads files."""
+        files = self._frame(spark)
+        if self._last is None:
+            return files
+        last = self._last.wait_for_file(self._folder / _SWITCHED)
+        assert last is not None  # else the job was refused
+        rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
+        packing = _Packing(self._node.id, last)
+        pack = with_imports_frozen(tell_errors_of_each(packing.pack))
+        return files.union(rows.mapInArrow(pack, SOURCE_SCHEMA.ddl))
+
+    def _frame(self, spark: SparkSession) -> DataFrame:
         source, settings = self._node.source, self._settings
         if self._streamed is not None:
             return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
         stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
-        if not is_discovered or settings.files_per_batch is not None:
+        # The splits of one group come before those of the next, and all before what is discovered.
+        is_ordered = not is_discovered or isinstance(source, HybridSource)
+        if is_ordered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
         frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
-        default = spark.sparkContext.defaultParallelism if source.has_named_splits else 1
+        has_many = source.has_named_splits or isinstance(source, HybridSource)
+        default = spark.sparkContext.defaultParallelism if has_many else 1
         count = _ask_parallelism(self._node, settings) or default
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
@@ -135,9 +192,13 @@ class StreamSource:
 
     def _begin(self) -> None:
         """Write the first rows; a killed driver may have written some of them."""
-        if self._node.source.is_bounded:
+        source = self._node.source
+        if source.is_bounded:
             for rows in micro_batches(self._node, self._settings):
                 self._add(rows)
+        elif isinstance(source, HybridSource):
+            for some in source.group_splits(source.splits()):
+                self._add(_name_splits(self._node, some, is_last=False))
         (self._folder / _COMPLETE).touch()
 
     def _go_on(self) -> None:
@@ -158,6 +219,41 @@ class StreamSource:
         self._next += 1
 
 
+@attrs.frozen
+class _Packing:
+    """Makes rows of a stage of what Spark has read.
+
+    Args:
+        node: The number of the source's node.
+        source: The source.
+    """
+
+    node: int
+    source: FrameSource
+
+    def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row for each record batch: its split, and a pickle of its elements."""
+        for batch in batches:
+            if batch.num_rows:
+                elements = dump(list(self.source.elements(batch)))
+                yield SOURCE_SCHEMA.batch(
+                    [(self.node, 0, 1, self.source.split_of(batch), elements, False)]
+                )
+
+
+def last_frame_source(source: Source) -> FrameSource | None:
+    """Return the last of several sources, if Spark reads it as a stream; None for other sources."""
+    if isinstance(source, HybridSource) and not source.is_bounded:
+        return frame_source(source.parts[-1], is_streaming=True)
+    return None
+
+
+def _files_of(end: Any) -> int:
+    """Return how many files a source has read, by the end of its offsets, with a file in each micro-batch."""
+    found = json.loads(end) if isinstance(end, str) else end
+    return int(found["logOffset"]) + 1 if isinstance(found, dict) else 0
+
+
 def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`."""
     limit, count = settings.records_per_batch, _splits(node, settings)
@@ -170,7 +266,9 @@ def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict
 
 def _ask_parallelism(node: FromSource, settings: JobSettings) -> int | None:
     """Return the number of tasks that read a source; None if the program does not set it."""
-    return node.source.parallelism or node.parallelism or settings.parallelism
+    # The one instance of a HybridSource keeps its sources apart; here micro-batches do.
+    own = None if isinstance(node.source, HybridSource) else node.source.parallelism
+    return own or node.parallelism or settings.parallelism
 
 
 def _splits(node: FromSource, settings: JobSettings) -> int:
@@ -183,9 +281,8 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
 
 
 def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
-    """Yield a micro-batch of all splits, if there are any, and one for the end."""
-    splits = node.source.splits()
-    if splits:
+    """Yield a micro-batch of the splits of each group, if there are any, and one for the end."""
+    for splits in node.source.group_splits(node.source.splits()):
         yield _name_splits(node, splits, is_last=False)
     yield [_row(node, 0, 1, dump([]), is_last=True)]
 

@@ -18,8 +18,10 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
+from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.durable_files import read_json, write_json
@@ -86,9 +88,14 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
     if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
         return False
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
-    has_splits = any(isinstance(each, FrameSource) and each.has_splits for each in sources)
+    has_splits = any(_has_splits(each) for each in sources)
     has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
     return has_watermarks and (has_splits or has_idleness(stage))
+
+
+def _has_splits(source: Source) -> bool:
+    last = source.parts[-1] if isinstance(source, HybridSource) else source
+    return isinstance(last, FrameSource) and last.has_splits
 
 
 @attrs.define
@@ -142,6 +149,15 @@ class WatermarkFeed:
             splits = self._splits[self._position[each.source]]
             known = splits.setdefault(each.split, _Split(each.watermark, now))
             known.watermark, known.heard = max(known.watermark, each.watermark), now
+
+    def end_files(self, source: int) -> None:
+        """Take the files of a source as ended: they hold back no other split any more.
+
+        Args:
+            source: The number of the source's node.
+        """
+        split = self._splits[self._position[source]].setdefault("", _Split(MAX_WATERMARK, 0))
+        split.watermark = MAX_WATERMARK
 
     def tell(self, now: int) -> None:
         """Write the watermark if it has risen; Spark takes it with the next micro-batch.

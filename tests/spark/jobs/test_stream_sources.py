@@ -11,6 +11,7 @@ import pytest
 from pyflinklike.common import WatermarkStrategy
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.errors import HostError
@@ -166,3 +167,59 @@ def test_a_bounded_source_that_was_not_written_wholly_is_written_anew(tmp_path):
     StreamSource(collection(1, 2, 3), settings, tmp_path / "rows")
 
     assert rows(tmp_path / "rows") == [[False], [False], [True]]
+
+
+def lines_of(path):
+    """A source of the files that are there."""
+    return FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path)).build()
+
+
+def names_of(rows_of_files):
+    """The numbers of sources with the files of their splits."""
+    return [
+        [each if isinstance(each, bool) else each.rstrip('"]') for each in rows]
+        for rows in rows_of_files
+    ]
+
+
+def test_sources_one_after_the_other_have_micro_batches_of_their_own(tmp_path, input_folder):
+    """What was written is what is read, also after a restart in the middle."""
+    (tmp_path / "then").write_text("line")
+    node = node_of(
+        HybridSource.builder(lines_of(input_folder)).add_source(lines_of(tmp_path / "then")).build()
+    )
+
+    StreamSource(node, JobSettings(), tmp_path / "source")
+    (input_folder / "later").write_text("line")
+
+    assert [["b", "a"], ["then"], [True]] == names_of(rows(tmp_path / "source"))
+    StreamSource(node, JobSettings(), tmp_path / "source")
+    assert [["b", "a"], ["then"], [True], [True]] == names_of(rows(tmp_path / "source"))
+
+
+def test_files_that_are_looked_for_come_behind_the_sources_before(tmp_path, input_folder):
+    """Each is found once, over restarts too."""
+    first, new = tmp_path / "first", tmp_path / "new"
+    first.write_text("line")
+    new.mkdir()
+    (new / "x").write_text("line")
+    looking = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(new))
+    source = HybridSource.builder(lines_of(first)).add_source(
+        looking.monitor_continuously(INTERVAL).build()
+    )
+    node, folder = node_of(source.build()), tmp_path / "source"
+
+    StreamSource(node, JobSettings(), folder).look(0)
+    (new / "y").write_text("line")
+    again = StreamSource(node, JobSettings(), folder)
+    again.look(0)
+    again.look(INTERVAL)
+
+    assert [["first"], ["x"], [False], ["y"]] == names_of(rows(folder))
+    assert ["line"] * 3 == [
+        element
+        for path in sorted(folder.glob("[0-9]*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+        if row["part"]
+        for element, _ in node.source.read_split(row["part"])
+    ]
