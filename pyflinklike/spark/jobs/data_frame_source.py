@@ -203,6 +203,11 @@ class DataFrameSource(FrameSource):
         return 1
 
     @property
+    def is_read_alike(self) -> bool:
+        """False: Spark may give rows in another order each time."""
+        return False
+
+    @property
     def is_read_anywhere(self) -> bool:
         """False: workers have no DataFrames."""
         return False
