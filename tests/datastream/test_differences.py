@@ -303,7 +303,7 @@ def test_the_checkpoint_of_a_cancelled_job_stays():
 def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.durable_files import Ledger
+    from pyflinklike.engine.graph.durable_files import Ledger
     from pyflinklike.spark.jobs.results import ResultBatch, Results
     from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
     from pyflinklike.spark.wire.parcels import Address

@@ -58,9 +58,9 @@ SPARK = [
     ["wire"],
     ["plan"],
     ["host", "debezium"],
-    ["read", "jobs"],
+    ["read"],
     ["savepoint"],
-    ["api"],
+    ["api", "jobs"],
 ]
 
 # Rooms of one layer that never import each other.
@@ -71,7 +71,7 @@ STRANGERS = [
     ("testing", "spark"),
     ("engine.local", "testing"),
     ("testing", "demo"),
-    ("spark.jobs", "spark.read"),
+    ("spark.jobs", "spark.api"),
     ("spark.debezium", "spark.host"),
 ]
 

@@ -14,12 +14,12 @@ from typing import Any
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.savepoints.saved_job import Position
 
-__all__ = ["ReadParts", "beginning_of", "further", "parts_left"]
+__all__ = ["ReadParts", "find_beginning", "find_parts_left", "move_on"]
 
 Elements = Iterator[tuple[Any, "int | None"]]
 
 
-def beginning_of(source: Source, count: int) -> Position:
+def find_beginning(source: Source, count: int) -> Position:
     """Return the position of a source of which nothing was read.
 
     Args:
@@ -31,7 +31,7 @@ def beginning_of(source: Source, count: int) -> Position:
     return {"splits": count, "read": [0] * count}
 
 
-def parts_left(source: Source, position: Position) -> list[Elements]:
+def find_parts_left(source: Source, position: Position) -> list[Elements]:
     """Return what is left of each split behind a position; of splits that follow one another, in one.
 
     Args:
@@ -54,7 +54,7 @@ def _without_first(elements: Elements, skip: int) -> Elements:
     return islice(elements, skip, None) if skip else elements
 
 
-def further(position: Position, count: int) -> Position:
+def move_on(position: Position, count: int) -> Position:
     """Return the position behind some more elements, counted over all splits in their order."""
     return {**position, "first": position.get("first", 0) + count} if count else position
 
@@ -101,7 +101,7 @@ class ReadParts:
         if "first" in begun:
             (count,) = self._counts
             # What follows the end of all splits is nothing, whatever is skipped of it.
-            return {**begun, **_nothing_left(begun)} if count is None else further(begun, count)
+            return {**begun, **_leave_nothing(begun)} if count is None else move_on(begun, count)
         assert len(parts) == len(self._counts)
         counts = iter(self._counts)
         if "left" in begun:
@@ -115,13 +115,13 @@ class ReadParts:
     def _open(self) -> list[Elements]:
         if self._parts is None:
             if self._begun is None:
-                self._begun = beginning_of(self._source, self._instances)
-            self._parts = parts_left(self._source, self._begun)
+                self._begun = find_beginning(self._source, self._instances)
+            self._parts = find_parts_left(self._source, self._begun)
             self._counts = [0] * len(self._parts)
         return self._parts
 
 
-def _nothing_left(position: Position) -> Position:
+def _leave_nothing(position: Position) -> Position:
     if "left" in position:
         return {"left": [], "first": 0}
     return {"read": [None] * position["splits"], "first": 0}

@@ -113,6 +113,7 @@ class LocalRun(DrivenRun):
         if self._job.settings.is_batch:
             return super()._save(request)
         if request.drains:
+            request.has_drained = True
             for _, source in self._wiring.sources:
                 source.end()
         # Each station comes after those that send to it, so nothing is left on its way.

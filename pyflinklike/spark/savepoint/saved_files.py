@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,7 +19,7 @@ from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
 from pyflinklike.savepoints.savepoint_directory import (
     SavepointDirectory,
@@ -33,6 +34,7 @@ from pyflinklike.spark.read.checkpoint import (
     query_id_of,
 )
 from pyflinklike.spark.read.group_job import frame_of_groups
+from pyflinklike.spark.read.job_at_rest import JobAtRest, job_at
 from pyflinklike.spark.read.savepoint_frames import frame_of_files
 from pyflinklike.spark.wire.own_columns import quote, watermark_of
 
@@ -67,7 +69,9 @@ def take_savepoint(
     operator: int | str | None = None,
     mode: str = "error",
 ) -> None:
-    """Write the state of a query as a directory of Parquet files and a manifest.
+    """Write the state of a query or a job as a directory of Parquet files and a manifest.
+
+    The savepoint of a job also tells how far each of its sources was read.
 
     The query may be running; the savepoint is of one batch.  The executors write it, so it may be
     larger than the driver's memory, and all executors must reach its location.  Nothing is
@@ -75,7 +79,7 @@ def take_savepoint(
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
+        checkpoint: The checkpointLocation of the query, or the folder of a job of the DataStream API.
         path: The directory to write, as a path or as an address that Spark and Arrow both know.
         batch_id: The micro-batch to save; by default the last committed one.
         operator: Spark's number of a stateful operator, or its uid; by default all operators that
@@ -92,13 +96,32 @@ def take_savepoint(
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     location = location_of(checkpoint)
+    job, target = job_at(location), savepoint_location_of(path)
+    if job is not None and job.has(target.root):
+        msg = f"{target.where}: a savepoint is not written into a job's folder, got a path in "
+        raise DeclarationValueError(
+            f"{msg}{str(job.path)!r}, which goes with the job; give one outside of it"
+        )
     states = checkpoint_states(spark, location, operator, batch_id)
     first, *others = states
     if any(each.batch_id != first.batch_id for each in others):
         # A batch was committed meanwhile; all operators must be of the same batch.
         states = checkpoint_states(spark, location, operator, first.batch_id)
-    save(
-        savepoint_location_of(path), [frames_of(each) for each in states], manifest_of(first), mode
+    manifest = manifest_of(first)
+    if job is not None:
+        assert manifest.offsets is not None
+        manifest = attrs.evolve(manifest, job=job.describe(manifest.offsets))
+    save(target, [frames_of(each) for each in states], manifest, mode)
+    if job is not None and job.is_ahead_of(first.batch_id) and not job.is_running():
+        _tell_of_repeats(job, first.batch_id)
+
+
+def _tell_of_repeats(job: JobAtRest, batch_id: int) -> None:
+    warnings.warn(
+        f"sinks of the job in {str(job.path)!r} have written more than the savepoint has, which is of "
+        f"micro-batch {batch_id}: a job that begins with it writes that again; to avoid this, start the "
+        "job once more and stop it with JobClient.stop_with_savepoint",
+        stacklevel=3,
     )
 
 
