@@ -113,10 +113,10 @@ def everything(env):
     # Keys without a declared type; the window is behind no other operator.
     window = TumblingEventTimeWindows.of(Time.milliseconds(100))
     windows = keyed.window(window).reduce(lambda one, two: (one[0], one[1] + two[1])).uid("windows")
-    behind = sums.filter(lambda each: each[0] == "sum").key_by(lambda each: len(each[3]))
-    longest = behind.max(2).map(lambda each: ("max", each[1], each[2], [], 0))
+    behind = sums.filter(lambda each: each[0] == "sum").key_by(lambda each: each[1])
+    greatest = behind.max(2).map(lambda each: ("max", each[1], each[2], [], 0))
     told = windows.map(lambda pair: ("window", pair[0], pair[1], [], 0))
-    return sums.union(ruled, told, longest)
+    return sums.union(ruled, told, greatest)
 
 
 @pytest.fixture
