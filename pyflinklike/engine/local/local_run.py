@@ -49,7 +49,7 @@ from pyflinklike.engine.local.stations import (
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.savepoints.savepoint_directory import open_savepoint
+from pyflinklike.savepoints.savepoint_directory import open_savepoint, savepoint_location_of
 
 __all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
 
@@ -186,11 +186,18 @@ def _find_beginning(job: Job) -> JobBeginning | None:
     Raises:
         CorruptStateError: There is no savepoint, or its manifest is damaged.
         IncompatibleStateError: It is not one of this job.
-        HostError: A position is one that only Spark reads on from.
+        HostError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
     """
     settings = job.settings
     if settings.recovery_path is None or settings.is_batch:
         return None
+    if savepoint_location_of(settings.recovery_path).exists("job.json"):
+        msg = (
+            "execution.state-recovery.path is a savepoint for a job in this process, got "
+            f"{settings.recovery_path!r}, the folder of a job on Spark; make a savepoint of it with "
+            "take_savepoint or `pyflinklike state export`"
+        )
+        raise HostError(msg)
     beginning = begin_with(open_savepoint(settings.recovery_path), job.graph, settings)
     for number, position in beginning.positions.items():
         if "read" not in position and "left" not in position:

@@ -59,7 +59,9 @@ def job_at(location: str) -> JobAtRest | None:
         CorruptStateError: The folder does not say what began the job in a form that can be read.
     """
     path = _local(location)
-    for folder in () if path is None else (path, path.parent):
+    if path is None:
+        return None
+    for folder in (path, path.parent):
         begun = read_json(folder / JOB_FILE)
         if begun is not None and (folder is path or path.name == "checkpoint"):
             return JobAtRest(folder, begun)

@@ -9,7 +9,8 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from job_folder_support import environment, job_of, run
+from checkpoint_double import Times, Handle
+from job_folder_support import FACTS, environment, job_of, run
 from job_savepoint_support import stopped_after
 from local_support import local
 
@@ -23,15 +24,23 @@ from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.source_positions import find_parts_left
 from pyflinklike.engine.graph.sources import NumberSequenceSource
 from pyflinklike.engine.inspection.key_columns import KeyColumns
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
 from pyflinklike.engine.types import Types as EngineTypes
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
 from pyflinklike.spark.jobs.job_folder import JobFolder
 from pyflinklike.spark.jobs.job_initial_state import _GroupsJob
+from pyflinklike.spark.jobs.job_plan import JobSteps
+from pyflinklike.spark.jobs.job_runs import backend_of
 from pyflinklike.spark.jobs.stream_sources import StreamSource
 from pyflinklike.spark.read.job_at_rest import job_at
+from pyflinklike.spark.wire.key_groups import group_ids, roll_call_of, roll_payload
+from pyflinklike.spark.wire.own_columns import BATCH_TIME
 
 RECOVERY = "execution.state-recovery.path"
 V1 = 'v1\n{"batchTimestampMs":1}'
@@ -172,6 +181,51 @@ def test_keys_go_to_the_groups_of_their_elements(savepoint):
     expected = [key_group_of(key, 7) for key in found.column("key").to_pylist()]
     assert expected == found.column(found.num_columns - 1).to_pylist()
     assert EngineTypes.STRING().signature == columns.signature
+
+
+def two_totals(env):
+    """Two operators beside each other, which share a state operator of Spark."""
+    keyed = env.from_collection(PAIRS).key_by(lambda pair: pair[0], Types.STRING())
+    return keyed.process(Total()).uid("one").union(keyed.process(Total()).uid("other"))
+
+
+def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path):
+    """Their key groups and roll calls are told apart by their numbers."""
+    stopped_after(two_totals, 2, tmp_path / "savepoint")
+    env = environment(tmp_path / "jobs")
+    two_totals(env).print()
+    planned, saved = job_of(env), open_savepoint(tmp_path / "savepoint")
+    steps = JobSteps(planned, FACTS, backend_of(planned))
+    plans = steps.operators(*steps.stages)
+    processor = SharingProcessor([KeyGroupProcessor(plan) for plan in plans])
+    handle = Handle({}, {})
+    processor.init(handle)
+    called = {}
+    for place, uid in enumerate(["one", "other"]):
+        groups = regroup_snapshot(
+            saved.segment(uid),
+            Types.STRING(),
+            lambda keys: [key_group_of(key, 16) for key in keys],
+            16,
+            "test",
+            by_frozen_key=True,
+        )
+        ids = group_ids(16, place)
+        rows = [(ids[group], each.to_bytes()) for group, some in groups.items() for each in some]
+        called[place] = {ids[group] for group in groups}
+        for key, payload in [(roll_call_of(place), roll_payload(groups)), *rows]:
+            handle.key = key
+            row = {"payload": payload, BATCH_TIME: 1}
+            processor.handleInitialState((key,), row, Times(1))
+    processor.close()
+
+    assert {*called[0], *called[1], roll_call_of(0), roll_call_of(1)} == set(handle.blobs)
+    for place, uid in enumerate(["one", "other"]):
+        of_roll = handle.blobs[roll_call_of(place)]
+        assert uid == OperatorRecord.from_bytes(of_roll[RECORD_AT], "test").identity.name
+        groups = Roll.from_bytes(of_roll[ROLL_AT], "test").served_at
+        assert called[place] == {group_ids(16, place)[each] for each in groups}
+        assert all(HEAD_AT in handle.blobs[each] for each in called[place])
 
 
 # How far its sources were read
