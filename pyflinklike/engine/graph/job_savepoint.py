@@ -99,9 +99,8 @@ def _refuse_stranger(node: Node, former: SavedJobOperator, where: str) -> None:
 
 def _check_keys(graph: JobGraph, node: Node, saved: SavedOperator, where: str) -> None:
     keys = graph.nodes[node.inputs[0]]
-    if not isinstance(keys, KeyBy):
-        return  # only broadcast state, which has no keys
-    now, former = keys.key_type.signature, saved.record.identity.key
+    now = keys.key_type.signature if isinstance(keys, KeyBy) else "none"
+    former = saved.record.identity.key
     if now != former and _has_keys(saved):
         msg = (
             f"{where}: the keys of an operator are of the type that they had, got {now!r} for operator "

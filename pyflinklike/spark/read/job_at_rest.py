@@ -115,8 +115,31 @@ class JobAtRest:
                 return True
         return False
 
-    def is_ahead_of(self, batch_id: int) -> bool:
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the job has no keyed operators, and so only the positions of its sources."""
+        return not self.begun["operators"]
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last micro-batch that Spark has committed.
+
+        Raises:
+            HostError: There is none yet.
+        """
+        commits = self.checkpoint / "commits"
+        names = [each.name for each in commits.iterdir()] if commits.exists() else []
+        found = [int(name) for name in names if name.isdigit()]
+        if not found:
+            msg = (
+                f"a savepoint is of a micro-batch that is committed, got none in {str(self.path)!r}"
+            )
+            raise HostError(f"{msg}; wait for the job's first one")
+        return max(found)
+
+    def is_ahead_of(self, batch_id: int | None) -> bool:
         """Return whether sinks have written more than the micro-batch of this number."""
+        assert batch_id is not None
         return Ledger.last_of(self.path / "outputs.json") > batch_id
 
     def describe(self, offsets: str) -> SavedJob:

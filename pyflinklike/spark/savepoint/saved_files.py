@@ -102,21 +102,26 @@ def take_savepoint(
         raise DeclarationValueError(
             f"{msg}{str(job.path)!r}, which goes with the job; give one outside of it"
         )
-    states = checkpoint_states(spark, location, operator, batch_id)
-    first, *others = states
-    if any(each.batch_id != first.batch_id for each in others):
-        # A batch was committed meanwhile; all operators must be of the same batch.
-        states = checkpoint_states(spark, location, operator, first.batch_id)
-    manifest = manifest_of(first)
+    states: list[CheckpointState] = []
+    if job is not None and job.is_stateless:
+        batch_id = job.last_commit if batch_id is None else batch_id
+        manifest = _note_of(spark, location, batch_id, f"checkpoint {location!r}, batch {batch_id}")
+    else:
+        states = checkpoint_states(spark, location, operator, batch_id)
+        first, *others = states
+        if any(each.batch_id != first.batch_id for each in others):
+            # A batch was committed meanwhile; all operators must be of the same batch.
+            states = checkpoint_states(spark, location, operator, first.batch_id)
+        manifest = manifest_of(first)
     if job is not None:
         assert manifest.offsets is not None
         manifest = attrs.evolve(manifest, job=job.describe(manifest.offsets))
     save(target, [frames_of(each) for each in states], manifest, mode)
-    if job is not None and job.is_ahead_of(first.batch_id) and not job.is_running():
-        _tell_of_repeats(job, first.batch_id)
+    if job is not None and job.is_ahead_of(manifest.batch_id) and not job.is_running():
+        _tell_of_repeats(job, manifest.batch_id)
 
 
-def _tell_of_repeats(job: JobAtRest, batch_id: int) -> None:
+def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
     warnings.warn(
         f"sinks of the job in {str(job.path)!r} have written more than the savepoint has, which is of "
         f"micro-batch {batch_id}: a job that begins with it writes that again; to avoid this, start the "
@@ -139,17 +144,21 @@ def frames_of(state: CheckpointState) -> Frames:
 
 def manifest_of(state: CheckpointState) -> Manifest:
     """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
-    text, times = offsets_of(state.spark, state.location, state.batch_id, state.where)
+    return _note_of(state.spark, state.location, state.batch_id, state.where)
+
+
+def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Manifest:
+    text, times = offsets_of(spark, location, batch_id, where)
     # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",
         taken_at=0,
         operators=(),
-        batch_id=state.batch_id,
+        batch_id=batch_id,
         processing_time=times["batchTimestampMs"],
         watermark=watermark_of(times["batchWatermarkMs"]),
         offsets=text,
-        query_id=query_id_of(state.spark, state.location),
+        query_id=query_id_of(spark, location),
     )
 
 

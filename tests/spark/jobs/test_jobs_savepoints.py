@@ -227,3 +227,29 @@ def test_a_job_that_stopped_with_a_savepoint_goes_on_under_another_name(tmp_path
     found = [open_savepoint(each).manifest.job.sources[0].position for each in (between, path)]
     paths = [str(tmp_path / "in" / name) for name in ("one", "two")]
     assert [{"found": paths[:1]}, {"found": paths}] == found
+
+
+def test_a_job_without_state_keeps_its_place(tmp_path):
+    """A savepoint of it has the positions of its sources."""
+
+    def lines(**settings):
+        env = environment(tmp_path, **settings)
+        source = FileSource.for_record_stream_format(
+            StreamFormat.text_line_format(), str(tmp_path / "in")
+        ).monitor_continuously(Duration.of_millis(20))
+        stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "files")
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        at_base = BucketAssigner.base_path_bucket_assigner()
+        stream.map(str.upper, Types.STRING()).sink_to(sink.with_bucket_assigner(at_base).build())
+        return env.execute_async("lines")
+
+    add(tmp_path, "one", "a")
+    first = lines()
+    until(tmp_path, 1)
+    path = first.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    add(tmp_path, "two", "b")
+    second = lines(**{RECOVERY: path})
+    until(tmp_path, 2)
+    second.cancel().result()
+
+    assert ["A", "B"] == sorted(written(tmp_path / "out"))
