@@ -59,7 +59,7 @@ from pyflinklike.spark.plan.session import (
     ship_files,
     time_zone_of,
 )
-from pyflinklike.spark.savepoint.saved_files import take_savepoint
+from pyflinklike.spark.savepoint.saved_files import save_checkpoint
 
 __all__ = [
     "backend_of",
@@ -297,7 +297,7 @@ class StreamRun(DrivenRun):
         if request.stops and not self._is_between_batches():
             return False
         try:
-            take_savepoint(self._spark, str(self._folder.path), request.path)
+            save_checkpoint(self._spark, self._folder.path, request.path)
         except BaseException:
             self._is_stopping = False
             raise

@@ -38,7 +38,15 @@ from pyflinklike.spark.read.job_at_rest import JobAtRest, job_at
 from pyflinklike.spark.read.savepoint_frames import frame_of_files
 from pyflinklike.spark.wire.own_columns import quote, watermark_of
 
-__all__ = ["Frames", "frames_of", "manifest_of", "read_saved_frames", "save", "take_savepoint"]
+__all__ = [
+    "Frames",
+    "frames_of",
+    "manifest_of",
+    "read_saved_frames",
+    "save",
+    "save_checkpoint",
+    "take_savepoint",
+]
 
 
 _ROWS_PER_FILE = 1_000_000
@@ -71,7 +79,8 @@ def take_savepoint(
 ) -> None:
     """Write the state of a query or a job as a directory of Parquet files and a manifest.
 
-    The savepoint of a job also tells how far each of its sources was read.
+    The savepoint of a job also tells how far each of its sources was read.  A warning says where sinks
+    of a job that does not run have written more than the savepoint has.
 
     The query may be running; the savepoint is of one batch.  The executors write it, so it may be
     larger than the driver's memory, and all executors must reach its location.  Nothing is
@@ -95,6 +104,20 @@ def take_savepoint(
             when the log is read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
+    job, batch = save_checkpoint(spark, checkpoint, path, batch_id, operator, mode)
+    if job is not None and job.is_ahead_of(batch) and not job.is_running():
+        _tell_of_repeats(job, batch)
+
+
+def save_checkpoint(
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    mode: str = "error",
+) -> tuple[JobAtRest | None, int | None]:
+    """Write a savepoint as `take_savepoint` does; return the job, if there is one, and the micro-batch."""
     location = location_of(checkpoint)
     job, target = job_at(location), savepoint_location_of(path)
     if job is not None and job.has(target.root):
@@ -113,12 +136,8 @@ def take_savepoint(
             # A batch was committed meanwhile; all operators must be of the same batch.
             states = checkpoint_states(spark, location, operator, first.batch_id)
         manifest = manifest_of(first)
-    if job is not None:
-        assert manifest.offsets is not None
-        manifest = attrs.evolve(manifest, job=job.describe(manifest.offsets))
     save(target, [frames_of(each) for each in states], manifest, mode)
-    if job is not None and job.is_ahead_of(manifest.batch_id) and not job.is_running():
-        _tell_of_repeats(job, manifest.batch_id)
+    return job, manifest.batch_id
 
 
 def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
@@ -143,12 +162,16 @@ def frames_of(state: CheckpointState) -> Frames:
 
 
 def manifest_of(state: CheckpointState) -> Manifest:
-    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
+    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note.
+
+    For the checkpoint of a job it has the job, too, with the positions of its sources.
+    """
     return _note_of(state.spark, state.location, state.batch_id, state.where)
 
 
 def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Manifest:
     text, times = offsets_of(spark, location, batch_id, where)
+    job = job_at(location)
     # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",
@@ -159,6 +182,7 @@ def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> M
         watermark=watermark_of(times["batchWatermarkMs"]),
         offsets=text,
         query_id=query_id_of(spark, location),
+        job=None if job is None else job.describe(text),
     )
 
 
