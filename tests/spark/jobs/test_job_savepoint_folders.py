@@ -19,6 +19,7 @@ from pyflinklike.datastream import KeyedProcessFunction
 from pyflinklike.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.job_savepoint import begin_with
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.source_positions import find_parts_left
@@ -423,6 +424,28 @@ def test_a_job_is_found_by_its_folder_and_by_its_checkpoint(tmp_path):
         job_at(each) for each in (str(tmp_path), "s3://bucket/job", str(path / "x"))
     ]
     assert not found[0].is_running()
+
+
+def test_sinks_may_be_ahead_of_a_savepoint(tmp_path):
+    """Where a driver was killed between the note of the sinks and Spark's commit."""
+    folder = run(job(tmp_path))
+    found = job_at(str(folder.path))
+    before = found.is_ahead_of(found.last_commit)
+    Ledger(folder.path / "outputs.json").note(1, [])
+    held = JobFolder(job(tmp_path).settings)
+    running = found.is_running()
+    held.leave(is_over=False)
+
+    assert [False, True] == [before, found.is_ahead_of(found.last_commit)]
+    assert [True, False] == [running, found.is_running()]
+
+
+def test_a_job_without_a_commit_has_no_savepoint(tmp_path):
+    """Its sources are at their beginning."""
+    folder = run(job(tmp_path), commits=False)
+
+    with pytest.raises(HostError, match=r"got none in .*; wait for the job's first one"):
+        _ = job_at(str(folder.path)).last_commit
 
 
 def test_a_generator_without_an_end_goes_nowhere(tmp_path):
