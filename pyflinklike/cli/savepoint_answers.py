@@ -75,6 +75,7 @@ class SavepointAnswers:
         manifest = self.saved.manifest
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
         batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
+        batch += "" if manifest.job is None else f" of job {manifest.job.name!r}"
         taken = f"taken at {iso(manifest.taken_at)} by pyflinklike {manifest.library}"
         return f"savepoint {self.saved.location.address}{batch}, {taken}"
 

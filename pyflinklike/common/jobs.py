@@ -15,7 +15,7 @@ from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.job_run import JobRun, JobStatus
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationValueError
 
 __all__ = ["CompletableFuture", "JobClient", "JobExecutionResult", "JobID"]
 
@@ -120,10 +120,11 @@ class JobClient(WithoutJava):
 
     Args:
         run: The run of the job, which a thread of the client drives.
+        savepoint_dir: The directory for savepoints whose caller names none, or None.
     """
 
-    def __init__(self, run: JobRun) -> None:
-        self._run, self._job_id = run, JobID()
+    def __init__(self, run: JobRun, savepoint_dir: str | None = None) -> None:
+        self._run, self._job_id, self._savepoint_dir = run, JobID(), savepoint_dir
         self._began, self._runtime = wall_clock(), 0
         self._failure: BaseException | None = None
         self._thread = Thread(target=self._work, name=f"job {self._job_id}", daemon=True)
@@ -158,35 +159,56 @@ class JobClient(WithoutJava):
         return CompletableFuture(dict, lambda: True)
 
     def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,  # noqa: ARG002
-        savepoint_directory: str | None = None,
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Refuse a savepoint: a job goes on from its checkpoint.
+        """Take a savepoint and end the job with it; what it has written so far is visible then.
 
         Args:
-            advance_to_end_of_event_time: Not used.
-            savepoint_directory: Not used.
+            advance_to_end_of_event_time: Whether all event timers fire and all windows end before, for a
+                job that is not to go on.  On Spark only False is possible.
+            savepoint_directory: The directory in which the savepoint gets a directory of its own; None
+                is `execution.checkpointing.savepoint-dir`.
+
+        Returns:
+            The path of the savepoint, when the job has ended with it.  If the savepoint cannot be taken,
+            it raises the error, and the job goes on.
 
         Raises:
-            HostError: Always.
+            DeclarationValueError: There is no directory.
         """
-        return self.trigger_savepoint(savepoint_directory)
+        return self._savepoint(
+            savepoint_directory, stops=True, drains=bool(advance_to_end_of_event_time)
+        )
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Refuse a savepoint: a job goes on from its checkpoint.
+        """Take a savepoint while the job goes on.
 
         Args:
-            savepoint_directory: Not used.
+            savepoint_directory: The directory in which the savepoint gets a directory of its own; None
+                is `execution.checkpointing.savepoint-dir`.
+
+        Returns:
+            The path of the savepoint, when it is taken.
 
         Raises:
-            HostError: Always.
+            DeclarationValueError: There is no directory.
         """
-        msg = (
-            f"a job here has no savepoints of its own, got one for {shown(savepoint_directory)}; "
-            "cancel the job, and start it again with the same execution.checkpointing.dir"
-        )
-        raise HostError(msg)
+        return self._savepoint(savepoint_directory, stops=False, drains=False)
+
+    def _savepoint(
+        self, directory: str | None, *, stops: bool, drains: bool
+    ) -> CompletableFuture[str]:
+        parent = self._savepoint_dir if directory is None else directory
+        if not isinstance(parent, str) or not parent:
+            msg = (
+                "a savepoint is written into the directory that the call names, or else "
+                f"execution.checkpointing.savepoint-dir, got {shown(parent)}; name one"
+            )
+            raise DeclarationValueError(msg)
+        # As Flink's: savepoint-<the begin of the job's id>-<a random number>.
+        name = f"savepoint-{str(self._job_id)[:6]}-{uuid.uuid4().hex[:12]}"
+        request = self._run.savepoint(f"{parent.rstrip('/')}/{name}", stops=stops, drains=drains)
+        return CompletableFuture(request.result, request.is_done)
 
     def _result(self) -> JobExecutionResult:
         self._thread.join()

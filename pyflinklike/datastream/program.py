@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
-from pyflinklike.common.options import enum_member, refuse_wrong, text
+from pyflinklike.common.options import boolean, enum_member, refuse_wrong, text
 from pyflinklike.common.types import Row, RowKind, make_named_rows
 from pyflinklike.datastream.checkpoint_config import DIRECTORY, INTERVAL, RETENTION
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
@@ -43,6 +43,16 @@ FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _DEFAULT_NAME = "Flink Streaming Job"
 _MODE = enum_member(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
 _RECOVERY = text("execution.state-recovery.path", "execution.savepoint.path")
+_IGNORE_UNCLAIMED = boolean(
+    "execution.state-recovery.ignore-unclaimed-state",
+    False,
+    "execution.savepoint.ignore-unclaimed-state",
+)
+SAVEPOINTS = text(
+    "execution.checkpointing.savepoint-dir",
+    "state.savepoints.dir",
+    "savepoints.state.backend.fs.dir",
+)
 _BACKEND = text("state.backend.type", "state.backend")
 _BACKENDS: dict[str, type[StateBackend]] = {
     "hashmap": HashMapStateBackend,
@@ -161,8 +171,6 @@ class Program:
             node.sink.check_settings(settings.configuration)
         if settings.is_batch:
             _refuse_recovery(settings, "a job in batch mode")
-        elif host is start:
-            _refuse_recovery(settings, "a job that runs in this process")
         return host(Job(graph, settings))
 
     def _host_of(self, graph: JobGraph) -> Host:
@@ -213,6 +221,7 @@ class Program:
             state_backend=self.state_backend or self._find_backend(),
             checkpoint_dir=DIRECTORY.of(config),
             recovery_path=_RECOVERY.of(config),
+            ignores_unclaimed_state=_IGNORE_UNCLAIMED.of(config),
             is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
             files_per_batch=files if files > 0 else None,
             checkpoint_interval=interval if interval >= 0 else None,
@@ -327,7 +336,7 @@ def _refuse_recovery(settings: JobSettings, what: str) -> None:
     """
     if settings.recovery_path is not None:
         msg = (
-            "execution.state-recovery.path is for jobs in streaming mode on Spark, got "
+            "execution.state-recovery.path is for jobs in streaming mode, got "
             f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
         )
         raise HostError(msg)

@@ -15,14 +15,14 @@ from typing import Any
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
 from pyflinklike.common.jobs import JobClient, JobExecutionResult, JobID
-from pyflinklike.common.options import Option, boolean, duration, text
+from pyflinklike.common.options import Option, boolean, duration
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.restart_strategy import RestartStrategyConfiguration
 from pyflinklike.common.types import Types as RowTypes
 from pyflinklike.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.former import TimeCharacteristic
-from pyflinklike.datastream.program import RUNTIME_MODE, Program
+from pyflinklike.datastream.program import RUNTIME_MODE, SAVEPOINTS, Program
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike.engine.foreign_names import WithoutJava, former, without_effect
@@ -281,16 +281,16 @@ class StreamExecutionEnvironment(WithoutJava):
         return _CHANGELOG.of(self._program.configuration)
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Store a directory for savepoints; here the caller of a savepoint names its directory.
+        """Set the directory for savepoints of jobs whose caller names none.
 
         Args:
-            directory: The path, for the getter.
+            directory: A path or an address.
         """
-        return self._store(_SAVEPOINTS, directory)
+        return self._store(SAVEPOINTS, directory)
 
     def get_default_savepoint_directory(self) -> str | None:
         """Return the directory for savepoints that was set; None before."""
-        return _SAVEPOINTS.of(self._program.configuration)
+        return SAVEPOINTS.of(self._program.configuration)
 
     def set_python_executable(self, python_exec: str) -> None:
         """Store a path of Python as `python.executable`; functions run with the host's Python.
@@ -562,7 +562,8 @@ class StreamExecutionEnvironment(WithoutJava):
         Raises:
             DeclarationError: There is no operator, or a setting is wrong.
         """
-        return JobClient(self._program.start(job_name))
+        run = self._program.start(job_name)
+        return JobClient(run, SAVEPOINTS.of(self._program.configuration))
 
     def get_execution_plan(self) -> str:
         """Return the next job as JSON, in Flink's form; nothing runs.
@@ -616,8 +617,3 @@ _CHAINING_OF_OTHERS = boolean(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
 )
 _CHANGELOG = boolean("state.changelog.enabled", False, "state.backend.changelog.enabled")
-_SAVEPOINTS = text(
-    "execution.checkpointing.savepoint-dir",
-    "state.savepoints.dir",
-    "savepoints.state.backend.fs.dir",
-)

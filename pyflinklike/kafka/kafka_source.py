@@ -38,7 +38,13 @@ from pyflinklike.kafka.cluster import Cluster
 from pyflinklike.kafka.data_source import FORMAT, register
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
-from pyflinklike.kafka.options import ReaderOptions, as_options, check_property, reader_options
+from pyflinklike.kafka.options import (
+    EARLIEST,
+    ReaderOptions,
+    as_options,
+    check_property,
+    reader_options,
+)
 from pyflinklike.kafka.stream_reader import HAS_LIMITS
 from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
 
@@ -118,6 +124,18 @@ class KafkaSource(FrameSource):
         partitions = cluster.topics().partitions
         found = self.starting.found(partitions, cluster, self.group)
         at = offsets_within(found, cluster, "starting offsets")
+        return json.dumps(Offsets(at).to_json()["offsets"])
+
+    def find_beginning_at(self, offset: str) -> str:
+        """Return the offsets at which another job was; partitions that are new since begin at their first.
+
+        Raises:
+            CorruptStateError: The offset is not one of a topic.
+            BrokerError: A broker does not answer, or a topic does not exist.
+        """
+        at = dict(Offsets.from_json(json.loads(offset)).at)
+        for each in Cluster(self._reader_options()).topics().partitions:
+            at.setdefault(each, EARLIEST)
         return json.dumps(Offsets(at).to_json()["offsets"])
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:

@@ -19,6 +19,7 @@ import attrs
 
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
+from pyflinklike.savepoints.saved_job import SavedJob
 
 __all__ = ["MANIFEST", "TIMERS", "Manifest", "SavedFile", "SavedOperator", "SavedRows", "folder_of"]
 
@@ -27,6 +28,8 @@ MANIFEST = "_manifest.json"
 TIMERS = "timers"
 """Name of the rows of timers, where the rows of a state have the state's name."""
 _FORMAT = 1
+_FORMAT_OF_JOBS = 2
+"""The format of savepoints that tell of a job, which versions that know no job must not read."""
 _LONGEST_NAME = 200
 
 
@@ -94,6 +97,7 @@ class Manifest:
         watermark: Watermark of that batch, in ms; None likewise.
         offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
         query_id: Spark's id of the query, which stays as long as its checkpoint.
+        job: The job of the DataStream API; None for any other query, and for a harness.
     """
 
     library: str
@@ -104,6 +108,7 @@ class Manifest:
     watermark: int | None = None
     offsets: str | None = None
     query_id: str | None = None
+    job: SavedJob | None = None
 
     def operator(self, uid: str | None, where: str) -> SavedOperator:
         """Return one operator.
@@ -128,7 +133,11 @@ class Manifest:
         """Return the manifest as it is stored."""
         fields = attrs.asdict(self, recurse=False)
         fields["operators"] = [_operator_fields(each) for each in self.operators]
-        fields = {"format": _FORMAT, **fields}
+        job = fields.pop("job")
+        if job is None:
+            fields = {"format": _FORMAT, **fields}
+        else:
+            fields = {"format": _FORMAT_OF_JOBS, **fields, "job": attrs.asdict(job)}
         whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
@@ -148,8 +157,11 @@ class Manifest:
             checksum = fields.pop("checksum", None)
             is_whole = checksum == zlib.crc32(_compact(fields))
             found = fields.pop("format")
-            if found != _FORMAT:
-                msg = f"{where}: this version of pyflinklike reads savepoint format {_FORMAT}"
+            if found not in (_FORMAT, _FORMAT_OF_JOBS):
+                msg = (
+                    f"{where}: this version of pyflinklike reads the savepoint formats {_FORMAT} and "
+                    f"{_FORMAT_OF_JOBS}"
+                )
                 raise CorruptStateError(
                     f"{msg}, got {found}; read it with the version that wrote it"
                 )
@@ -157,6 +169,8 @@ class Manifest:
             if not is_whole:
                 msg = f"{where}: {MANIFEST} must be as it was written, got another checksum"
                 raise CorruptStateError(f"{msg} than {checksum}; take the savepoint again")
+            if found == _FORMAT_OF_JOBS:
+                fields["job"] = SavedJob.from_json(fields["job"])
             return cls(operators=operators, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = (

@@ -54,6 +54,7 @@ __all__ = [
     "open_savepoint",
     "savepoint_location_of",
     "write_log",
+    "write_operator",
 ]
 
 
@@ -230,6 +231,21 @@ def write_log(
         library: Version of pyflinklike.
         taken_at: Time of now, in ms.
     """
+    operator = write_operator(location, record, log)
+    # Last of all: a directory without a manifest is no savepoint.
+    location.finish(Manifest(library, taken_at, (operator,)))
+
+
+def write_operator(
+    location: SavepointLocation, record: OperatorRecord, log: list[Segment]
+) -> SavedOperator:
+    """Write the files of an operator, and return what the manifest says of them.
+
+    Args:
+        location: The directory of the savepoint.
+        record: Record of the operator.
+        log: Its entries.  Segments that each need no other may follow one another, if their keys differ.
+    """
     states = {
         info.name: _write_state(location, record, log, info) for info in describe_states(record, 0)
     }
@@ -239,9 +255,7 @@ def write_log(
         domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
         for domain in ("event_time", "processing_time")
     }
-    operator = SavedOperator(record, states, _write(location, folder, timers), domains)
-    # Last of all: a directory without a manifest is no savepoint.
-    location.finish(Manifest(library, taken_at, (operator,)))
+    return SavedOperator(record, states, _write(location, folder, timers), domains)
 
 
 def _write_state(

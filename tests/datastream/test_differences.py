@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from job_savepoint_support import cut, stopped_after
 from jobs.timed import ByField, timed
 from local_support import Watermarks, collecting, local
 
@@ -293,6 +294,47 @@ def test_another_program_under_the_name_of_a_job_is_refused(tmp_path):
         begun(tmp_path, function="Other")
 
 
+class Seen(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.INT()))
+
+    def process_element(self, value, ctx):
+        self.seen.update((self.seen.value() or 0) + 1)
+        yield value, self.seen.value()
+
+
+def seen(env):
+    """How often each key was seen."""
+    stream = env.from_collection(list("abab")).key_by(str, Types.STRING())
+    return stream.process(Seen()).uid("seen")
+
+
+def test_max_parallelism_may_change_with_a_savepoint(tmp_path):
+    """PyFlink's keys stay in the key groups of the savepoint."""
+    first = {"pipeline__max-parallelism": "8", "parallelism__default": "2"}
+    second = {"pipeline__max-parallelism": "12", "parallelism__default": "3"}
+
+    found = cut(seen, 3, tmp_path / "savepoint", first, second)
+
+    assert [("a", 1), ("a", 2), ("b", 1), ("b", 2)] == sorted(found)
+
+
+def test_a_job_begins_with_a_savepoint_once(tmp_path):
+    """PyFlink's begins with it again whenever it is started so."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
+    from job_folder_support import environment, job_of, run
+
+    stopped_after(seen, 2, tmp_path / "savepoint")
+    env = environment(
+        tmp_path / "jobs", **{"execution.state-recovery.path": str(tmp_path / "savepoint")}
+    )
+    seen(env).print()
+    job = job_of(env)
+    folders = [run(job), run(job)]
+
+    assert [True, False] == [folder.savepoint is not None for folder in folders]
+
+
 def test_the_checkpoint_of_a_cancelled_job_stays():
     """PyFlink removes it, unless it is told to retain it."""
     env = local()
@@ -304,7 +346,7 @@ def test_the_checkpoint_of_a_cancelled_job_stays():
 def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.spark.jobs.durable_files import Ledger
+    from pyflinklike.engine.graph.durable_files import Ledger
     from pyflinklike.spark.jobs.results import ResultBatch, Results
     from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
     from pyflinklike.spark.wire.parcels import Address

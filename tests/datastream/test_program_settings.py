@@ -15,7 +15,12 @@ from pyflinklike.datastream import (
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationValueError,
+    HostError,
+    PyflinklikeError,
+)
 
 
 def test_a_configuration_keeps_text():
@@ -167,17 +172,36 @@ def test_a_picture_has_every_node():
     ] == env.explain().splitlines()
 
 
-@pytest.mark.parametrize(
-    ("mode", "told"), [("BATCH", "in batch mode"), ("STREAMING", "that runs in this process")]
-)
 @pytest.mark.parametrize("key", ["execution.state-recovery.path", "execution.savepoint.path"])
-def test_a_job_that_keeps_nothing_goes_on_from_nowhere(mode, told, key):
+def test_a_job_in_batch_mode_begins_with_nothing(key):
     """It would begin with empty state, though the program names a checkpoint."""
-    values = {"execution.target": "local", "execution.runtime-mode": mode, key: "/kept/job"}
+    values = {"execution.target": "local", "execution.runtime-mode": "BATCH", key: "/kept/job"}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
     env.from_collection([1]).print()
 
-    with pytest.raises(HostError, match=f"got '/kept/job' for a job {told}; leave the key out"):
+    told = "got '/kept/job' for a job in batch mode; leave the key out"
+    with pytest.raises(HostError, match=told):
+        env.execute()
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (
+            "job.json",
+            "a savepoint for a job in this process, got '.*', the folder of a job on Spark",
+        ),
+        ("else", r"a savepoint has a _manifest\.json, which is written last, got none"),
+    ],
+)
+def test_a_job_begins_with_a_savepoint_or_not_at_all(file, told, tmp_path):
+    """A folder of a job on Spark is none, and the error says how to make one of it."""
+    (tmp_path / file).touch()
+    values = {"execution.target": "local", "execution.savepoint.path": str(tmp_path)}
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
+    env.from_collection([1]).print()
+
+    with pytest.raises(PyflinklikeError, match=told):
         env.execute()
 
 

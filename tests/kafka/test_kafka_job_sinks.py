@@ -22,12 +22,14 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaTopicSelector,
 )
 from pyflinklike.errors import (
+    CorruptStateError,
     DeclarationTypeError,
     DeclarationValueError,
     HostError,
     OutputError,
     UserFunctionError,
 )
+from pyflinklike.kafka.offsets import Offsets
 
 PARALLELISM = ["1", "3"]
 
@@ -266,3 +268,17 @@ def test_the_beginning_of_a_stream_is_found_once(brokers, topic):
 
     assert before != source.beginning()
     assert 3 == sum(json.loads(before)[topic].values())
+
+
+def test_a_stream_goes_on_at_the_offsets_of_a_savepoint(brokers, topic):
+    """Partitions that the savepoint does not have are new, and begin at their first record."""
+    numbers(brokers, topic, range(3))
+    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
+    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
+    count = len(json.loads(source.beginning())[topic])
+
+    found = source.find_beginning_at(json.dumps(Offsets({(topic, 0): 2}).to_json()))
+
+    assert {topic: {"0": 2, **{str(each): -2 for each in range(1, count)}}} == json.loads(found)
+    with pytest.raises(CorruptStateError, match=r"offsets of pyflinklike\.kafka are expected"):
+        source.find_beginning_at('{"logOffset": 3}')

@@ -59,9 +59,9 @@ SPARK = [
     ["wire"],
     ["plan"],
     ["host", "debezium"],
-    ["read", "jobs"],
+    ["read"],
     ["savepoint"],
-    ["api"],
+    ["api", "jobs"],
 ]
 
 # Rooms of one layer that never import each other.
@@ -72,7 +72,7 @@ STRANGERS = [
     ("testing", "spark"),
     ("engine.local", "testing"),
     ("testing", "demo"),
-    ("spark.jobs", "spark.read"),
+    ("spark.jobs", "spark.api"),
     ("spark.debezium", "spark.host"),
 ]
 

@@ -30,7 +30,7 @@ if not HAS_TRANSFORM_WITH_STATE:
 
 from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, PandasKeyGroupProcessor
 
-__all__ = ["Checkpoint", "Program", "Times"]
+__all__ = ["Checkpoint", "Handle", "Program", "Times"]
 
 _PROCESSORS = {False: KeyGroupProcessor, True: PandasKeyGroupProcessor}
 
@@ -91,7 +91,7 @@ class Checkpoint:
             initial: Rows of the initial state by grouping key.
             times: Of the micro-batch.
         """
-        handle: Any = _Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
+        handle: Any = Handle(copy.deepcopy(self.blobs), copy.deepcopy(self.timers))
         processor = _PROCESSORS[program.pandas](program.plan())
         handed = _frames if program.pandas else list
         processor.init(handle)
@@ -131,13 +131,13 @@ def _frames(rows: list[dict[str, Any]]) -> list[Any]:
 
 
 @attrs.define
-class _Handle:
+class Handle:
     blobs: dict[int, dict[int, bytes]]
     timers: dict[int, set[int]]
     key: int = 0
     calls: int = 0
 
-    def getMapState(self, *_: str) -> _Handle:
+    def getMapState(self, *_: str) -> Handle:
         return self
 
     def getValue(self, key: tuple[int]) -> tuple[bytes] | None:

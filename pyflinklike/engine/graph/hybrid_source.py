@@ -74,6 +74,11 @@ class HybridSource(Source):
         return self.parts[-1].discovery_milliseconds
 
     @property
+    def is_read_alike(self) -> bool:
+        """True where all sources are."""
+        return all(each.is_read_alike for each in self.parts)
+
+    @property
     def has_named_splits(self) -> bool:
         """True where all sources end: the name of a split begins with the number of its source."""
         return self.is_bounded

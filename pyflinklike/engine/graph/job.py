@@ -136,7 +136,9 @@ class JobSettings:
             watermark follows; None leaves it to the host.
         state_backend: The storage of working state; None leaves it to the host.
         checkpoint_dir: The directory of the state that the job continues from, or None.
-        recovery_path: The path that the program wants to continue from, or None.
+        recovery_path: The path that the program wants to continue from, or None: a savepoint, or the
+            folder that a former run of the job has left.
+        ignores_unclaimed_state: Whether state of a savepoint that the job does not have may be lost.
         is_dropped_when_cancelled: True if the job does not continue once it was cancelled.
         files_per_batch: The number of files in a micro-batch of a source that looks for them; None
             for all that exist.
@@ -155,6 +157,7 @@ class JobSettings:
     state_backend: StateBackend | None = None
     checkpoint_dir: str | None = None
     recovery_path: str | None = None
+    ignores_unclaimed_state: bool = False
     is_dropped_when_cancelled: bool = False
     files_per_batch: int | None = None
     checkpoint_interval: int | None = None

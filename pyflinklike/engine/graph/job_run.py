@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
+from threading import Event
 from typing import Any, Protocol
 
 from pyflinklike.engine.graph.job import Job
+from pyflinklike.errors import HostError
 
-__all__ = ["DrivenRun", "Host", "JobRun", "JobStatus"]
+__all__ = ["DrivenRun", "Host", "JobRun", "JobStatus", "SavepointRequest"]
 
 
 class JobStatus(Enum):
@@ -67,6 +69,54 @@ class JobRun(Protocol):
     def status(self) -> JobStatus:
         """Return the status of the job."""
 
+    def savepoint(
+        self, path: str, *, stops: bool = False, drains: bool = False
+    ) -> SavepointRequest:
+        """Ask for a savepoint, which whoever does the work takes soon.
+
+        Args:
+            path: The directory to write.
+            stops: Whether the job ends with it.
+            drains: Whether all event timers fire before, as at the end of all sources.
+        """
+
+
+class SavepointRequest:
+    """A savepoint that was asked for.
+
+    Args:
+        path: The directory to write.
+        stops: Whether the job ends with it.
+        drains: Whether all event timers fire before.
+    """
+
+    def __init__(self, path: str, *, stops: bool, drains: bool) -> None:
+        self.path, self.stops, self.drains = path, stops, drains
+        self.has_drained = False
+        """Whether timers have fired that were not due: then the job cannot go on without the savepoint."""
+        self._done = Event()
+        self._error: BaseException | None = None
+
+    def result(self) -> str:
+        """Wait until the savepoint is taken, and return its path.
+
+        Raises:
+            PyflinklikeError: It could not be taken.
+        """
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self.path
+
+    def is_done(self) -> bool:
+        """Return whether it is taken, or could not be."""
+        return self._done.is_set()
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Say that it is taken, or why it is not."""
+        self._error = error
+        self._done.set()
+
 
 class DrivenRun(ABC):
     """A job that works whenever somebody waits for it or for its elements: a `JobRun`.
@@ -79,6 +129,7 @@ class DrivenRun(ABC):
         self._collected = collected
         self._status = JobStatus.RUNNING
         self._is_cancelled = False
+        self._requests: deque[SavepointRequest] = deque()
         self._work = self._driven()
 
     def wait(self) -> None:
@@ -109,25 +160,99 @@ class DrivenRun(ABC):
         """Return the status of the job."""
         return self._status
 
+    def savepoint(
+        self, path: str, *, stops: bool = False, drains: bool = False
+    ) -> SavepointRequest:
+        """Ask for a savepoint, which whoever does the work takes soon."""
+        request = SavepointRequest(path, stops=stops, drains=drains)
+        self._requests.append(request)
+        if self._status is not JobStatus.RUNNING:
+            self._refuse_requests()  # the work may have ended before it could see this one
+        return request
+
     def _driven(self) -> Generator[None, None, None]:
         """Do all the work, and set the status that follows from it."""
+        work = self._run()
         try:
-            yield from self._run()
+            for _ in work:
+                yield
+                if self._requests:
+                    request = self._answer()
+                    if request is not None:
+                        work.close()
+                        self._stop(request)
+                        break
         except GeneratorExit:
+            work.close()
             self._end_with(JobStatus.CANCELED)
             raise
         except BaseException:
+            work.close()
             self._end_with(JobStatus.FAILED)
             raise
         self._status = JobStatus.FINISHED
+        self._refuse_requests()
+
+    def _answer(self) -> SavepointRequest | None:
+        """Take the savepoint that was asked for first; return the request if the job ends with it."""
+        request = self._requests[0]
+        try:
+            if not self._save(request):
+                return None  # not now: it is asked for again
+        except Exception as error:
+            self._requests.popleft().finish(error)
+            if request.has_drained:
+                raise
+            return None
+        self._requests.popleft()
+        if request.stops:
+            return request
+        request.finish()
+        return None
+
+    def _stop(self, request: SavepointRequest) -> None:
+        try:
+            self._finish_early()
+        except BaseException as error:
+            request.finish(error)
+            raise
+        request.finish()
+
+    def _refuse_requests(self) -> None:
+        while self._requests:
+            request = self._requests.popleft()
+            msg = (
+                f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
+                f"{self._status.value}; ask for it before"
+            )
+            request.finish(HostError(msg))
 
     def _end_with(self, status: JobStatus) -> None:
         self._status = status
-        self._abandon()
+        try:
+            self._abandon()
+        finally:
+            self._refuse_requests()
 
     @abstractmethod
     def _run(self) -> Generator[None, None, None]:
         """Do all the work, to its end; yield whenever it may be told to end."""
+
+    def _save(self, request: SavepointRequest) -> bool:
+        """Take a savepoint, between two steps of the work; return False if now is not the time.
+
+        Raises:
+            HostError: The job cannot have one.
+        """
+        msg = (
+            f"a savepoint is of a job in streaming mode, got one for {request.path!r} of a job in batch "
+            "mode; set execution.runtime-mode to STREAMING"
+        )
+        raise HostError(msg)
+
+    def _finish_early(self) -> None:
+        """End a job that was stopped with a savepoint: all that it has written becomes visible."""
+        raise NotImplementedError
 
     @abstractmethod
     def _abandon(self) -> None:

@@ -60,6 +60,11 @@ class Source(WithoutJava, ABC):
         raise NotImplementedError
 
     @property
+    def is_read_alike(self) -> bool:
+        """True where it yields the same elements in the same order whenever it is read."""
+        return True
+
+    @property
     def has_named_splits(self) -> bool:
         """True where its splits have names, in a number that does not depend on the instances."""
         return False

@@ -62,6 +62,8 @@ def regroup_snapshot(
     max_parallelism: int,
     where: str,
     segment_bytes: int = SEGMENT_BYTES,
+    *,
+    by_frozen_key: bool = False,
 ) -> dict[int, list[Segment]]:
     """Divide a snapshot by key group.
 
@@ -72,6 +74,8 @@ def regroup_snapshot(
         max_parallelism: The number of key groups.
         where: Name of the snapshot, for messages.
         segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
+        by_frozen_key: Whether `group_of` takes keys as they are kept: a key that was pickled may be
+            pickled otherwise next time.
 
     Returns:
         For each key group that has state, segments each of which needs no other.
@@ -91,7 +95,8 @@ def regroup_snapshot(
     tables = [_KeyedEntries.of(some, where).rekey(key_type, where) for some in keyed.values()]
     # The keys of all tables at once, for on Spark `group_of` costs a job.
     distinct = list(dict.fromkeys(key for table in tables for key in table.keys))
-    groups = dict(zip(distinct, group_of([key_type.thaw_key(key) for key in distinct])))
+    given = distinct if by_frozen_key else [key_type.thaw_key(key) for key in distinct]
+    groups = dict(zip(distinct, group_of(given)))
     sections: dict[int, list[Section]] = {}
     for table in tables:
         for index, section in table.sections(groups, segment_bytes):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.job_run import DrivenRun
+from pyflinklike.engine.graph.job_run import DrivenRun, SavepointRequest
+from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
 from pyflinklike.engine.graph.nodes import (
     FromSource,
     KeyBy,
@@ -26,6 +28,8 @@ from pyflinklike.engine.graph.nodes import (
     WithBroadcast,
 )
 from pyflinklike.engine.graph.sinks import CollectSink, SinkWriter
+from pyflinklike.engine.graph.source_positions import ReadParts
+from pyflinklike.engine.local.local_savepoint import begin_stations, write_savepoint
 from pyflinklike.engine.local.operator_stations import OperatorStation, operator_station
 from pyflinklike.engine.local.stations import (
     Channel,
@@ -43,7 +47,9 @@ from pyflinklike.engine.local.stations import (
     to_all,
 )
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.savepoints.saved_job import Position
+from pyflinklike.savepoints.savepoint_directory import open_savepoint, savepoint_location_of
 
 __all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
 
@@ -72,7 +78,8 @@ class LocalRun(DrivenRun):
     def __init__(self, job: Job, clock: Callable[[], int]) -> None:
         self._job, self._clock = job, clock
         self._now: int | None = None
-        self._wiring = Wiring(job)
+        self._beginning = _find_beginning(job)
+        self._wiring = Wiring(job, {} if self._beginning is None else self._beginning.positions)
         self._opened: list[Any] = []
         super().__init__(self._wiring.collected)
 
@@ -80,6 +87,8 @@ class LocalRun(DrivenRun):
         """Do all the work, and yield after every element."""
         self._make_importable()
         self._tick()
+        if self._beginning is not None:
+            begin_stations(self._wiring.stateful(), self._wiring.key_groups(), self._beginning)
         for station in self._wiring.stations:
             self._opened.append(station)
             station.open()
@@ -99,6 +108,27 @@ class LocalRun(DrivenRun):
             station.close()
         for writer in self._wiring.writers:
             writer.finish()
+
+    def _save(self, request: SavepointRequest) -> bool:
+        if self._job.settings.is_batch:
+            return super()._save(request)
+        if request.drains:
+            request.has_drained = True
+            for _, source in self._wiring.sources:
+                source.end()
+        # Each station comes after those that send to it, so nothing is left on its way.
+        for station in self._opened:
+            if isinstance(station, OperatorStation):
+                station.settle()
+        wiring = self._wiring
+        write_savepoint(request.path, self._job, wiring.stateful(), wiring.read, self._beginning)
+        return True
+
+    def _finish_early(self) -> None:
+        for station in self._opened:
+            if isinstance(station, OperatorStation):
+                station.is_stopped = True
+        self._end()
 
     def _abandon(self) -> None:
         for station in self._opened:
@@ -150,6 +180,35 @@ class LocalRun(DrivenRun):
         return [first, others]
 
 
+def _find_beginning(job: Job) -> JobBeginning | None:
+    """Return the savepoint with which a job begins, if its settings name one.
+
+    Raises:
+        CorruptStateError: There is no savepoint, or its manifest is damaged.
+        IncompatibleStateError: It is not one of this job.
+        HostError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
+    """
+    settings = job.settings
+    if settings.recovery_path is None or settings.is_batch:
+        return None
+    if savepoint_location_of(settings.recovery_path).exists("job.json"):
+        msg = (
+            "execution.state-recovery.path is a savepoint for a job in this process, got "
+            f"{settings.recovery_path!r}, the folder of a job on Spark; make a savepoint of it with "
+            "take_savepoint or `pyflinklike state export`"
+        )
+        raise HostError(msg)
+    beginning = begin_with(open_savepoint(settings.recovery_path), job.graph, settings)
+    for number, position in beginning.positions.items():
+        if "read" not in position and "left" not in position:
+            msg = (
+                "a source that Spark reads goes on on Spark only, got "
+                f"{job.graph.nodes[number].name!r} in this process; set execution.target to spark"
+            )
+            raise HostError(msg)
+    return beginning
+
+
 _KEY_GROUPS = 128
 PASSED_ON = (KeyBy, Partition, SideOutput)
 """Nodes with as many instances as their input has."""
@@ -157,10 +216,17 @@ _UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
 
 
 class Wiring:
-    """The instances of all nodes of a job, connected."""
+    """The instances of all nodes of a job, connected.
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._graph = job, job.graph
+    Args:
+        job: The job.
+        positions: Where sources go on, by the numbers of their nodes; the others begin.
+    """
+
+    def __init__(self, job: Job, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
+        self._job, self._graph, self._positions = job, job.graph, positions
+        self.read: dict[int, ReadParts] = {}
+        """How far each source was read, by the number of its node."""
         self._parallelism: dict[int, int] = {}
         self._instances: dict[int, list[Station]] = {}
         self.stations: list[Station] = []
@@ -197,13 +263,34 @@ class Wiring:
             return self._key_by(node, index)
         out = self._exit(node, index)
         if isinstance(node, FromSource):
-            elements = node.source.read(index, parallelism)
-            station = SourceStation(out, elements, node.strategy)
+            station = SourceStation(out, self._parts(node).elements(index), node.strategy)
             self.sources.append((node, station))
             return station
         if isinstance(node, (Partition, SideOutput, Union)):
             return Station(out)
         return operator_station(node, out, self._task(node, index), self._job)
+
+    def _parts(self, node: FromSource) -> ReadParts:
+        """Return the parts of a source, which its instances share."""
+        if node.id not in self.read:
+            position = self._positions.get(node.id)
+            self.read[node.id] = ReadParts(node.source, self._parallelism[node.id], position)
+        return self.read[node.id]
+
+    def stateful(self) -> dict[int, list[OperatorStation]]:
+        """Return the instances of operators with state, by the numbers of their nodes."""
+        return {
+            number: [each for each in self._instances[number] if isinstance(each, OperatorStation)]
+            for number in self._graph.state_names
+        }
+
+    def key_groups(self) -> dict[int, int]:
+        """Return the number of key groups by which elements go to instances, as `stateful` does."""
+        nodes = self._graph.nodes
+        return {
+            number: self._key_groups(nodes[nodes[number].inputs[0]])
+            for number in self._graph.state_names
+        }
 
     def _sink(self, node: ToSink, index: int, parallelism: int) -> Station:
         if isinstance(node.sink, CollectSink):

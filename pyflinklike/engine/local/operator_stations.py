@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from pyflinklike import __version__
 from pyflinklike.engine.api.async_function import AsyncRetryStrategy
 from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.metric_group import Increment
@@ -43,6 +44,8 @@ from pyflinklike.engine.local.stations import (
     TimestampStation,
     guard_call,
 )
+from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.async_calls import AsyncCalls
@@ -165,6 +168,8 @@ class OperatorStation(Station):
         self._index = task.index
         self._outputs = self._operator.outputs
         self._operator.enter(WorkingState(task.index))
+        self.is_stopped = False
+        """Whether the job ends before its input: then timers are left for another job."""
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which takes elements with keys, too."""
@@ -226,10 +231,54 @@ class OperatorStation(Station):
         self._operator.open()
         self._process_one = ElementBundles(self._operator).process_one
 
+    def begin_with(self, segments: Iterable[Segment], where: str) -> None:
+        """Begin with the state of a savepoint, before the function is opened.
+
+        Args:
+            segments: The entries of this instance.
+            where: Name of the savepoint, for messages.
+
+        Raises:
+            CorruptStateError: The savepoint is damaged.
+        """
+        state = WorkingState(self._index)
+        for segment in segments:
+            state.read(segment, where)
+        self._operator.enter(state)
+
+    def settle(self) -> None:
+        """Pass on what is held back: outputs of stores, and of calls that have not returned."""
+        self._operator.stores.flush()
+        self._send()
+
+    def snapshot(self) -> Segment:
+        """Return all state and timers; nothing changes."""
+        return read_segment(self._operator.snapshot(), "snapshot")
+
+    def describe(self, name: str) -> OperatorRecord:
+        """Describe the operator for a savepoint.
+
+        Args:
+            name: The name of its state.
+        """
+        function = type(self._operator.function)
+        # 1: the entries of all instances are in one key group, as a harness writes them.
+        identity = OperatorIdentity(name, 1, (), self._operator.key_type.signature)
+        return OperatorRecord(
+            identity,
+            f"{function.__module__}.{function.__qualname__}",
+            __version__,
+            "UTC",
+            "timestamp",
+            "None",
+            self._operator.describe_states(),
+        )
+
     def close(self) -> None:
         """End the input, close the function, and delete its state."""
         try:
-            self._operator.end_stream()
+            if not self.is_stopped:
+                self._operator.end_stream()
             self._operator.close()
         finally:
             if isinstance(self._operator.backend, LocalStateBackend):
@@ -450,6 +499,11 @@ class WaitingStation(OperatorStation):
         """Close after a failure, without another error."""
         super().abandon()
         self._calls.close()
+
+    def settle(self) -> None:
+        """Wait for all calls, and pass on their outputs."""
+        self.wait()
+        super().settle()
 
     def hold(self) -> None:
         """Hold back all elements until a watermark, or a call of `wait`."""

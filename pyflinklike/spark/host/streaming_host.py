@@ -39,7 +39,7 @@ from pyflinklike.spark.plan.session import (
     prepare_session,
     reach_driver_worker,
 )
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, is_roll_call, place_of
+from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
 
@@ -165,7 +165,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
         self._grouping_key = int(key[0])
         for batch_time, payload in self._initial(initialState):
-            if key[0] == ROLL_CALL:
+            if is_roll_call(int(key[0])):
                 self._call_roll([payload], batch_time)
                 continue
             self._check_groups()
@@ -263,6 +263,11 @@ class SharingProcessor(StatefulProcessor):
         """Serve a key group that has no data but timers that may be due."""
         with self._all_given_up():
             return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint, or call the roll of an operator."""
+        with self._all_given_up():
+            self._of(key).handleInitialState(key, initialState, timerValues)
 
     def close(self) -> None:
         """Close all processors, also if one of them cannot be closed."""

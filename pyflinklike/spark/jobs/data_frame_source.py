@@ -33,6 +33,7 @@ __all__ = [
     "FrameSource",
     "data_frame_source",
     "frame_source",
+    "refusal_of_position",
 ]
 
 RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
@@ -85,6 +86,17 @@ class FrameSource(Source):
         """
         return None
 
+    def find_beginning_at(self, offset: str) -> str:  # noqa: ARG002
+        """Return what `beginning` would, for a stream that goes on where a savepoint was taken.
+
+        Args:
+            offset: The offset in Spark's checkpoint.
+
+        Raises:
+            HostError: The source cannot begin there.
+        """
+        raise refusal_of_position(self)
+
     @abstractmethod
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
         """Return the rows as a DataFrame.
@@ -102,6 +114,15 @@ class FrameSource(Source):
         Args:
             batch: A record batch as `mapInArrow` gives it.
         """
+
+
+def refusal_of_position(source: Source) -> HostError:
+    """Build the error for a source that cannot go on where it was in a savepoint."""
+    return HostError(
+        f"a source of this kind does not go on where a savepoint was taken, got {source.identity}; give it "
+        "another uid, have it begin where that must be, and set "
+        "execution.state-recovery.ignore-unclaimed-state to true"
+    )
 
 
 def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
@@ -213,6 +234,11 @@ class DataFrameSource(FrameSource):
     def parallelism(self) -> int | None:
         """1: where Spark does not read it, the driver does."""
         return 1
+
+    @property
+    def is_read_alike(self) -> bool:
+        """False: Spark may give rows in another order each time."""
+        return False
 
     @property
     def is_read_anywhere(self) -> bool:

@@ -10,6 +10,10 @@
 The folder is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has ended.
 Without that setting a job has a temporary folder, which is removed with it.
 
+A job may begin with a savepoint: `job.json` notes which, and so a later run knows that the job has begun
+with it.  Spark adds the state in the first micro-batch only, so until that is committed a run must find the
+savepoint; afterwards it may be gone.
+
 Spark's checkpoint knows sources and keyed operators by their positions only.  A program with others in
 these positions would silently go on with foreign state, so it is refused, with the names of what has
 changed.  Functions without state, sinks and names may change.
@@ -26,16 +30,24 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import attrs
 
+from pyflinklike.engine.graph.durable_files import Ledger, read_json, write_json
 from pyflinklike.engine.graph.files import local_path
 from pyflinklike.engine.graph.job import JobSettings
+from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.spark.jobs.durable_files import Ledger, read_json, write_json
+from pyflinklike.savepoints.manifest import MANIFEST
+from pyflinklike.savepoints.savepoint_directory import (
+    SavepointDirectory,
+    open_savepoint,
+    savepoint_location_of,
+)
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.windows.window_operator import WindowOperator
+from pyflinklike.spark.read.job_at_rest import FEED_KIND, JOB_FILE, lock_of
 
 __all__ = [
     "JobFolder",
@@ -48,6 +60,8 @@ __all__ = [
 
 
 _FORMAT = 3
+_FORMAT_WITH_SAVEPOINT = 4
+"""The format of a job that began with a savepoint, which versions that know none must not go on with."""
 
 
 def folder_name(job_name: str) -> str:
@@ -65,8 +79,9 @@ class JobFolder:
         settings: The settings of the job.
 
     Raises:
-        HostError: Another run of the job has the folder, or the program names another one to go on from.
-        CorruptStateError: The folder is damaged.
+        HostError: Another run of the job has the folder, or the program names another one to go on from, or
+            a savepoint although the job has begun without it.
+        CorruptStateError: The folder or the savepoint is damaged.
     """
 
     def __init__(self, settings: JobSettings) -> None:
@@ -76,8 +91,8 @@ class JobFolder:
         self.path = self._find() if self.is_durable else new_folder(None)
         try:
             self._begun = self._read()
-            if settings.recovery_path is not None:
-                self._refuse_other(settings.recovery_path)
+            self.savepoint = self._find_savepoint()
+            """The savepoint with which the job begins; None without one, or once that has happened."""
         except BaseException:
             self.leave(is_over=False)
             raise
@@ -137,6 +152,7 @@ class JobFolder:
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
+            # Without job.json nothing counts: a run may have been killed before it wrote that.
             self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
             # The token stays: unfinished files of the former run are found by it.
@@ -200,45 +216,116 @@ class JobFolder:
         return path
 
     def _read(self) -> dict[str, Any] | None:
-        found = read_json(self.path / "job.json")
+        found = read_json(self.path / JOB_FILE)
         if found is None and self.checkpoint.exists():
             msg = (
                 f"a job's folder says what began it, got {str(self.path)!r} with a checkpoint and without "
                 "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
             )
             raise CorruptStateError(msg)
-        if found is not None and found.get("format") != _FORMAT:
-            msg = f"a job's folder of format {_FORMAT} is read, got {found.get('format')!r}; use the version of pyflinklike that wrote it"
+        if found is not None and found.get("format") not in (_FORMAT, _FORMAT_WITH_SAVEPOINT):
+            msg = (
+                f"a job's folder of format {_FORMAT} or {_FORMAT_WITH_SAVEPOINT} is read, got "
+                f"{found.get('format')!r}; use the version of pyflinklike that wrote it"
+            )
             raise CorruptStateError(msg)
         return found
 
-    def _refuse_other(self, recovery_path: str) -> None:
-        asked = local_path(recovery_path).absolute()
-        if asked != self.path or not self.is_begun:
-            what = (
-                "where no job was" if asked == self.path else "another place than the job's folder"
-            )
-            msg = (
-                f"execution.state-recovery.path is the folder that a former run of the job has left, got "
-                f"{recovery_path!r}, {what}; leave the key out: a job goes on in {str(self.path)!r} by itself"
-            )
-            raise HostError(msg)
+    def _find_savepoint(self) -> SavepointDirectory | None:
+        """Return the savepoint with which the job begins; None if it has begun, or goes on otherwise.
+
+        Raises:
+            HostError: The path to recover from is none, or the job has begun without it.
+            CorruptStateError: The savepoint is damaged, or gone before the job has begun with it.
+        """
+        asked = self._settings.recovery_path
+        noted = None if self._begun is None else self._begun.get("savepoint")
+        if asked is not None and self._is_own(asked):
+            if not self.is_begun:
+                msg = (
+                    "execution.state-recovery.path is a savepoint, or the folder that a former run of the job "
+                    f"has left, got {asked!r}, where no job was; leave the key out: a job goes on in "
+                    f"{str(self.path)!r} by itself"
+                )
+                raise HostError(msg)
+            asked = None
+        found = None if asked is None else self._open(asked, noted)
+        if found is not None and self.is_begun and not self._has_nothing():
+            self._refuse_second(found, noted)
+        if self._has_committed():
+            return None
+        if found is None and noted is not None:
+            # Also where the program does not name it any more: else the job would begin with nothing.
+            found = open_savepoint(noted["path"])
+        return found
+
+    def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
+        if noted is not None and noted["id"] == savepoint_id(found.manifest):
+            return
+        begun = "without one" if noted is None else f"with the one of {noted['path']!r}"
+        msg = (
+            f"a job begins with a savepoint once, got {found.location.address!r} for one that has begun "
+            f"{begun} and goes on in {str(self.path)!r}; leave execution.state-recovery.path out to go on, "
+            "or give the job another name, or remove its folder"
+        )
+        raise HostError(msg)
+
+    def _is_own(self, path: str) -> bool:
+        return urlsplit(path).scheme in ("", "file") and local_path(path).absolute() == self.path
+
+    def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
+        """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
+        location = savepoint_location_of(asked)
+        if location.exists(MANIFEST):
+            return SavepointDirectory(location, location.manifest())
+        if noted is not None and noted["path"] == asked and self._has_committed():
+            return None
+        msg = (
+            "execution.state-recovery.path is a savepoint, or the folder that a former run of the job has "
+            f"left, got {asked!r}, where neither is; leave the key out to begin anew: a job goes on in "
+            f"{str(self.path)!r} by itself"
+        )
+        raise HostError(msg)
+
+    def _has_committed(self) -> bool:
+        return bool(_batches(self.checkpoint / "commits"))
+
+    @property
+    def has_planned(self) -> bool:
+        """Whether Spark has begun a micro-batch."""
+        return bool(_batches(self.checkpoint / "offsets"))
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last micro-batch that Spark has committed; -1 before the first."""
+        return max(_batches(self.checkpoint / "commits"), default=-1)
+
+    @property
+    def last_written(self) -> int:
+        """The number of the last micro-batch that sinks have written; -1 before the first."""
+        return Ledger.last_of(self._outputs)
 
     def _has_nothing(self) -> bool:
         """Return whether no micro-batch was completed, so that another program may begin here."""
-        return not _batches(self.checkpoint / "commits") and not self._outputs.exists()
+        return not self._has_committed() and not self._outputs.exists()
 
     def _write(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
+        saved = self.savepoint
         begun = {
-            "format": _FORMAT,
+            "format": _FORMAT if saved is None else _FORMAT_WITH_SAVEPOINT,
             "name": self._settings.name,
             "token": token,
             "partitions": facts.partitions,
             "max_parallelism": facts.max_parallelism,
             **identity.to_json(),
         }
-        write_json(self.path / "job.json", begun)
+        if saved is not None:
+            begun["savepoint"] = {
+                "path": saved.location.address,
+                "id": savepoint_id(saved.manifest),
+            }
+        write_json(self.path / JOB_FILE, begun)
         return begun
 
 
@@ -266,7 +353,7 @@ def _lock(path: Path, name: str) -> IO[bytes]:
     # Here, since Windows has no such module.
     import fcntl
 
-    lock = path.with_name(f".{path.name}.lock").open("ab")
+    lock = lock_of(path).open("ab")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -279,7 +366,6 @@ def _lock(path: Path, name: str) -> IO[bytes]:
     return lock
 
 
-_FEED_KIND = "WatermarkFeed"
 _FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSource with watermarks)"
 
 
@@ -368,7 +454,7 @@ class JobIdentity:
     @property
     def is_fed(self) -> bool:
         """Whether the driver makes the watermark."""
-        return any(each.kind == _FEED_KIND for each in self.sources)
+        return any(each.kind == FEED_KIND for each in self.sources)
 
     @property
     def number_of_sources(self) -> int:
@@ -399,7 +485,7 @@ def identity_of(steps: JobSteps) -> JobIdentity:
         for node in graph.of_kind(FromSource)
     )
     if steps.is_fed:
-        sources += (JobSource(None, _FEED_KIND, _FEED, False),)
+        sources += (JobSource(None, FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]
@@ -416,19 +502,11 @@ def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
     return JobOperator(
         name=steps.job.graph.state_names[node.id],
         uid=node.uid,
-        function=_classes_of(getattr(node, "function", None)),
+        function=class_of(getattr(node, "function", None)),
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
         depth=depth,
     )
-
-
-def _classes_of(function: object) -> str:
-    """Return the name of a function's class; for windows also those of the functions inside."""
-    name = type(function).__qualname__
-    if not isinstance(function, WindowOperator):
-        return name
-    return f"{name} of {', '.join(type(each).__qualname__ for each in function.functions)}"
 
 
 def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:

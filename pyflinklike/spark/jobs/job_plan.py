@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.graph.job import Job, JobGraph
+from pyflinklike.engine.graph.job_savepoint import JobBeginning
 from pyflinklike.engine.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.local.operator_stations import function_of
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
@@ -25,6 +26,7 @@ from pyflinklike.spark.host.python_stage import (
     tell_errors_of_each,
     with_imports_frozen,
 )
+from pyflinklike.spark.jobs.job_initial_state import begin_operators
 from pyflinklike.spark.jobs.keyed_stages import (
     BroadcastObjectReader,
     ObjectLayout,
@@ -57,7 +59,10 @@ _AT_ONCE = "0 milliseconds"
 
 
 def job_frame(
-    steps: JobSteps, sources: Mapping[int, DataFrame], watermarks: DataFrame | None = None
+    steps: JobSteps,
+    sources: Mapping[int, DataFrame],
+    watermarks: DataFrame | None = None,
+    beginning: JobBeginning | None = None,
 ) -> DataFrame:
     """Return the results of a job: rows of the number of a sink and a pickle of records.
 
@@ -66,9 +71,12 @@ def job_frame(
         sources: For each source a frame of `SOURCE_SCHEMA`, or what Spark reads, by the number of
             its node.
         watermarks: The driver's watermark as rows of `MARKED_SCHEMA`; None if Spark makes it.
+        beginning: The savepoint with which a stream begins; None for no state, or if it has begun.
 
     Raises:
-        HostError: The settings of the session rule out keyed state.
+        HostError: The settings of the session rule out keyed state, or the savepoint holds timers that
+            would never fire.
+        CorruptStateError, IncompatibleStateError: The operators cannot begin with the savepoint.
     """
     first, *others = steps.stages
     # A stage for each source: each has a watermark of its own, and Spark takes the least.
@@ -80,7 +88,11 @@ def job_frame(
     for before, stage in zip(steps.stages, others):
         plans = steps.operators(before, stage)
         if steps.is_streaming:
-            results = _on_stream(frame, plans, before, steps.shown_names)
+            initial = None
+            if beginning is not None:
+                spark, nodes = frame.sparkSession, stage.entrances
+                plans, initial = begin_operators(spark, nodes, plans, beginning)
+            results = _on_stream(frame, plans, before, steps.shown_names, initial)
             # Before further operators, their host calls the stage to pack records.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
@@ -107,7 +119,11 @@ def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame
 
 
 def _on_stream(
-    frame: DataFrame, plans: Sequence[Plan], before: Stage, names: Mapping[str, str]
+    frame: DataFrame,
+    plans: Sequence[Plan],
+    before: Stage,
+    names: Mapping[str, str],
+    initial: DataFrame | None,
 ) -> DataFrame:
     # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
     from pyflinklike.spark.host.streaming_host import serve_payloads
@@ -116,7 +132,7 @@ def _on_stream(
         payloads = frame.select(KEY_GROUP, "origin", "payload")
     else:
         payloads = pack_records(frame, plans[0])  # the same stage packs for all of them
-    return observe_payloads(serve_payloads(payloads, plans), plans, names)
+    return observe_payloads(serve_payloads(payloads, plans, initial), plans, names)
 
 
 def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:

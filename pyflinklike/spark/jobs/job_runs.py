@@ -18,9 +18,11 @@ from pyspark.sql.utils import is_remote
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import wall_clock
+from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import Job, JobSettings
-from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus
+from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
+from pyflinklike.engine.graph.job_savepoint import begin_with
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
     Fold,
@@ -36,7 +38,6 @@ from pyflinklike.errors import HostError
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.host.python_stage import error_of
 from pyflinklike.spark.jobs.data_frame_source import frame_source
-from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.job_folder import JobFolder, identity_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
@@ -59,6 +60,7 @@ from pyflinklike.spark.plan.session import (
     ship_files,
     time_zone_of,
 )
+from pyflinklike.spark.savepoint.saved_files import save_checkpoint
 
 __all__ = [
     "backend_of",
@@ -196,12 +198,16 @@ class StreamRun(DrivenRun):
     Raises:
         HostError: The folder has another job, or the job runs already.
         CorruptStateError: The job's folder is damaged.
+        IncompatibleStateError: The job cannot begin with the savepoint that its settings name.
     """
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._job, self._spark = job, spark
         self._results = Results(job)
         self._handover = Handover()
+        self._is_stopping = self._has_batch = False
+        self._held: ResultBatch | None = None
+        """A micro-batch that is not written, since the job is to stop before it."""
         self._folder = JobFolder(job.settings)
         try:
             self._begin()
@@ -215,17 +221,26 @@ class StreamRun(DrivenRun):
         facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         self._steps.is_fed = needs_feed(self._job.graph, self._steps.stages[0])
-        is_again = self._folder.is_begun
+        is_again, saved = self._folder.is_begun, self._folder.savepoint
+        graph, settings = self._job.graph, self._job.settings
+        self._beginning = None if saved is None else begin_with(saved, graph, settings)
+        positions = {} if self._beginning is None else self._beginning.positions
         ledger = self._folder.begin(identity_of(self._steps), facts)
         self._steps.output_name = self._folder.name
         self._feed = self._begin_feed() if self._steps.is_fed else None
         each_batch = self._folder.is_durable or not self._job.graph.is_bounded
         self._ledger: Ledger | None = ledger if each_batch else None
+        self._last_written = self._folder.last_written
         if is_again:
             self._results.remove_unfinished(self._folder.name)
         self._sources = {
-            node.id: StreamSource(node, self._job.settings_of(node), self._folder.source(position))
-            for position, node in enumerate(self._job.graph.of_kind(FromSource))
+            node.id: StreamSource(
+                node,
+                self._job.settings_of(node),
+                self._folder.source(number),
+                positions.get(node.id),
+            )
+            for number, node in enumerate(self._job.graph.of_kind(FromSource))
         }
         for number, source in self._sources.items():
             if self._feed is not None and source.is_switched:
@@ -247,15 +262,18 @@ class StreamRun(DrivenRun):
         query = self._start()
         try:
             # In this order: a query that is seen to have ended has handed over its last micro-batch.
-            while query.isActive or self._handover.is_waited_for:
+            while query.isActive or self._handover.is_waited_for or self._held is not None:
                 self._look()
                 self._switch(query)
-                batch = self._handover.take(_PATIENCE_SECONDS)
-                if batch is not None:
+                batch = self._held or self._handover.take(_PATIENCE_SECONDS)
+                self._held = batch if self._is_stopping else None
+                is_written = batch is not None and self._held is None
+                if batch is not None and is_written:
                     self._take_in(batch)
+                self._has_batch = batch is not None
                 # Before `done`: who waits may cancel here, and who collects has taken all elements.
                 yield
-                if batch is not None:
+                if is_written:
                     self._handover.done()
             failure = query.exception()
             if failure is not None:
@@ -278,7 +296,45 @@ class StreamRun(DrivenRun):
             if source.switch(query.lastProgress) and self._feed is not None:
                 self._feed.end_files(number)
 
+    def _save(self, request: SavepointRequest) -> bool:
+        if request.drains:
+            msg = (
+                "Spark has no way to end the event time of a job that goes on, got stop_with_savepoint("
+                "advance_to_end_of_event_time=True); pass False"
+            )
+            raise HostError(msg)
+        if not self._folder.has_planned:
+            msg = (
+                f"a savepoint is of a micro-batch that is committed, got one for {request.path!r} of a job "
+                "that has none yet; ask for it when the job has had elements"
+            )
+            raise HostError(msg)
+        if self._folder.last_commit < 0:
+            return False
+        self._is_stopping = request.stops
+        if request.stops and not self._is_between_batches():
+            return False
+        try:
+            save_checkpoint(self._spark, self._folder.path, request.path)
+        except BaseException:
+            self._is_stopping = False
+            raise
+        return True
+
+    def _is_between_batches(self) -> bool:
+        """Return whether Spark has committed all that sinks have written, and no more."""
+        # Spark gives a micro-batch when it has committed the one before.
+        if self._held is not None:
+            return True
+        return not self._has_batch and self._folder.last_commit >= self._last_written
+
+    def _finish_early(self) -> None:
+        self._results.finish()
+        self._results.remove_unfinished(self._steps.output_name)
+        self._folder.leave(is_over=True)
+
     def _take_in(self, batch: ResultBatch) -> None:
+        self._last_written = max(self._last_written, batch.number)
         if self._ledger is None:
             self._results.add(batch.rows)
         else:
@@ -294,7 +350,7 @@ class StreamRun(DrivenRun):
             self._handover.give(ResultBatch(number, [(row[0], row[1]) for row in batch.collect()]))
 
         frames = {number: source.frame(self._spark) for number, source in self._sources.items()}
-        frame = job_frame(self._steps, frames, self._watermarks())
+        frame = job_frame(self._steps, frames, self._watermarks(), self._beginning)
         writing = frame.writeStream.foreachBatch(give)
         writing = writing.option("checkpointLocation", str(self._folder.checkpoint))
         if self._job.graph.is_bounded:

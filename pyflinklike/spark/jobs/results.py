@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from threading import Event
 from typing import Any, NamedTuple
 
+from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.errors import HostError
-from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 
 __all__ = ["Handover", "ResultBatch", "Results", "Rows"]

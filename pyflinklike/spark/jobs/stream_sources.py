@@ -10,6 +10,9 @@ all files are read: a file says so, from then on and over restarts.
 
 Spark's checkpoint says which of these files it has read.  They are written once and stay, so a micro-batch
 that is run again reads the same, and a split that is gone raises an error.
+
+A source that goes on from a savepoint has files of what is left of it.  Beside the files is the position
+at which it began: with what Spark has read of the files it makes the position of the next savepoint.
 """
 
 from __future__ import annotations
@@ -28,14 +31,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike.engine.graph.durable_files import read_json, rename_durably, write_json
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.engine.graph.source_positions import find_beginning, find_parts_left
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.savepoints.saved_job import Position
 from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
-from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source
-from pyflinklike.spark.jobs.durable_files import read_json, rename_durably, write_json
+from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source, refusal_of_position
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
+from pyflinklike.spark.read.job_at_rest import BEGINNING, ELEMENTS, POSITION
 from pyflinklike.spark.wire.parcels import dump
 
 __all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]
@@ -43,10 +49,9 @@ __all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """The time of the first file, in seconds: Spark reads files in the order of their times."""
-_BEGINNING = "_beginning.json"
-"""The file with what `FrameSource.beginning` returned."""
 _SWITCHED = "_switched"
 """The file that is there once the sources before the last one are read to their ends."""
+_COUNT = "count"
 _COMPLETE = "_begun"
 """The file that is there once all first rows of a source are written; Spark does not read it."""
 
@@ -84,9 +89,19 @@ class StreamSource:
             micro-batch of a bounded source, None for all in one; `files_per_batch` is the number of
             splits of a micro-batch of a source that looks for new ones.
         folder: The folder for the files.
+        position: Where a source that begins goes on, by a savepoint; None at its beginning.
+
+    Raises:
+        HostError: The source cannot go on at the position.
     """
 
-    def __init__(self, node: FromSource, settings: JobSettings, folder: Path) -> None:
+    def __init__(
+        self,
+        node: FromSource,
+        settings: JobSettings,
+        folder: Path,
+        position: Position | None = None,
+    ) -> None:
         self._node, self._settings, self._folder = node, settings, folder
         self._known: set[str] = set()
         self._next, self._due = 0, 0
@@ -94,13 +109,13 @@ class StreamSource:
         self._last = last_frame_source(node.source)
         folder.mkdir(parents=True, exist_ok=True)
         if (streamed := self._streamed or self._last) is not None:
-            self._beginning = self._find_beginning(streamed)
+            self._beginning = self._find_beginning(streamed, position)
         if self._streamed is not None:
             return
         if (folder / _COMPLETE).exists():
             self._go_on()
         else:
-            self._begin()
+            self._begin(position)
 
     def look(self, now: int) -> None:
         """Look for new splits, if it is time to.
@@ -181,25 +196,52 @@ class StreamSource:
         is_whole = is_discovered or settings.records_per_batch is None
         return frame.repartition(count) if is_whole and count > 1 else frame
 
-    def _find_beginning(self, source: FrameSource) -> str | None:
+    def _find_beginning(self, source: FrameSource, position: Position | None) -> str | None:
         """Read what the source found out when the job began, or find it out and store it."""
-        noted = read_json(self._folder / _BEGINNING)
+        noted = read_json(self._folder / BEGINNING)
+        if noted is None and position is not None:
+            if "offset" not in position:
+                raise refusal_of_position(self._node.source)
+            noted = {"beginning": source.find_beginning_at(str(position["offset"]))}
+            write_json(self._folder / BEGINNING, noted)
         if noted is None:
             noted = {"beginning": source.beginning()}
-            write_json(self._folder / _BEGINNING, noted)
+            write_json(self._folder / BEGINNING, noted)
         found: str | None = noted["beginning"]
         return found
 
-    def _begin(self) -> None:
+    def _begin(self, position: Position | None) -> None:
         """Write the first rows; a killed driver may have written some of them."""
-        source = self._node.source
+        source, settings = self._node.source, self._settings
         if source.is_bounded:
-            for rows in micro_batches(self._node, self._settings):
+            begun = position or find_beginning(source, _splits(self._node, settings))
+            self._note_position(begun)
+            for rows in micro_batches(self._node, settings, begun):
                 self._add(rows)
-        elif isinstance(source, HybridSource):
-            for some in source.group_splits(source.splits()):
+            (self._folder / _COMPLETE).touch()
+            return
+        if position is not None:
+            if "found" not in position:
+                raise refusal_of_position(source)
+            self._note_position(position)
+            self._known.update(position["found"])
+        if isinstance(source, HybridSource):
+            left = [each for each in source.splits() if each not in self._known]
+            for some in source.group_splits(left):
                 self._add(_name_splits(self._node, some, is_last=False))
+        if position is not None:
+            # The state comes with the first micro-batch, which must not wait for a split.
+            self._add([_elements(self._node, [], is_last=False)])
         (self._folder / _COMPLETE).touch()
+
+    def _note_position(self, position: Position) -> None:
+        """Note where the job begins to read, by which the position of a savepoint is told."""
+        if self._node.source.is_read_alike:
+            noted: dict[str, Any] = {"position": position}
+        else:
+            reason = "its elements may come in another order when they are read again"
+            noted = {"position": None, "reason": reason}
+        write_json(self._folder / POSITION, noted)
 
     def _go_on(self) -> None:
         """Find out what a former run has written."""
@@ -207,12 +249,15 @@ class StreamSource:
         for number, path in written.items():
             _date(path, number)  # the files of a copied folder may have new times
         self._next = max(written, default=-1) + 1
+        begun = read_json(self._folder / POSITION)
+        if begun is not None and begun["position"] is not None:
+            self._known.update(begun["position"].get("found", ()))
         if written:
             parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
             self._known.update(filter(None, parts.column("part").to_pylist()))
         # After a restart Spark runs a micro-batch only for new rows.  This one has no elements: without it
         # the micro-batch in which timers fire for the last watermark might never come.
-        self._add([_row(self._node, 0, 1, dump([]), is_last=self._node.source.is_bounded)])
+        self._add([_elements(self._node, [], is_last=self._node.source.is_bounded)])
 
     def _add(self, rows: list[dict[str, Any]]) -> None:
         _write(rows, self._folder, self._next)
@@ -254,14 +299,32 @@ def _files_of(end: Any) -> int:
     return int(found["logOffset"]) + 1 if isinstance(found, dict) else 0
 
 
-def micro_batches(node: FromSource, settings: JobSettings) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`."""
-    limit, count = settings.records_per_batch, _splits(node, settings)
+def micro_batches(
+    node: FromSource, settings: JobSettings, position: Position | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`.
+
+    Args:
+        node: The node of the source.
+        settings: As `StreamSource` takes them.
+        position: Where reading begins; None is the beginning of the source.
+    """
+    if position is None:
+        position = find_beginning(node.source, _splits(node, settings))
+    limit = settings.records_per_batch
     if limit is not None:
-        return _cut_batches(node, count, limit)
-    if node.source.has_named_splits:
-        return _of_named_splits(node)
-    return _whole(node, count) if node.source.is_read_anywhere else _read_here(node)
+        return _cut_batches(node, position, limit)
+    # Whole splits are read by tasks; what begins in the middle of one, by the driver.
+    if not position.get("first") and not any(_skips(position)):
+        if "left" in position:
+            return _of_named_splits(node, [name for name, _ in position["left"]])
+        if node.source.is_read_anywhere and None not in position["read"]:
+            return _whole(node, position["splits"])
+    return _read_here(node, position)
+
+
+def _skips(position: Position) -> list[int | None]:
+    return [skip for _, skip in position["left"]] if "left" in position else position["read"]
 
 
 def _ask_parallelism(node: FromSource, settings: JobSettings) -> int | None:
@@ -280,11 +343,11 @@ def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
     yield [_row(node, split, count, None, is_last=True) for split in range(count)]
 
 
-def _of_named_splits(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+def _of_named_splits(node: FromSource, names: list[str]) -> Iterator[list[dict[str, Any]]]:
     """Yield a micro-batch of the splits of each group, if there are any, and one for the end."""
-    for splits in node.source.group_splits(node.source.splits()):
+    for splits in node.source.group_splits(names):
         yield _name_splits(node, splits, is_last=False)
-    yield [_row(node, 0, 1, dump([]), is_last=True)]
+    yield [_elements(node, [], is_last=True)]
 
 
 def _name_splits(node: FromSource, splits: list[str], *, is_last: bool) -> list[dict[str, Any]]:
@@ -292,27 +355,29 @@ def _name_splits(node: FromSource, splits: list[str], *, is_last: bool) -> list[
     return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in splits]
 
 
-def _read_here(node: FromSource) -> Iterator[list[dict[str, Any]]]:
+def _read_here(node: FromSource, position: Position) -> Iterator[list[dict[str, Any]]]:
     """Yield one micro-batch of all elements, which the driver reads, and one for the end."""
-    elements = node.source.read(0, 1)
+    elements = chain.from_iterable(find_parts_left(node.source, position))
     some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
-    yield [_row(node, 0, 1, dump(each), is_last=False) for each in some]
-    yield [_row(node, 0, 1, dump([]), is_last=True)]
+    yield [_elements(node, each, is_last=False) for each in some]
+    yield [_elements(node, [], is_last=True)]
 
 
-def _cut_batches(node: FromSource, count: int, limit: int) -> Iterator[list[dict[str, Any]]]:
+def _cut_batches(
+    node: FromSource, position: Position, limit: int
+) -> Iterator[list[dict[str, Any]]]:
     """Yield micro-batches of `limit` elements, and one for the end."""
-    elements = _elements(node.source, count)
+    elements = chain.from_iterable(find_parts_left(node.source, position))
     while some := list(islice(elements, limit)):
-        yield [_row(node, 0, 1, dump(some), is_last=False)]
-    yield [_row(node, 0, 1, dump([]), is_last=True)]
+        yield [_elements(node, some, is_last=False)]
+    yield [_elements(node, [], is_last=True)]
 
 
-def _elements(source: Source, count: int) -> Iterator[tuple[Any, int | None]]:
-    """Read all elements; splits are listed once."""
-    if source.has_named_splits:
-        return chain.from_iterable(map(source.read_split, source.splits()))
-    return chain.from_iterable(source.read(split, count) for split in range(count))
+def _elements(
+    node: FromSource, elements: list[tuple[Any, int | None]], *, is_last: bool
+) -> dict[str, Any]:
+    """Return a row of elements, with their number for the metadata of its file."""
+    return {**_row(node, 0, 1, dump(elements), is_last=is_last), _COUNT: len(elements)}
 
 
 def _row(
@@ -331,7 +396,9 @@ def _row(
 def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
     """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
     hidden = folder / f".{number:010}.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow), hidden)
+    count = sum(row.pop(_COUNT, 0) for row in rows)
+    table = pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
+    pq.write_table(table.replace_schema_metadata({ELEMENTS: str(count)}), hidden)
     _date(hidden, number)
     rename_durably(hidden, folder / f"{number:010}.parquet")
 

@@ -18,13 +18,13 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.graph.durable_files import read_json, write_json
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
-from pyflinklike.spark.jobs.durable_files import read_json, write_json
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT

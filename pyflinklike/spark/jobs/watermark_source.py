@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.graph.durable_files import read_json
 from pyflinklike.spark.host.python_stage import tell_errors_of_each
-from pyflinklike.spark.jobs.durable_files import read_json
 from pyflinklike.spark.jobs.watermark_feed import MARKED_SCHEMA, mark_row
 
 __all__ = ["WatermarkSource", "watermark_frame"]

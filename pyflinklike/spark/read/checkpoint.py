@@ -49,6 +49,7 @@ from pyflinklike.savepoints.manifest import MANIFEST
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.read.job_at_rest import job_at
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_call_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 
@@ -193,10 +194,11 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
 
 
 def location_of(checkpoint: str | os.PathLike[str]) -> str:
-    """Return the path of a checkpoint.
+    """Return the path of a checkpoint; for the folder of a job, that of the checkpoint in it.
 
     Raises:
         DeclarationTypeError: `checkpoint` is no path.
+        CorruptStateError: The folder of a job is damaged.
     """
     try:
         location = os.fspath(checkpoint)
@@ -205,7 +207,8 @@ def location_of(checkpoint: str | os.PathLike[str]) -> str:
     if not isinstance(location, str) or not location:
         msg = f"checkpoint takes a path, got {shown(checkpoint)}"
         raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
-    return location
+    job = job_at(location)
+    return location if job is None else str(job.checkpoint)
 
 
 def savepoint_at(location: str) -> SavepointDirectory | None:

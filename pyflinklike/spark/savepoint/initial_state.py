@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
@@ -64,18 +64,29 @@ from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.spark.read.group_job import Batches, map_frame
 from pyflinklike.spark.savepoint.saved_files import Frames, read_saved_frames
 from pyflinklike.spark.savepoint.savepoint import Savepoint
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, place_of, roll_payload
+from pyflinklike.spark.wire.key_groups import (
+    ROLL_CALL,
+    group_ids,
+    index_of,
+    place_of,
+    roll_call_of,
+    roll_payload,
+)
 from pyflinklike.spark.wire.key_hash import KeyGroupFinder, key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, quote
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
+    "PlacedKeys",
     "check_savepoint",
+    "initial_frame",
     "initial_rows",
     "initial_state",
     "read_savepoint",
+    "refuse_timers",
     "savepoint_of",
+    "stay_in_group",
 ]
 
 
@@ -113,13 +124,13 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     directory = open_savepoint(savepoint)
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
-    _refuse_timers(operator.domains, plan)
+    refuse_timers(operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
     frames = read_saved_frames(df.sparkSession, directory, uid)
-    return _initial_frame(df, plan, frames), operator.record.states
+    return initial_frame(frames, _Keys.of(df, plan, frames.record)), operator.record.states
 
 
 def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
@@ -130,8 +141,8 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     uid = plan.task.name
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
-    _refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
-    return _initial_frame(df, plan, frames), frames.record.states
+    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
 
 
 def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
@@ -280,7 +291,7 @@ def initial_rows(
     snapshot = read_segment(savepoint, "savepoint")
     groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
     domains = timer_domains(chain.from_iterable(groups.values()))
-    _refuse_timers({each.name.lower(): 1 for each in domains}, plan)
+    refuse_timers({each.name.lower(): 1 for each in domains}, plan)
     if not groups:
         return None
     ids = group_ids(count)
@@ -288,7 +299,7 @@ def initial_rows(
     return [(ROLL_CALL, roll_payload(groups)), *rows]
 
 
-def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
+def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     """Refuse timers that a query could not fire.
 
     Args:
@@ -308,26 +319,53 @@ def _refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
 # From DataFrames, by executors
 
 
-def _initial_frame(df: DataFrame, plan: Plan, frames: Frames) -> DataFrame:
-    """Make the rows with which a query begins: grouping keys, and a payload in each row.
+class PlacedKeys(Protocol):
+    """The key columns of a savepoint, and the key groups in which a stream looks for their keys."""
+
+    @property
+    def columns(self) -> KeyColumns:
+        """The key columns of the savepoint."""
+
+    @property
+    def former_max_parallelism(self) -> int:
+        """The number of key groups of the savepoint."""
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups of the stream."""
+
+    def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
+        """Add to rows the key group in which the stream looks for them.
+
+        Args:
+            frame: The rows of a state, or of timers.
+            by_key: Whether the rows belong to keys; otherwise they stay in their key group.
+        """
+
+
+def initial_frame(frames: Frames, keys: PlacedKeys, place: int = 0) -> DataFrame:
+    """Make the rows with which an operator begins: grouping keys, and a payload in each row.
 
     Args:
-        df: The stream.
-        plan: The plan of the query.
         frames: The operator's part of the savepoint.
+        keys: Finds the key groups of its keys.
+        place: The place of the operator among those that share its state operator.
 
     Raises:
-        IncompatibleStateError: The savepoint's key columns are not the stream's, a key would
-            change in the stream's columns, or the state of a key group would have to be divided.
+        IncompatibleStateError: The state of a key group would have to be divided.
     """
-    keys = _Keys.of(df, plan, frames.record)
     parts = [_sections(keys, frames, name, frame) for name, frame in frames.states.items()]
     timers = keys.with_group(frames.timers, by_key=True)
     parts.append(_by_group(timers, _TimersJob(frames.record, keys.columns)))
     every = reduce(DataFrame.unionAll, parts)
-    ids = group_ids(plan.task.max_parallelism)
+    job = _SegmentsJob(group_ids(keys.max_parallelism, place), roll_call_of(place))
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return map_frame(grouped, _SegmentsJob(ids), INITIAL_SCHEMA.ddl)
+    return map_frame(grouped, job, INITIAL_SCHEMA.ddl)
+
+
+def stay_in_group(frame: DataFrame) -> DataFrame:
+    """Return rows that belong to no key in the key group in which they were."""
+    return frame.withColumn(KEY_GROUP, F.col("key_group").cast("int"))
 
 
 @attrs.frozen
@@ -373,7 +411,7 @@ class _Keys:
             by_key: Whether the rows belong to keys; otherwise they stay in their key group.
         """
         if not by_key:
-            return frame.withColumn(KEY_GROUP, F.col("key_group").cast("int"))
+            return stay_in_group(frame)
         self._check_same(frame)
         cast = [self._cast(at).alias(f"__key_{at}") for at in range(len(self.names))]
         keyed = frame.select("*", *cast)
@@ -409,7 +447,7 @@ def _lower(names: Iterable[str]) -> list[str]:
     return [name.lower() for name in names]
 
 
-def _sections(keys: _Keys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
+def _sections(keys: PlacedKeys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
     rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
     # A savepoint holds one copy of broadcast state; every key group begins with its own.
@@ -492,9 +530,15 @@ def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatc
 
 @attrs.frozen
 class _SegmentsJob:
-    """Makes segments from the sections of a key group, and calls the roll."""
+    """Makes segments from the sections of a key group, and calls the roll.
+
+    Args:
+        group_ids: The grouping keys of the key groups.
+        roll_call: The grouping key of the roll call.
+    """
 
     group_ids: tuple[int, ...]
+    roll_call: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         groups = []
@@ -504,7 +548,7 @@ class _SegmentsJob:
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
                 yield INITIAL_SCHEMA.batch([(self.group_ids[index], segment.to_bytes())])
         if groups:
-            yield INITIAL_SCHEMA.batch([(ROLL_CALL, roll_payload(groups))])
+            yield INITIAL_SCHEMA.batch([(self.roll_call, roll_payload(groups))])
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -18,7 +19,7 @@ from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
 from pyflinklike.savepoints.savepoint_directory import (
     SavepointDirectory,
@@ -33,10 +34,19 @@ from pyflinklike.spark.read.checkpoint import (
     query_id_of,
 )
 from pyflinklike.spark.read.group_job import frame_of_groups
+from pyflinklike.spark.read.job_at_rest import JobAtRest, job_at
 from pyflinklike.spark.read.savepoint_frames import frame_of_files
 from pyflinklike.spark.wire.own_columns import quote, watermark_of
 
-__all__ = ["Frames", "frames_of", "manifest_of", "read_saved_frames", "save", "take_savepoint"]
+__all__ = [
+    "Frames",
+    "frames_of",
+    "manifest_of",
+    "read_saved_frames",
+    "save",
+    "save_checkpoint",
+    "take_savepoint",
+]
 
 
 _ROWS_PER_FILE = 1_000_000
@@ -67,7 +77,10 @@ def take_savepoint(
     operator: int | str | None = None,
     mode: str = "error",
 ) -> None:
-    """Write the state of a query as a directory of Parquet files and a manifest.
+    """Write the state of a query or a job as a directory of Parquet files and a manifest.
+
+    The savepoint of a job also tells how far each of its sources was read.  A warning says where sinks
+    of a job that does not run have written more than the savepoint has.
 
     The query may be running; the savepoint is of one batch.  The executors write it, so it may be
     larger than the driver's memory, and all executors must reach its location.  Nothing is
@@ -75,7 +88,7 @@ def take_savepoint(
 
     Args:
         spark: Any session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.
+        checkpoint: The checkpointLocation of the query, or the folder of a job of the DataStream API.
         path: The directory to write, as a path or as an address that Spark and Arrow both know.
         batch_id: The micro-batch to save; by default the last committed one.
         operator: Spark's number of a stateful operator, or its uid; by default all operators that
@@ -91,14 +104,48 @@ def take_savepoint(
             when the log is read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
+    job, batch = save_checkpoint(spark, checkpoint, path, batch_id, operator, mode)
+    if job is not None and job.is_ahead_of(batch) and not job.is_running():
+        _tell_of_repeats(job, batch)
+
+
+def save_checkpoint(
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    mode: str = "error",
+) -> tuple[JobAtRest | None, int | None]:
+    """Write a savepoint as `take_savepoint` does; return the job, if there is one, and the micro-batch."""
     location = location_of(checkpoint)
-    states = checkpoint_states(spark, location, operator, batch_id)
-    first, *others = states
-    if any(each.batch_id != first.batch_id for each in others):
-        # A batch was committed meanwhile; all operators must be of the same batch.
-        states = checkpoint_states(spark, location, operator, first.batch_id)
-    save(
-        savepoint_location_of(path), [frames_of(each) for each in states], manifest_of(first), mode
+    job, target = job_at(location), savepoint_location_of(path)
+    if job is not None and job.has(target.root):
+        msg = f"{target.where}: a savepoint is not written into a job's folder, got a path in "
+        raise DeclarationValueError(
+            f"{msg}{str(job.path)!r}, which goes with the job; give one outside of it"
+        )
+    states: list[CheckpointState] = []
+    if job is not None and job.is_stateless:
+        batch_id = job.last_commit if batch_id is None else batch_id
+        manifest = _note_of(spark, location, batch_id, f"checkpoint {location!r}, batch {batch_id}")
+    else:
+        states = checkpoint_states(spark, location, operator, batch_id)
+        first, *others = states
+        if any(each.batch_id != first.batch_id for each in others):
+            # A batch was committed meanwhile; all operators must be of the same batch.
+            states = checkpoint_states(spark, location, operator, first.batch_id)
+        manifest = manifest_of(first)
+    save(target, [frames_of(each) for each in states], manifest, mode)
+    return job, manifest.batch_id
+
+
+def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
+    warnings.warn(
+        f"sinks of the job in {str(job.path)!r} have written more than the savepoint has, which is of "
+        f"micro-batch {batch_id}: a job that begins with it writes that again; to avoid this, start the "
+        "job once more and stop it with JobClient.stop_with_savepoint",
+        stacklevel=3,
     )
 
 
@@ -115,18 +162,27 @@ def frames_of(state: CheckpointState) -> Frames:
 
 
 def manifest_of(state: CheckpointState) -> Manifest:
-    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note."""
-    text, times = offsets_of(state.spark, state.location, state.batch_id, state.where)
+    """Make the manifest of a savepoint: its batch with the times and offsets of Spark's note.
+
+    For the checkpoint of a job it has the job, too, with the positions of its sources.
+    """
+    return _note_of(state.spark, state.location, state.batch_id, state.where)
+
+
+def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Manifest:
+    text, times = offsets_of(spark, location, batch_id, where)
+    job = job_at(location)
     # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",
         taken_at=0,
         operators=(),
-        batch_id=state.batch_id,
+        batch_id=batch_id,
         processing_time=times["batchTimestampMs"],
         watermark=watermark_of(times["batchWatermarkMs"]),
         offsets=text,
-        query_id=query_id_of(state.spark, state.location),
+        query_id=query_id_of(spark, location),
+        job=None if job is None else job.describe(text),
     )
 
 

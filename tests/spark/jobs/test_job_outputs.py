@@ -12,10 +12,10 @@ import pytest
 from pyflinklike.common import Encoder, Types
 from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors.file_system import BucketAssigner, FileSink
+from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.sinks import Renaming
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.spark.jobs.durable_files import Ledger
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
 from pyflinklike.spark.wire.parcels import Address, Parcel, dump
