@@ -8,6 +8,7 @@ micro-batch, and calls for timers.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -15,8 +16,14 @@ import pyarrow as pa
 
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
 from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.runtime.micro_batch import Served
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.frozen_keys import key_group_of
+from pyflinklike.savepoints import open_savepoint
+from pyflinklike.savepoints.saved_job import Position
 from pyflinklike.spark.host.task import KeyGroupTask
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.results import Results
@@ -24,7 +31,13 @@ from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark.jobs.stream_sources import micro_batches
 from pyflinklike.spark.jobs.watermark_feed import WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
-from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
+from pyflinklike.spark.wire.key_groups import (
+    group_ids,
+    is_roll_call,
+    place_of,
+    roll_call_of,
+    roll_payload,
+)
 from pyflinklike.spark.wire.own_columns import watermark_of
 from pyflinklike.spark.wire.payloads import call_homes, is_home
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -68,6 +81,28 @@ class StateOperator:
                 results += operator._serve(operator._index_of((key,)), fired=wake_at)
         return [row[:2] for row in results if row[1] is not None]
 
+    def begin(self, nodes: tuple[int, ...], beginning: JobBeginning, time: int) -> None:
+        """Begin with a savepoint, as Spark has each processor do in the first micro-batch."""
+        for place, (number, plan) in enumerate(zip(nodes, self.plans)):
+            saved = beginning.operators.get(number)
+            if saved is None:
+                continue
+            count = plan.task.max_parallelism
+            groups = regroup_snapshot(
+                beginning.directory.segment(saved.uid),
+                type_of(saved.record.identity.key),
+                lambda keys, count=count: [key_group_of(key, count) for key in keys],
+                count,
+                "savepoint",
+                by_frozen_key=True,
+            )
+            called = self._called(roll_call_of(place), 0, time)
+            called._call_roll([roll_payload(groups)], time)
+            for group, segments in groups.items():
+                for each in segments:
+                    key = group_ids(count, place)[group]
+                    self._called(key, 0, time)._begin(group, each.to_bytes(), time)
+
     def _called(self, key: int, watermark: int, time: int) -> Operator:
         operator = self.operators[max(0, place_of(key))]
         operator.wakes, operator.key, operator._store = self.wakes, key, self.stores[key]
@@ -90,7 +125,11 @@ class Operator(KeyGroupTask):
 
 
 def results_of_stream(
-    job: Job, facts: SessionFacts, pace: int = 1, counts: list[Any] | None = None
+    job: Job,
+    facts: SessionFacts,
+    pace: int = 1,
+    counts: list[Any] | None = None,
+    savepoint: str | None = None,
 ) -> list[Any]:
     """What comes of a job.
 
@@ -99,8 +138,9 @@ def results_of_stream(
         facts: Of the session.
         pace: How much later each micro-batch begins than the one before, in ms.
         counts: Gets what Spark would observe of functions without keys.
+        savepoint: The path of the savepoint with which it begins.
     """
-    return _Line(job, facts, pace, [] if counts is None else counts).run()
+    return _Line(job, facts, pace, [] if counts is None else counts).run(savepoint)
 
 
 class _Line:
@@ -113,10 +153,19 @@ class _Line:
         self.watermark, self.time = 0, 1_000
         self.marks: dict[int, int] = {}
 
-    def run(self) -> list[Any]:
+    def run(self, savepoint: str | None) -> list[Any]:
         sources = list(self.job.graph.of_kind(FromSource))
         self.marks = {node.id: 0 for node in sources}
-        files = [micro_batches(node, self.job.settings_of(node)) for node in sources]
+        positions: Mapping[int, Position] = {}
+        if savepoint is not None:
+            beginning = begin_with(open_savepoint(savepoint), self.job.graph, self.job.settings)
+            positions = beginning.positions
+            for stage, operator in zip(self.steps.stages[1:], self.operators):
+                operator.begin(stage.entrances, beginning, self.time)
+        files = [
+            micro_batches(node, self.job.settings_of(node), positions.get(node.id))
+            for node in sources
+        ]
         for rows in zip_longest(*files):
             self.micro_batch({node.id: each for node, each in zip(sources, rows) if each})
             self.watermark = max(self.watermark, min(self.marks.values()))
