@@ -222,7 +222,7 @@ class EveryState(KeyedProcessFunction):
         n = value.n
         for shift in (0, 8)[: 1 + n % 2]:
             self._writes[(n >> shift) % len(self._writes)](n)
-        if n % 4 == 3:
+        if n % 2:
             Service.ask()
         time = self._register_timers(n, ctx)
         read = self._reads[(n >> 16) % len(self._reads)]()
@@ -294,7 +294,7 @@ class GatherSums(KeyedProcessFunction):
         n, timers = value.n, ctx.timer_service()
         self.sum.update(((self.sum.value() or 0) + n) & _MASK)
         self.by.put(n % 4, ((self.by.get(n % 4) or 0) + n) & _MASK)
-        if n % 8 == 3:
+        if n % 2:
             Service.ask()
         if self._stretch:
             time = ctx.timestamp() or 0
@@ -423,7 +423,7 @@ class UnderRules(KeyedBroadcastProcessFunction):
         former = self.latest.value()
         if value.n % 3:
             self.latest.update(value.n)
-        if value.n % 4 == 3:
+        if value.n % 2:
             Service.ask()
         if ctx.timestamp() is not None:
             ctx.timer_service().register_event_time_timer(ctx.timestamp() + value.n % 900)
@@ -668,7 +668,7 @@ class EveryStore(KeyedProcessFunction):
         n, time = value.n, ctx.timestamp() or 0
         for shift in (0, 8):
             self._verbs[(n >> shift) % len(self._verbs)](n, time)
-            if n % 8 == 3:
+            if n % 4 == 3:
                 Service.ask()
         read = self._reads[(n >> 16) % len(self._reads)](time)
         yield value.k, value.id, value.ts, n, f"{read}"

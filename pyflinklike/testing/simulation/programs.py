@@ -469,10 +469,6 @@ class FoldStage(_Stage):
     def has_event_time(self) -> bool:
         return self.has_time
 
-    @property
-    def can_be_divided(self) -> bool:
-        return False
-
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         keyed: Any = key_by(frames[0], *options["key"])
         folded = RecordSum() if self.fold == "reduce" else "n"
@@ -617,7 +613,7 @@ class WindowStage(_Stage):
 
     @property
     def can_be_divided(self) -> bool:
-        return self.contents == "aggregate" and self.assigner not in _CLOCKED
+        return self.assigner not in _CLOCKED
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         frame = frames[0]
@@ -725,7 +721,7 @@ class TwoStage(_Stage):
 
     @property
     def can_be_divided(self) -> bool:
-        return self.how in ("connected", "rules")
+        return True
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         first, second = frames
@@ -750,7 +746,9 @@ class TwoStage(_Stage):
         return grouped.apply(GatherGroups(), _NUMBERS, event_time="ts", **common)
 
     def change(self, choices: Draws) -> TwoStage:
-        other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+        other = self
+        if self.how == "connected":
+            other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
         if self.how == "windows":
             kinds = (self.kind, "inner", "full_outer")
             other = attrs.evolve(other, kind=choices.one_of("other join", kinds))
@@ -806,7 +804,7 @@ class Settings:
         return HashMapStateBackend(self.warm)
 
 
-_WARM: Final = (512 * 1024 * 1024, 0, 4_000)
+_WARM: Final = (512 * 1024 * 1024, 512 * 1024 * 1024, 0, 4_000)
 
 
 @attrs.define(slots=False, eq=False)

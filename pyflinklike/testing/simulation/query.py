@@ -30,8 +30,10 @@ from pyflinklike.testing.simulation.file_system import FileSystem
 from pyflinklike.testing.simulation.program import START_MS, MicroBatch, Program, Rows, rows_of
 from pyflinklike.testing.simulation.state_store import StateStores, StoreError
 from pyflinklike.testing.simulation.tasks import (
+    ASK,
     COMMIT,
     REPORT,
+    WRITE,
     Attempt,
     Cluster,
     Fate,
@@ -338,8 +340,12 @@ class Query:
         if kind == "stalls" and len(self._zombies) >= _ZOMBIES:
             kind = "fails"
         where = choices.one_of(
-            "where", ("round trip", "round trip", "round trip", "commit", "report")
+            "where", ("round trip", "round trip", "ask", "ask", "write", "commit", "report")
         )
+        if where in ("write", "ask"):
+            # The first writes are often those of the record and the roll.
+            passed = choices.integer("passed", 0, 4 if where == "write" else 1)
+            return Fate(kind, WRITE if where == "write" else ASK, passed)
         point = {"commit": COMMIT, "report": REPORT}.get(where)
         # As many as the operator's attempts had lately, so that most of the faults come to pass.
         return Fate(kind, point or choices.integer("point", 1, self._points.get(operator, 8)))
@@ -366,7 +372,7 @@ class Query:
             self._lose(attempt)
         elif isinstance(error, Killed) or (
             # PySpark's worker ends after an error; one that went on would have to be right, too.
-            not attempt.is_python_done and choices.happens("worker ends", 0.5)
+            not attempt.is_python_done and choices.happens("worker ends", 0.3)
         ):
             attempt.executor.end_worker(attempt.worker)
         if not attempt.was_hit and not isinstance(error, Killed):

@@ -236,7 +236,9 @@ class Run:
         self._files = FileSystem(world.one_of("file system", KINDS))
         self._stores = StateStores(self._files, world.one_of("format", conditions.formats), world)
         rate = world.one_of("faults", conditions.rates)
-        faults = Faults(rate, rate / 8, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
+        # Where drivers seldom die workers live long: what they keep is believed, or must not be.
+        drivers = rate / world.one_of("drivers live long", (100, 8))
+        faults = Faults(rate, drivers, world.one_of("maintenance", (0.0, 0.2, 0.8)), rate / 8)
         self._program = draw_program(choices.within("program"))
         self._query = Query(self._program, world, Cluster(world, folder), self._stores, faults)
         self._query.note(
@@ -445,7 +447,8 @@ class Run:
         query = self._query
         last = query.committed[-1]
         version = last.number + 1
-        operator = self._program.operators[at]
+        # Of the program that wrote it: another may have been started since, without a micro-batch.
+        operator = last.program.operators[at]
         where = f"operator {operator.plan.task.name!r}"
         groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
         own: dict[int, bytes] = {}

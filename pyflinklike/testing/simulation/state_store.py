@@ -121,8 +121,8 @@ class LoadedStore:
         self.changes.append(change)
 
 
-_DAMAGE = (*(0.0,) * 11, 0.02)
-"""How often a file is damaged: in one of twelve runs."""
+_DAMAGE = (*(0.0,) * 7, 0.03)
+"""How often a file is damaged: in one of eight runs."""
 
 
 class StateStores:

@@ -43,8 +43,10 @@ from pyflinklike.testing.simulation.functions import Service
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
 
 __all__ = [
+    "ASK",
     "COMMIT",
     "REPORT",
+    "WRITE",
     "Attempt",
     "Cluster",
     "Executor",
@@ -85,6 +87,8 @@ class Worker:
         self.executor = executor
         self.number = number
         self.is_busy = False
+        self.served: set[tuple[int, int]] = set()
+        """The stores of which it may keep something."""
         self._warm = WarmGroups(in_rounds=True)
         self._open_functions = OpenFunctions()
         self._open_here: set[Path] = set()
@@ -205,14 +209,19 @@ class Cluster:
         free.sort(key=lambda each: (operator, partition) not in each.stores)
         at = choices.integer("executor", 0, 2 * len(free) - 1)
         executor = free[at if at < len(free) else 0]
-        return executor, self._worker(executor, choices)
+        worker = self._worker(executor, choices, (operator, partition))
+        worker.served.add((operator, partition))
+        return executor, worker
 
-    def _worker(self, executor: Executor, choices: Choices) -> Worker:
+    def _worker(self, executor: Executor, choices: Choices, store: tuple[int, int]) -> Worker:
         """Choose an idle worker, or fork one, as Spark does where none is idle."""
         idle = [each for each in executor.workers if not each.is_busy]
         is_few = len(executor.workers) < _MOST_WORKERS
-        if idle and not (is_few and choices.happens("worker is forked", 0.2)):
-            return choices.one_of("worker", idle)
+        if idle and not (is_few and choices.happens("worker is forked", 0.1)):
+            # Spark takes any.  One that has served the store tells more: its memory may be wrong.
+            idle.sort(key=lambda each: store not in each.served)
+            at = choices.integer("worker", 0, 2 * len(idle) - 1)
+            return idle[at if at < len(idle) else 0]
         worker = Worker(executor, self._workers)
         self._workers += 1
         executor.workers.append(worker)
@@ -329,6 +338,10 @@ COMMIT = -1
 """The point before the state store commits: the Python worker has ended its part."""
 REPORT = -2
 """The point before the driver is told: the files are written."""
+WRITE = -3
+"""A point before a blob is written, of which the state in memory knows already."""
+ASK = -4
+"""A point in the middle of a record: a function asks a service."""
 
 
 @attrs.frozen
@@ -337,11 +350,13 @@ class Fate:
 
     Args:
         kind: "ends", "fails", "worker dies", "executor dies" or "stalls".
-        point: At which of its points: a number from 1, `COMMIT` or `REPORT`.
+        point: At which of its points: a number from 1, `COMMIT`, `REPORT`, `WRITE` or `ASK`.
+        passed: How many points of that kind it passes before.
     """
 
     kind: str = "ends"
     point: int = 0
+    passed: int = 0
 
 
 class Attempt:
@@ -448,10 +463,12 @@ class Attempt:
         """Call Spark: here an attempt fails, or stands still.
 
         Args:
-            at: `COMMIT` or `REPORT`; 0 for a round trip.
+            at: `COMMIT`, `REPORT`, `WRITE` or `ASK`; 0 for another round trip.
         """
         self.points += 1
-        if self.points == self.fate.point or (at and at == self.fate.point):
+        if at and at == self.fate.point and self.fate.passed:
+            self.fate = attrs.evolve(self.fate, passed=self.fate.passed - 1)
+        elif self.points == self.fate.point or (at and at == self.fate.point):
             kind, self.fate = self.fate.kind, Fate()
             self.was_hit = kind != "stalls"
             if kind == "fails":
@@ -465,6 +482,9 @@ class Attempt:
             self._budget -= 1
             if self._budget < 0:
                 self._pause()
+
+    def _ask(self) -> None:
+        self.point(ASK)
 
     def _work(self) -> None:
         self.worker.is_busy = True
@@ -547,7 +567,7 @@ class Attempt:
         self.worker.swap()
         self._is_inside = True
         CLOCK.move_for(self.name)
-        Service.ask = self.point
+        Service.ask = self._ask
         os.environ["SPARK_LOCAL_DIRS"] = self.executor.folder
         TaskContext._taskContext = self._context  # type: ignore[assignment]
 
@@ -620,7 +640,7 @@ class _MapState:
         return None if blob is None else (blob,)
 
     def updateValue(self, key: tuple[int], value: tuple[bytes]) -> None:  # noqa: N802
-        self._attempt.point()
+        self._attempt.point(WRITE)
         self._store.put((self._name, self._handle.key), key[0], bytes(value[0]))
 
     def clear(self) -> None:

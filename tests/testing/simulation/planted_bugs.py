@@ -7,7 +7,8 @@ needs no copy of the package.  The program that is to have it runs in a process 
     python planted_bugs.py "the nonce is not compared" -- --seed 1 --minutes 1
 
 Each bug loses, doubles, moves or keeps something that it must not, and none of them raises by
-itself: where an error tells of it, that is the protocol's own check of another part.
+itself: where an error tells of it, that is the protocol's own check of another part.  A bug that no
+run can see says why.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LOG = "engine.log.key_group_log"
 CHAIN = "engine.log.segment_chain"
 RECORD = "engine.log.operator_record"
+SEGMENTS = "engine.log.segments"
 STORAGE = "engine.log.log_storage"
 WORKING = "engine.log.working_state"
 BATCH = "engine.runtime.micro_batch"
@@ -56,12 +58,14 @@ class PlantedBug:
         module: Where, within the package.
         old: The text that is there exactly once.
         new: The text in its place.
+        unseen: Why no run can see it, where that is so: another line does the same work there.
     """
 
     name: str
     module: str
     old: str
     new: str
+    unseen: str = ""
 
     @property
     def path(self) -> Path:
@@ -81,8 +85,8 @@ class PlantedBug:
         return source.replace(self.old, self.new)
 
 
-def _bug(name: str, module: str, old: str, new: str) -> PlantedBug:
-    return PlantedBug(name, module, old, new)
+def _bug(name: str, module: str, old: str, new: str, unseen: str = "") -> PlantedBug:
+    return PlantedBug(name, module, old, new, unseen)
 
 
 BUGS = [
@@ -154,6 +158,25 @@ BUGS = [
         HEAP,
         "return not data.entries or (table is not None and table.spec == data.spec)",
         "return True",
+    ),
+    # Damage
+    _bug(
+        "the checksum of a segment is not compared",
+        SEGMENTS,
+        "    if found != checksum:\n",
+        "    if False:\n",
+    ),
+    _bug(
+        "the checksum of a head is not compared",
+        STORAGE,
+        "            if seal != _seal(text):\n",
+        "            if False:\n",
+    ),
+    _bug(
+        "the checksum of a roll is not compared",
+        RECORD,
+        "if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):",
+        "if not whole:",
     ),
     # Committing
     _bug(
@@ -540,6 +563,11 @@ BUGS = [
         ROCKS,
         "        if index in self._taken:\n            return None\n",
         "",
+        unseen="A stream compares the nonce of what is taken with the head's, and the disk gets nonce "
+        "and entries in one write at the end of a batch: so what is taken twice is either the state "
+        "at the head, or an older one that catches up from the log.  A task that failed forgets what "
+        "it took, bug or not.  The rule is that of `KeyedStateBackend.take_warm`, for hosts without "
+        "a log, and the conformance suite of backends finds the bug.",
     ),
     _bug(
         "rows of an older run are left on the disk",

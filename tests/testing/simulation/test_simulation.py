@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import attrs
 import pytest
 from simulated_count import draw_count
 
 from pyflinklike.engine.log import key_group_log
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.testing.simulation import __main__, simulation
+from pyflinklike.testing.simulation import __main__, simulation, state_store
 from pyflinklike.testing.simulation.__main__ import main
 from pyflinklike.testing.simulation.choices import Choices, shorten
+from pyflinklike.testing.simulation.functions import Service
 from pyflinklike.testing.simulation.programs import draw_program
 from pyflinklike.testing.simulation.query import QueryFailedError
 from pyflinklike.testing.simulation.simulation import Outcome, run, run_shortest
@@ -150,3 +152,50 @@ def test_damage_is_explained_by_the_store_that_was_mixed_alone(
 
     monkeypatch.setattr(simulation.Run, "_live", live)
     assert run(1, draw_count, 1).kind == kind
+
+
+def test_a_damaged_file_ends_in_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bit of a blob that flips is told of, or never read again: it makes no silent difference."""
+    monkeypatch.setattr(state_store, "_DAMAGE", (0.2,))
+    outcomes = [run(seed, draw_count, 10) for seed in range(40, 52)]
+    assert failures(outcomes) == []
+    assert "error of ours" in {each.kind for each in outcomes}
+
+
+def test_an_error_that_no_damage_explains_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store in which nothing was flipped has to be whole."""
+    monkeypatch.setattr(state_store, "_DAMAGE", (0.2,))
+    stored = state_store.StateStores._damaged
+
+    def keep_silent(self: Any, log: Any, store: Any) -> Any:
+        damaged = stored(self, log, store)
+        self.damaged.clear()
+        return damaged
+
+    monkeypatch.setattr(state_store.StateStores, "_damaged", keep_silent)
+    outcomes = [run(seed, draw_count, 10) for seed in range(40, 52)]
+    assert "raw error" in {each.kind for each in outcomes}
+
+
+def test_a_query_of_what_is_available_ends_and_is_started_again() -> None:
+    """It reads what was there at its start, and the rest in its next life."""
+    outcomes = [run(seed, draw_count, 10) for seed in range(60, 72)]
+    lives = [line for each in outcomes for line in each.history if "available now" in line]
+    assert failures(outcomes) == []
+    assert len(lives) > 0
+
+
+def test_a_savepoint_comes_in_parts() -> None:
+    """A key group gets a snapshot for each of its states, which together have all its entries."""
+    programs = (draw_program(Choices(seed), ["states"]) for seed in range(1_000))
+    begun = (each.operators[0] for each in programs if each.settings.has_parts)
+    divided = next(each for each in begun if len(each.initial()) > 3)
+    whole = attrs.evolve(divided, has_parts=False).initial()
+    assert {key for key, _ in divided.initial()} == {key for key, _ in whole}
+    assert len(divided.initial()) > len(whole)
+
+
+def test_a_function_asks_a_service_that_fails_in_the_simulation_alone() -> None:
+    """After a run it does not fail any more."""
+    outcome = run(3, draw_program, 5)
+    assert (outcome.is_failure, Service.ask()) == (False, None)
