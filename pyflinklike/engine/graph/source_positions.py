@@ -26,7 +26,7 @@ def find_beginning(source: Source, count: int) -> Position:
         source: The source; one that ends has its splits listed now.
         count: The number of splits, where they have no names.
     """
-    if source.has_named_splits:
+    if source.is_bounded and source.has_named_splits:
         return {"left": [[name, 0] for name in source.splits()]}
     return {"splits": count, "read": [0] * count}
 
@@ -80,9 +80,13 @@ class ReadParts:
 
         Args:
             index: The number of the instance, from 0.
+
+        Raises:
+            HostError: This process cannot read the source; it is raised at once.
         """
-        # Opened late, when the job runs: a source that cannot be read fails it, not its declaration.
-        parts = self._open()
+        return self._elements(index, self._open())
+
+    def _elements(self, index: int, parts: list[Elements]) -> Elements:
         for number in range(index, len(parts), self._instances):
             for element in parts[number]:
                 self._counts[number] += 1  # type: ignore[operator]

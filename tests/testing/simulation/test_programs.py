@@ -37,6 +37,9 @@ from pyflinklike.testing.simulation.program import (
 from pyflinklike.testing.simulation.programs import KINDS, DrawnProgram, draw_program
 from pyflinklike.testing.simulation.tasks import in_task
 
+PROPERTIES = {"spark.sql.streaming.internal.stateStore.partitions": "1"}
+"""Of a task of a query in one partition."""
+
 
 @attrs.define
 class _Served:
@@ -76,7 +79,7 @@ class Faultless:
                 found = found if isinstance(found, list) else [found] if found else []
                 keyed += [operator.add_key_groups(at, one) for one in found if one.num_rows]
             data: dict[int, list[Any]] = {}
-            with in_task(0, 0, {"spark.sql.streaming.internal.stateStore.partitions": "1"}):
+            with in_task(0, 0, PROPERTIES):
                 packed = list(operator.make_packing()(keyed))
             for some in packed:
                 for row in some.to_pylist():
@@ -84,7 +87,8 @@ class Faultless:
             initial: dict[int, list[Any]] = {}
             for key, payload in (operator.initial() if self.is_new else None) or []:
                 initial.setdefault(key, []).append({"payload": payload, BATCH_TIME: batch.now})
-            rows = checkpoint.transaction(_Served(operator), data, initial, self.times)
+            with in_task(0, 0, PROPERTIES):
+                rows = checkpoint.transaction(_Served(operator), data, initial, self.times)
             rows = [row for row in rows if row["payload"]]
             cells = pa.RecordBatch.from_arrays(
                 [
