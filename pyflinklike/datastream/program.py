@@ -166,9 +166,10 @@ class Program:
 
     def _run(self, graph: JobGraph, name: str | None) -> JobRun:
         _refuse_shared_uids(graph)
-        host, settings = self._host_of(graph), self._settings(graph, name)
+        settings = self._settings(graph, name)
         for node in graph.sinks:
             node.sink.check_settings(settings.configuration)
+        host = self._host_of(graph)
         if settings.is_batch:
             _refuse_recovery(settings, "a job in batch mode")
         return host(Job(graph, settings))
