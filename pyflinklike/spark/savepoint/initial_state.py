@@ -453,7 +453,9 @@ def _sections(keys: PlacedKeys, frames: Frames, name: str, frame: DataFrame) -> 
     # A savepoint holds one copy of broadcast state; every key group begins with its own.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
-        placed = frame.withColumn(KEY_GROUP, everywhere.cast("int"))
+        placed = frame.withColumn(
+            KEY_GROUP, everywhere
+        )  # ints: Spark explodes nothing within a cast
     else:
         shared = rows.declaration.per_group
         if shared and keys.former_max_parallelism != keys.max_parallelism:
