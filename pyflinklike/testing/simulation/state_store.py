@@ -132,9 +132,17 @@ class StateStores:
         files: Where they lie.
         format_version: Spark's `checkpointFormatVersion`: 1 or 2.
         choices: Decide when snapshots are taken.
+        may_be_damaged: Whether a file may be damaged on its disk.
     """
 
-    def __init__(self, files: FileSystem, format_version: int, choices: Choices) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        format_version: int,
+        choices: Choices,
+        *,
+        may_be_damaged: bool = True,
+    ) -> None:
         self.files = files
         self.format_version = format_version
         self.min_deltas = choices.integer("deltas before a snapshot", 1, 6)
@@ -144,7 +152,7 @@ class StateStores:
         self.damaged: set[tuple[int, int]] = set()
         """Stores of which a file was damaged on its disk."""
         self._choices = choices.within("files")
-        self._damage = choices.one_of("damage", _DAMAGE)
+        self._damage = choices.one_of("damage", _DAMAGE) if may_be_damaged else 0.0
         self._tokens = 0
 
     def load(self, store: LoadedStore, version: int, unique_id: str) -> None:
