@@ -185,7 +185,7 @@ class StateStores:
         token, unique_id = self._tokens, store.session_id
         log = _Changelog(tuple(store.changes), token, store.token, store.lineage)
         if self._choices.happens("file is damaged", self._damage):
-            log = self._damaged(log, store)
+            log = self._flip_bit(log, store)
         self.files.replace(self._path(store, version, unique_id, "changelog"), log)
         store.version, store.unique_id, store.token = version, unique_id, token
         store.lineage = (*store.lineage, (version, unique_id))
@@ -220,7 +220,7 @@ class StateStores:
         self._read(store, version, unique_id)
         return store.contents
 
-    def _damaged(self, log: _Changelog, store: LoadedStore) -> _Changelog:
+    def _flip_bit(self, log: _Changelog, store: LoadedStore) -> _Changelog:
         """Return a changelog in which a bit of a blob is another, as bad memory or a bad disk has it."""
         written = [at for at, change in enumerate(log.changes) if change[3]]
         if not written:
