@@ -199,10 +199,12 @@ class Conditions:
     Args:
         formats: Of the checkpoint.
         rates: How often something goes wrong: shares of the attempts.
+        may_be_damaged: Whether a file of state may be damaged on its disk.
     """
 
     formats: tuple[int, ...] = (1, 2)
     rates: tuple[float, ...] = (0.2, 0.4, 0.05, 0.0)
+    may_be_damaged: bool = True
 
 
 _READ_LATER = "read it after the next one with records"
@@ -234,7 +236,12 @@ class Run:
         self._folder = folder
         world = choices.within("world")
         self._files = FileSystem(world.one_of("file system", KINDS))
-        self._stores = StateStores(self._files, world.one_of("format", conditions.formats), world)
+        self._stores = StateStores(
+            self._files,
+            world.one_of("format", conditions.formats),
+            world,
+            may_be_damaged=conditions.may_be_damaged,
+        )
         rate = world.one_of("faults", conditions.rates)
         # Where drivers seldom die workers live long: what they keep is believed, or must not be.
         drivers = rate / world.one_of("drivers live long", (100, 8))

@@ -132,9 +132,17 @@ class StateStores:
         files: Where they lie.
         format_version: Spark's `checkpointFormatVersion`: 1 or 2.
         choices: Decide when snapshots are taken.
+        may_be_damaged: Whether a file may be damaged on its disk.
     """
 
-    def __init__(self, files: FileSystem, format_version: int, choices: Choices) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        format_version: int,
+        choices: Choices,
+        *,
+        may_be_damaged: bool = True,
+    ) -> None:
         self.files = files
         self.format_version = format_version
         self.min_deltas = choices.integer("deltas before a snapshot", 1, 6)
@@ -144,7 +152,7 @@ class StateStores:
         self.damaged: set[tuple[int, int]] = set()
         """Stores of which a file was damaged on its disk."""
         self._choices = choices.within("files")
-        self._damage = choices.one_of("damage", _DAMAGE)
+        self._damage = choices.one_of("damage", _DAMAGE) if may_be_damaged else 0.0
         self._tokens = 0
 
     def load(self, store: LoadedStore, version: int, unique_id: str) -> None:
@@ -177,7 +185,7 @@ class StateStores:
         token, unique_id = self._tokens, store.session_id
         log = _Changelog(tuple(store.changes), token, store.token, store.lineage)
         if self._choices.happens("file is damaged", self._damage):
-            log = self._flip_byte(log, store)
+            log = self._flip_bit(log, store)
         self.files.replace(self._path(store, version, unique_id, "changelog"), log)
         store.version, store.unique_id, store.token = version, unique_id, token
         store.lineage = (*store.lineage, (version, unique_id))
@@ -212,7 +220,7 @@ class StateStores:
         self._read(store, version, unique_id)
         return store.contents
 
-    def _flip_byte(self, log: _Changelog, store: LoadedStore) -> _Changelog:
+    def _flip_bit(self, log: _Changelog, store: LoadedStore) -> _Changelog:
         """Return a changelog in which a bit of a blob is another, as bad memory or a bad disk has it."""
         written = [at for at, change in enumerate(log.changes) if change[3]]
         if not written:

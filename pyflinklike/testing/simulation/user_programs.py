@@ -71,8 +71,8 @@ from pyflinklike.testing.simulation.value_watch import ValueWatch
 __all__ = ["simulate"]
 
 _PARTITIONS: Final = (2, 3, 5, 1)
-_FAULTY: Final = Conditions(formats=(2,), rates=(0.4, 0.2))
-_FAULTLESS: Final = Conditions(formats=(2,), rates=(0.0,))
+_FAULTY: Final = Conditions(formats=(2,), rates=(0.4, 0.2), may_be_damaged=False)
+_FAULTLESS: Final = Conditions(formats=(2,), rates=(0.0,), may_be_damaged=False)
 _MOST_RUNS_TO_SHORTEN: Final = 60
 _SHOWN: Final = 30
 _ANOTHER_ORDER: Final = (

@@ -165,14 +165,14 @@ def test_a_damaged_file_ends_in_an_error_of_ours(monkeypatch: pytest.MonkeyPatch
 def test_an_error_that_no_damage_explains_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store in which nothing was flipped has to be whole."""
     monkeypatch.setattr(state_store, "_DAMAGE", (0.2,))
-    stored = state_store.StateStores._flip_byte
+    stored = state_store.StateStores._flip_bit
 
     def keep_silent(self: Any, log: Any, store: Any) -> Any:
         damaged = stored(self, log, store)
         self.damaged.clear()
         return damaged
 
-    monkeypatch.setattr(state_store.StateStores, "_flip_byte", keep_silent)
+    monkeypatch.setattr(state_store.StateStores, "_flip_bit", keep_silent)
     outcomes = [run(seed, draw_count, 10) for seed in range(40, 52)]
     assert "raw error" in {each.kind for each in outcomes}
 
