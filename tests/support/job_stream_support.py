@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -91,7 +92,7 @@ class StateOperator:
             groups = regroup_snapshot(
                 beginning.directory.segment(saved.uid),
                 type_of(saved.record.identity.key),
-                lambda keys, count=count: [key_group_of(key, count) for key in keys],
+                partial(_groups_of, count),
                 count,
                 "savepoint",
                 by_frozen_key=True,
@@ -211,6 +212,11 @@ class _Line:
             return list(self.steps.task(stage).run([batch]))
         packing = self.operators[number].plans[0].reader.make_packing([])
         return list(call_homes(packing, 1)([batch]))
+
+
+def _groups_of(count: int, keys: list[Any]) -> list[int]:
+    """The key groups of frozen keys."""
+    return [key_group_of(key, count) for key in keys]
 
 
 def _mark(batch: pa.RecordBatch) -> int:
