@@ -1012,9 +1012,9 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     delay = choices.one_of("delay", delays)
     settings = Settings(choices.one_of("partitions", (2, 1, 3)), counts, warm, key, delay)
     program = DrawnProgram(tuple(stages), settings)
-    if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.15):
+    if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.2):
         savepoints = _draw_savepoints(choices, program)
-        settings = attrs.evolve(settings, has_parts=choices.happens("savepoint in parts", 0.5))
+        settings = attrs.evolve(settings, has_parts=choices.happens("savepoint in parts", 0.7))
         program = DrawnProgram(program.stages, settings, savepoints)
     return program
 
