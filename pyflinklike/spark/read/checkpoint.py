@@ -366,6 +366,8 @@ _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does
 """Matches the missing file that Spark has noted by its absolute path."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
 """Matches the failure of Spark's data source for a location that a URL must encode."""
+_SECOND_FORMAT = re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"')
+"""The name of a file of state in format 2, of which Spark 4.0 expects a number alone."""
 _OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
 """Matches the failure of Spark 4.1 for a checkpoint that has not the format of the session."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
@@ -621,6 +623,8 @@ def _unreadable(where: str, error: Exception) -> HostError:
             "this Spark reads only checkpoints of the format that the session has: call "
             f'spark.conf.set("{_FORMAT}", "{other[1]}")'
         )
+    if _SECOND_FORMAT.search(reason):
+        remedy = "Spark 4.0 cannot read state of format 2; read it with a newer PySpark"
     if _ENCODED.search(reason):
         remedy = (
             "Spark encodes such a path twice: give one without spaces and the like, as of a link"

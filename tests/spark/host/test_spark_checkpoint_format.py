@@ -120,8 +120,18 @@ def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_
 
 
 @pytest.mark.telling
+@pytest.mark.skipif(SPARK >= (4, 1), reason="Spark reads state of format 2")
+def test_spark_4_0_cannot_read_state_of_format_2(spark, feed, tmp_path):
+    """Whatever the session has: the error says so."""
+    with checkpoint_format(spark, "2"):
+        drain(summed(feed), tmp_path / "c")
+        with pytest.raises(HostError, match=r"Spark 4\.0 cannot read state of format 2"):
+            read_state(spark, tmp_path / "c", "sum")
+
+
+@pytest.mark.telling
 @pytest.mark.skipif(SPARK >= (4, 2), reason="Spark reads either format")
-@pytest.mark.parametrize("written", ["1", "2"])
+@pytest.mark.parametrize("written", ["1", "2"] if SPARK >= (4, 1) else ["1"])
 def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path, written):
     """In which it then reads the checkpoint."""
     checkpoint = tmp_path / "c"
