@@ -642,6 +642,9 @@ class _Life:
                         keyed = operator.add_key_groups(input_number, some)
                         packed[at] += self._packings[at](iter([keyed]))
                     first += 1
+        # The query may be a later branch of a union, behind which Spark numbers its tasks on.
+        last = len(self._operators) - 1
+        offsets[last] = choices.integer("tasks of other branches", 0, 3)
         rows: list[pa.RecordBatch] = []
         unique_ids: list[list[str]] = []
         for at in range(len(self._operators)):
