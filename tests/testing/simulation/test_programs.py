@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import copy
 import uuid
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -37,9 +38,6 @@ from pyflinklike.testing.simulation.program import (
 from pyflinklike.testing.simulation.programs import KINDS, DrawnProgram, draw_program
 from pyflinklike.testing.simulation.tasks import in_task
 
-PROPERTIES = {"spark.sql.streaming.internal.stateStore.partitions": "1"}
-"""Of a task of a query in one partition."""
-
 
 @attrs.define
 class _Served:
@@ -57,10 +55,13 @@ class _Served:
 
 
 class Faultless:
-    """A query in one partition, in which nothing fails."""
+    """A query in which nothing fails."""
 
     def __init__(self, program: DrawnProgram) -> None:
-        self.checkpoints = [Checkpoint() for _ in program.operators]
+        self.partitions = program.partitions
+        self.checkpoints = [
+            [Checkpoint() for _ in range(self.partitions)] for _ in program.operators
+        ]
         self.program = self.operators = None
         self.is_new = True
         self.times = Times(0)
@@ -72,23 +73,31 @@ class Faultless:
             self.operators = [each.start_as(str(uuid.uuid4())) for each in self.program.operators]
         self.times = Times(batch.now, batch.watermark)
         results: list[list[pa.RecordBatch]] = []
-        for operator, checkpoint in zip(self.operators, self.checkpoints):
+        properties = {"spark.sql.streaming.internal.stateStore.partitions": str(self.partitions)}
+        for operator, checkpoints in zip(self.operators, self.checkpoints):
             keyed = []
             for at, each in enumerate(operator.inputs):
                 found = batch.records[each.number] if each.is_source else results[each.number]
                 found = found if isinstance(found, list) else [found] if found else []
                 keyed += [operator.add_key_groups(at, one) for one in found if one.num_rows]
-            data: dict[int, list[Any]] = {}
-            with in_task(0, 0, PROPERTIES):
+            data, initial = [
+                [defaultdict[int, list[Any]](list) for _ in checkpoints] for _ in range(2)
+            ]
+            with in_task(0, 0, properties):
                 packed = list(operator.make_packing()(keyed))
-            for some in packed:
-                for row in some.to_pylist():
-                    data.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: batch.now})
-            initial: dict[int, list[Any]] = {}
+            for row in chain.from_iterable(each.to_pylist() for each in packed):
+                key = row[KEY_GROUP]
+                row[BATCH_TIME] = batch.now
+                data[index_of(key, self.partitions)][key].append(row)
             for key, payload in (operator.initial() if self.is_new else None) or []:
-                initial.setdefault(key, []).append({"payload": payload, BATCH_TIME: batch.now})
-            with in_task(0, 0, PROPERTIES):
-                rows = checkpoint.transaction(_Served(operator), data, initial, self.times)
+                row = {"payload": payload, BATCH_TIME: batch.now}
+                initial[index_of(key, self.partitions)][key].append(row)
+            rows = []
+            for partition, checkpoint in enumerate(checkpoints):
+                with in_task(partition, 0, properties):
+                    rows += checkpoint.transaction(
+                        _Served(operator), data[partition], initial[partition], self.times
+                    )
             rows = [row for row in rows if row["payload"]]
             cells = pa.RecordBatch.from_arrays(
                 [
@@ -105,8 +114,8 @@ class Faultless:
         """As the real readers show them."""
         return tuple(self._state(*each) for each in zip(self.operators, self.checkpoints))
 
-    def _state(self, operator: SimulatedOperator, checkpoint: Checkpoint) -> State:
-        blobs = copy.deepcopy(checkpoint.blobs)
+    def _state(self, operator: SimulatedOperator, checkpoints: Sequence[Checkpoint]) -> State:
+        blobs = {key: dict(mine) for each in checkpoints for key, mine in each.blobs.items()}
         record, roll = record_and_roll(blobs.pop(ROLL_CALL), "tested")
         logs = {}
         for key, mine in blobs.items():
