@@ -107,7 +107,7 @@ def everything(spark, checkpoint):
 
 @pytest.mark.telling
 @pytest.mark.skipif(SPARK < (4, 2), reason="Spark reads only the session's format")
-@pytest.mark.parametrize("written", ["1", "2"])
+@pytest.mark.parametrize("written", [pytest.param("1", marks=pytest.mark.thorough), "2"])
 def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_path, written):
     """The checkpoint says its format; Spark's own reader goes by that of the session."""
     checkpoint = tmp_path / "c"
@@ -143,6 +143,7 @@ def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path
         everything(spark, checkpoint)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(SPARK < (4, 2), reason="Spark repartitions state from 4.2 on")
 def test_a_checkpoint_is_repartitioned_in_a_session_of_the_other_format(spark, feed, tmp_path):
     """It keeps the second format, in which the query goes on."""
@@ -158,7 +159,7 @@ def test_a_checkpoint_is_repartitioned_in_a_session_of_the_other_format(spark, f
 
 
 @pytest.mark.skipif(SPARK < (4, 3), reason="Spark keeps the format of a checkpoint from 4.3 on")
-@pytest.mark.parametrize("first", ["1", "2"])
+@pytest.mark.parametrize("first", [pytest.param("1", marks=pytest.mark.thorough), "2"])
 def test_a_query_restarted_in_the_other_format_keeps_that_of_its_checkpoint(
     spark, feed, tmp_path, first
 ):
