@@ -223,3 +223,21 @@ def test_files_that_are_looked_for_come_behind_the_sources_before(tmp_path, inpu
         if row["part"]
         for element, _ in node.source.read_split(row["part"])
     ]
+
+
+def test_a_source_of_sources_goes_on_with_what_a_savepoint_has_not_read(tmp_path, input_folder):
+    """In each of its sources: also where a former one was not at its end."""
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "x").write_text("line")
+    looking = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(new))
+    source = HybridSource.builder(lines_of(input_folder)).add_source(
+        looking.monitor_continuously(INTERVAL).build()
+    )
+    node, folder = node_of(source.build()), tmp_path / "source"
+    read = [node.source.splits()[0], *node.source.discover(())]
+    (new / "y").write_text("line")
+
+    StreamSource(node, JobSettings(), folder, {"found": read}).look(0)
+
+    assert [["a"], [False], ["y"]] == names_of(rows(folder))
