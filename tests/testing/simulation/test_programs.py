@@ -163,7 +163,7 @@ def ran(program: DrawnProgram, history: Sequence[MicroBatch]) -> Expected:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 1 << 32))
-@settings(max_examples=max(settings().max_examples // 10, 2), deadline=None)
+@settings(max_examples=max(settings().max_examples // 25, 2), deadline=None)
 def test_without_a_fault_a_program_gives_what_its_oracle_says(kind, seed):
     """Of the real packing, host, log and readers in one partition."""
     choices = Choices(seed)
