@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph, JobSettings
 from pyflinklike.engine.graph.nodes import FromSource, KeyBy, Node
 from pyflinklike.errors import IncompatibleStateError
@@ -134,6 +135,12 @@ def _claim_sources(
             msg = (
                 f"{where}: a source goes on where one of its kind was, got a {_kind(now)} where there was a "
                 f"{_kind(saved)}, uid {now.uid!r}; give it another uid, and say where it begins"
+            )
+            raise IncompatibleStateError(msg)
+        if saved.kind == HybridSource.__name__ and saved.what != now.what:
+            msg = (
+                f"{where}: what a HybridSource has left to read names its sources by their numbers, got {now} "
+                f"where there was {saved}; give it the former sources, or another uid and say where it begins"
             )
             raise IncompatibleStateError(msg)
         if saved.position is None:

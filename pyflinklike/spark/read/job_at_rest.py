@@ -61,9 +61,10 @@ def job_at(location: str) -> JobAtRest | None:
     path = _local(location)
     if path is None:
         return None
-    for folder in (path, path.parent):
-        begun = read_json(folder / JOB_FILE)
-        if begun is not None and (folder is path or path.name == "checkpoint"):
+    for folder in (path, path.parent) if path.name == "checkpoint" else (path,):
+        # Without the rows of sources a file of this name is somebody else's.
+        begun = read_json(folder / JOB_FILE) if (folder / "sources").is_dir() else None
+        if begun is not None:
             return JobAtRest(folder, begun)
     return None
 
@@ -157,8 +158,13 @@ class JobAtRest:
         for number, fields in enumerate(described):
             if fields["kind"] == FEED_KIND:
                 continue  # watermarks are not in a savepoint
-            if version != "v1" or len(lines) != len(described):
+            if version != "v1" or len(lines) < len(described):
                 found: Found = None, "Spark's checkpoint notes offsets in a form that is not known"
+            elif len(lines) > len(described):
+                found = (
+                    None,
+                    "Spark notes more offsets than the job has sources: a HybridSource is of two",
+                )
             else:
                 found = self._position(number, bool(fields["is_bounded"]), lines[number])
             sources.append(SavedSource(**fields, position=found[0], reason=found[1]))

@@ -25,6 +25,7 @@ from pyflinklike.datastream import (
     StreamExecutionEnvironment,
 )
 from pyflinklike.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from pyflinklike.datastream.connectors.hybrid_source import HybridSource
 from pyflinklike.datastream.state import (
     MapStateDescriptor,
     StateTtlConfig,
@@ -241,6 +242,28 @@ def test_another_source_is_refused(tmp_path):
     # Unless the program says that it is meant so.
     found = collected(lambda env: totals(env, pairs=PAIRS[2:]), tmp_path / "savepoint", **IGNORE)
     assert TOTALS[2:] == found
+
+
+def test_a_hybrid_source_goes_on_with_the_same_sources_alone(tmp_path):
+    """Which are read on where they were; others would be read by the numbers of the former ones, whatever the uid."""
+    for name in "ab":
+        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+
+    def lines(env, names="ab"):
+        one, other = (
+            FileSource.for_record_stream_format(
+                StreamFormat.text_line_format(), str(tmp_path / name)
+            ).build()
+            for name in names
+        )
+        source = HybridSource.builder(one).add_source(other).build()
+        return env.from_source(source, WatermarkStrategy.no_watermarks(), "both").uid("both")
+
+    before = stopped_after(lines, 3, tmp_path / "savepoint")
+    assert ["a1", "a2", "b1", "b2"] == before + collected(lines, tmp_path / "savepoint")
+    assert before
+    with pytest.raises(IncompatibleStateError, match="names its sources by their numbers"):
+        collected(lambda env: lines(env, "ba"), tmp_path / "savepoint")
 
 
 def test_states_that_a_job_leaves_out_come_along(tmp_path):

@@ -11,6 +11,8 @@ from pyflinklike.datastream import (
     ExternalizedCheckpointRetention,
     WindowFunction,
 )
+from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.datastream.connectors.hybrid_source import HybridSource
 from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.spark.jobs.job_folder import JobFolder, folder_name
@@ -161,6 +163,29 @@ def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid
     other, one = (ends, "") if is_bounded else ("", ends)
     with pytest.raises(HostError, match=rf"/in{other} where there was .*/in{one};"):
         run(files(environment(tmp_path), "in", uid, not is_bounded))
+
+
+def one_after_the_other(env, *paths, uid=None):
+    """A job that reads files, and then others."""
+    one, other = (
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path)).build()
+        for path in paths
+    )
+    source = HybridSource.builder(one).add_source(other).build()
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "both")
+    (stream.uid(uid) if uid else stream).print()
+    return job_of(env)
+
+
+@pytest.mark.parametrize("uid", [None, "both"])
+@pytest.mark.restarts("job: sources of a `HybridSource`", "refused")
+def test_the_sources_of_a_hybrid_source_stay_as_they_are(tmp_path, uid):
+    """A split of the first one would be read as one of another format."""
+    run(one_after_the_other(environment(tmp_path), "/in/a", "/in/b", uid=uid))
+
+    with pytest.raises(HostError, match=r"/in/b, then .*/in/a.* where there was .*/in/a, then "):
+        run(one_after_the_other(environment(tmp_path), "/in/b", "/in/a", uid=uid))
+    run(one_after_the_other(environment(tmp_path), "/in/a", "/in/b", uid=uid))
 
 
 def numbers(env, count, uid=None):

@@ -426,6 +426,23 @@ def test_a_job_is_found_by_its_folder_and_by_its_checkpoint(tmp_path):
     assert not found[0].is_running()
 
 
+@pytest.mark.parametrize("name", ["query", "checkpoint"])
+def test_a_file_of_somebody_else_makes_no_job_of_a_checkpoint(tmp_path, name):
+    """Such as a job.json beside it."""
+    (tmp_path / name / "sources").mkdir(parents=True)
+    (tmp_path / "job.json").write_text("[]")
+
+    assert job_at(str(tmp_path / name)) is None
+
+
+def test_a_source_that_spark_reads_as_two_has_no_position(tmp_path):
+    """The lines of Spark's note are not those of the job's sources: a job that begins with it is refused."""
+    folder = Folder(tmp_path, totals, **BY_TWO).read([0])
+
+    (source,) = job_at(str(folder.folder.path)).describe(f"{V1}\n-\n-").sources
+    assert (source.position, "more offsets" in source.reason) == (None, True)
+
+
 def test_sinks_may_be_ahead_of_a_savepoint(tmp_path):
     """Where a driver was killed between the note of the sinks and Spark's commit."""
     folder = run(job(tmp_path))
