@@ -54,6 +54,7 @@ class Schedule:
         driver: Between ends of drivers, on average; infinite for none.
         savepoint: Between savepoints.
         sample: Between measurements.
+        trigger: Between micro-batches; 0 for one after the other.
     """
 
     whole: float
@@ -61,14 +62,15 @@ class Schedule:
     driver: float
     savepoint: float
     sample: float
+    trigger: float
 
     @classmethod
-    def of(cls, hours: float, workers: int, drivers: int) -> Schedule:
+    def of(cls, hours: float, workers: int, drivers: int, trigger: float) -> Schedule:
         """About so many workers and drivers, however long it takes."""
         whole = hours * 3_600
         sample = min(max(whole / 720, 1), 10)
         worker, driver = (whole / count if count else math.inf for count in (workers, drivers))
-        return cls(whole, worker, driver, max(whole / 20, 20), sample)
+        return cls(whole, worker, driver, max(whole / 20, 20), sample, trigger)
 
 
 class Soak:
@@ -128,6 +130,7 @@ class Soak:
                 "backend": self.backend,
                 "max_warm_bytes": warm,
                 "traffic": attrs.asdict(self.traffic),
+                "trigger": self.schedule.trigger,
                 "settings": self._settings,
                 "life": self.life,
             }
@@ -378,6 +381,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--workers", type=int, default=40, help="that are killed, about (40)")
     parser.add_argument("--drivers", type=int, default=8, help="that are killed or stopped (8)")
+    parser.add_argument("--trigger", type=float, default=0, help="seconds between micro-batches (0)")
     parser.add_argument("--memory", default="1g" if few else "4g", help="of the JVM")
     parser.add_argument("--into", type=Path, default=Path("build/soak"), help="a new folder")
     parser.add_argument("--judge", type=Path, help="only judge a folder again, that of a backend")
@@ -400,7 +404,7 @@ def main() -> int:
         folder = options.into.absolute() / backend
         if folder.exists():
             parser.error(f"--into must be a folder without a soak, got {folder}; give another")
-        schedule = Schedule.of(options.hours, options.workers, options.drivers)
+        schedule = Schedule.of(options.hours, options.workers, options.drivers, options.trigger)
         Soak(folder, backend, traffic, schedule, options.memory).run()
         good &= judge(folder, options.hours)
     return not good

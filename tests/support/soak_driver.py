@@ -33,7 +33,7 @@ def main(job: dict[str, Any]) -> None:
     if job["max_warm_bytes"] is not None:
         backend = HashMapStateBackend(max_warm_bytes=job["max_warm_bytes"])
     rows = sessions(spark, Traffic(**job["traffic"]), backend)
-    query = write(rows, place, processingTime="0 seconds")
+    query = write(rows, place, processingTime=f"{job['trigger']} seconds")
     heap_at = time.monotonic() + _HEAP_SECONDS
     while not query.awaitTermination(1):
         if (root / "stop").exists() or os.getppid() != parent:
