@@ -21,6 +21,7 @@ mixture, and an error of ours about damaged state is then the right end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -219,6 +220,20 @@ class StateStores:
         store = LoadedStore(operator, partition)
         self._read(store, version, unique_id)
         return store.contents
+
+    @contextmanager
+    def edit(
+        self, operator: int, partition: int, version: int, unique_id: str = ""
+    ) -> Iterator[Contents]:
+        """Yield what files hold of a version, and have them hold what becomes of it.
+
+        No executor hears of it: one that has the version in its memory goes on with that.
+        """
+        store = LoadedStore(operator, partition)
+        self._read(store, version, unique_id)
+        yield store.contents
+        snapshot = _Snapshot(store.contents, version, store.token, unique_id)
+        self.files.replace(self._path(store, version, unique_id, "zip"), snapshot)
 
     def _flip_bit(self, log: _Changelog, store: LoadedStore) -> _Changelog:
         """Return a changelog in which a bit of a blob is another, as bad memory or a bad disk has it."""

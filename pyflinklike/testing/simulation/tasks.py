@@ -11,7 +11,7 @@ its micro-batch was done by another attempt long ago.
 What an attempt does is the order of `TransformWithStateInPySparkExec` and of its Python side,
 `TransformWithStateInPandasUdfUtils`: initial state and rows by grouping key in ascending order,
 then expired timers by time, then `close`, then the commit of the state store.  Only then the driver
-is told.
+is told.  On PySpark 3.5 it is that of `applyInPandasWithState` (`group_state`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,22 @@ from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
 from pyflinklike.engine.backends.rocksdb import local_database
 from pyflinklike.spark.host import task as host_task
 from pyflinklike.spark.host.group_state_host import GroupStateTask
-from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, PandasKeyGroupProcessor
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.host.task import OpenFunctions
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.wire.own_columns import BATCH_TIME
 from pyflinklike.testing.simulation.attempt_clock import CLOCK
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.functions import Service
+from pyflinklike.testing.simulation.group_state import GroupStatePlan, GroupStates
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
+
+if HAS_TRANSFORM_WITH_STATE:  # else there is the host of PySpark 3.5 alone
+    from pyflinklike.spark.host.streaming_host import (
+        KeyGroupProcessor,
+        PandasKeyGroupProcessor,
+        SharingProcessor,
+    )
 
 __all__ = [
     "ASK",
@@ -254,7 +262,7 @@ class Times:
     """
 
     now: int
-    watermark: int
+    watermark: int = 0
 
     def getCurrentProcessingTimeInMs(self) -> int:  # noqa: N802
         """Return the time of the micro-batch."""
@@ -277,7 +285,8 @@ class StateTask:
         unique_id: Of the version to load, in format 2.
         times: Of the micro-batch.
         mode: The time mode of the operator.
-        plan: The operator's plan, pickled.
+        plan: What Spark ships, pickled: the operator's plan, a tuple of the plans of operators that
+            share the state, or a `GroupStatePlan` on PySpark 3.5.
         pandas: Whether Spark hands rows over as Spark 4.0 does.
         properties: Spark's local properties.
         input: What was shuffled to it.
@@ -519,8 +528,10 @@ class Attempt:
 
     def _serve(self, store: LoadedStore) -> list[tuple[int, bytes]]:
         task = self.task
-        kind = PandasKeyGroupProcessor if task.pandas else KeyGroupProcessor
-        processor = kind(pickle.loads(task.plan))  # of this very process
+        shipped = pickle.loads(task.plan)  # of this very process
+        if isinstance(shipped, GroupStatePlan):
+            return _without_empty(self._serve_groups(shipped.make_task(), store))
+        processor = _processor_of(shipped, pandas=task.pandas)
         handle: Any = _Handle(self, store)
         processor.init(handle)
         results: list[Any] = []
@@ -539,9 +550,18 @@ class Attempt:
         processor.close()
         if task.pandas:
             results = [row for frame in results for _, row in frame.iterrows()]
-        return [
-            (int(row["output"]), row["payload"]) for row in results if row["payload"] is not None
-        ]
+        return _without_empty((row["output"], row["payload"]) for row in results)
+
+    def _serve_groups(self, function: GroupStateTask, store: LoadedStore) -> list[Any]:
+        task = self.task
+
+        def point(is_write: bool) -> None:  # noqa: FBT001
+            self.point(WRITE if is_write else 0)
+
+        groups = GroupStates(
+            function, store, task.mode, task.times.now, task.times.watermark, point
+        )
+        return groups.run(task.input.rows)
 
     def _expire(self, store: LoadedStore) -> list[tuple[int, int]]:
         """Return the timers that are due, as `TimerStateImpl.getExpiredTimers` finds them."""
@@ -594,6 +614,18 @@ class Attempt:
             shutil.rmtree(path, ignore_errors=True)
             copy.rename(path)
         self._disk.clear()
+
+
+def _processor_of(shipped: Any, *, pandas: bool) -> Any:
+    kind = PandasKeyGroupProcessor if pandas else KeyGroupProcessor
+    if isinstance(shipped, tuple):
+        return SharingProcessor([kind(each) for each in shipped])
+    return kind(shipped)
+
+
+def _without_empty(results: Iterable[Any]) -> list[tuple[int, bytes]]:
+    """Return output and payload of each result that has one: others bring numbers alone."""
+    return [(int(output), payload) for output, payload, *_ in results if payload is not None]
 
 
 def _frames(rows: list[dict[str, Any]]) -> list[Any]:

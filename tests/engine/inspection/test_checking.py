@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from checkpoint_double import Checkpoint, Program
+from checkpoint_support import Checkpoint, Program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

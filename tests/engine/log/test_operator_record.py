@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from checkpoint_double import Checkpoint, Program
+from checkpoint_support import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig, Types
 from pyflinklike.engine.log.log_storage import Head
@@ -219,8 +219,9 @@ def test_a_roll_of_an_earlier_batch_is_refused(checkpoint):
 @pytest.mark.parametrize("lost", [RECORD_AT, ROLL_AT])
 def test_a_checkpoint_without_record_or_roll_is_refused(checkpoint, lost):
     """Also one that seems to be empty."""
-    del checkpoint.blobs[ROLL_CALL][lost]
-    for blobs in (checkpoint.blobs, {}):
+    without = checkpoint.blobs
+    del without[ROLL_CALL][lost]
+    for blobs in (without, {}):
         with pytest.raises(CorruptStateError, match="must hold the record"):
             savepoint_of(blobs, WHERE)
 
@@ -233,7 +234,8 @@ def test_a_key_group_of_another_operator_is_refused(checkpoint, change):
     """By its head."""
     at = group_ids(8)[3]
     head = attrs.evolve(Head.from_bytes(checkpoint.blobs[at][HEAD_AT], "test"), **change)
-    checkpoint.blobs[at][HEAD_AT] = head.to_bytes()
+    with checkpoint.edit_blobs() as blobs:
+        blobs[at][HEAD_AT] = head.to_bytes()
     with pytest.raises(CorruptStateError, match="key group 3: a key group must be of the operator"):
         savepoint_of(checkpoint.blobs, WHERE)
 
@@ -241,9 +243,9 @@ def test_a_key_group_of_another_operator_is_refused(checkpoint, change):
 def test_state_under_a_number_that_no_key_group_has_is_refused(checkpoint):
     """Where a number was damaged, two of them could be the same key group."""
     stray = next(number for number in range(1000) if number not in group_ids(8))
-    checkpoint.blobs[stray] = checkpoint.blobs[group_ids(8)[0]]
+    blobs = {**checkpoint.blobs, stray: checkpoint.blobs[group_ids(8)[0]]}
     with pytest.raises(CorruptStateError, match=f"numbers of key groups, got {stray}"):
-        savepoint_of(checkpoint.blobs, WHERE)
+        savepoint_of(blobs, WHERE)
 
 
 def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):

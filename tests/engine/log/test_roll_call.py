@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from checkpoint_double import Checkpoint, Program
+from checkpoint_support import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Row, Types, ValueStateDescriptor
 from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
@@ -193,13 +193,14 @@ def test_the_record_is_written_once():
     """A batch costs the roll call two round trips; the record is not even read."""
     checkpoint, program = Checkpoint(), Program(Count(), max_parallelism=4)
     checkpoint.run(program, [("a", 1)], time=1)
-    record = checkpoint.blobs[ROLL_CALL][RECORD_AT]
-    del checkpoint.blobs[ROLL_CALL][RECORD_AT]
+    with checkpoint.edit_blobs() as blobs:
+        record = blobs[ROLL_CALL].pop(RECORD_AT)
     checkpoint.run(program, [("a", 1)], time=2)
     assert RECORD_AT not in checkpoint.blobs[ROLL_CALL]
     # The key group reads head and segment, and writes both; the roll is read and written.
     assert 4 + 2 == checkpoint.calls
-    checkpoint.blobs[ROLL_CALL][RECORD_AT] = record
+    with checkpoint.edit_blobs() as blobs:
+        blobs[ROLL_CALL][RECORD_AT] = record
     assert "counted" == checkpoint.record().identity.name
 
 
@@ -224,7 +225,8 @@ def test_a_record_without_its_roll_is_damage(lost):
     """And the other way round, once the record is looked at."""
     checkpoint = Checkpoint()
     checkpoint.run(Program(Count()), [("a", 1)], time=1)
-    del checkpoint.blobs[ROLL_CALL][lost]
+    with checkpoint.edit_blobs() as blobs:
+        del blobs[ROLL_CALL][lost]
 
     class Renamed(Count):
         pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streaming host with a broadcast input, over a double of Spark's state operator."""
+"""The streaming host with a broadcast input, on a simulated state operator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import attrs
 import pyarrow as pa
 import pytest
 from broadcast_support import LIMITS, Alert, AlertModel
-from checkpoint_double import Checkpoint, Program, Times
-from group_state_double import GroupStates
+from checkpoint_support import Checkpoint, Program
+from group_state_support import GroupStates
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program_support import by_grouping_key
 
 from pyflinklike import Types
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import group_ids
-from pyflinklike.spark.wire.own_columns import BATCH_TIME, INPUT, INPUTS, KEY_GROUP
-from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.spark.wire.own_columns import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.record_readers import BroadcastReader, RecordReader
 
 RECORD = pa.struct([("key", pa.string()), ("n", pa.int64())])
@@ -51,8 +51,8 @@ class Broadcasting(Program):
         return attrs.evolve(super().plan(), reader=READER, broadcast_states=(LIMITS,))
 
 
-def packed_rows(program, rules, records, time):
-    """What Spark hands over, in a list."""
+def packed_rows(program, rules, records):
+    """What Spark hands over: origin and payload by grouping key."""
     mine = [program.group_of(key) for key, _ in records]
     columns = {
         KEY_GROUP: pa.array([None] * len(rules) + mine, pa.int32()),
@@ -66,20 +66,13 @@ def packed_rows(program, rules, records, time):
     }
     packing = READER.make_packing(group_ids(program.max_parallelism))
     batches = packing([pa.RecordBatch.from_pydict(columns)])
-    return [{**row, BATCH_TIME: time} for batch in batches for row in batch.to_pylist()]
+    return by_grouping_key(batches)
 
 
 def run(checkpoint, rules, records, time, groups=4):
     """A micro-batch in a new task, as after every restart; what it gave."""
     program = Broadcasting(Sums(), max_parallelism=groups)
-    rows: dict[int, list[dict[str, object]]] = {}
-    for row in packed_rows(program, rules, records, time):
-        rows.setdefault(row[KEY_GROUP], []).append(row)
-    results = checkpoint.transaction(program, rows, {}, Times(time))
-    payloads = [row["payload"] for row in results if row["payload"]]
-    return sorted(
-        tuple(each.values()) for blob in payloads for each in payload_to_batch(blob).to_pylist()
-    )
+    return checkpoint.given(program, packed_rows(program, rules, records), time)
 
 
 def test_every_key_group_keeps_every_rule_over_restarts():
@@ -126,8 +119,8 @@ def test_the_host_of_spark_3_5_keeps_every_rule_in_every_key_group():
     given = []
     for time, (rules, records) in enumerate(batches, 1):
         query.program = Broadcasting(Sums(), max_parallelism=4)
-        rows = packed_rows(query.program, rules, records, time)
-        given.append(query.run(now=time, initial=rows))
+        rows = packed_rows(query.program, rules, records)
+        given.append(query.run(now=time, more=rows))
 
     assert [("high", -1), ("low", -1)] == given[0]
     assert sorted([("high", -1), *((key, 1_004) for key in keys)]) == given[1]

@@ -7,8 +7,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pytest
-from group_state_double import GroupStates
-from program_double import Program
+from group_state_support import GroupStates
+from program_support import Program
 
 from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.log.working_state import WorkingState
@@ -67,7 +67,7 @@ TURNS = [SumsInColumns, Sums, SumsInColumns, SumsInColumns, Sums, Sums]
 @pytest.mark.parametrize("pandas", [False, True], ids=["rows", "pandas"])
 def test_both_kinds_run_in_turns_through_transform_with_state(pandas):
     """Each in a processor of its own, on one checkpoint; logs are compacted on the way."""
-    from checkpoint_double import Checkpoint
+    from checkpoint_support import Checkpoint
 
     checkpoint = Checkpoint()
     results = [

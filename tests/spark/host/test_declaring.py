@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 import pytest
-from program_double import Program
+from program_support import Program
 
 from pyflinklike import KeyedProcessFunction
 

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from group_state_double import GroupStates
-from program_double import Program
+from group_state_support import GroupStates
+from program_support import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
@@ -102,7 +102,7 @@ def test_a_key_group_without_timers_is_not_called_again(last):
     query.run(last, now=1)
     query.run(now=2, watermark=100)
     query.run(now=3, watermark=200)
-    assert (0, {}) == (query.writes, query.timeouts)
+    assert (0, {}) == (query.calls, query.timeouts)
 
 
 def test_a_timeout_that_finds_nothing_to_do_is_forgotten():
@@ -111,7 +111,8 @@ def test_a_timeout_that_finds_nothing_to_do_is_forgotten():
     query.run([("a", 100)], now=1)
     query.run(now=2, watermark=100)
     (group,) = group_ids(1)
-    query.timeouts[group] = 150
+    with query.edit() as contents:
+        contents.timers.add((150, group))
     query.run(now=3, watermark=200)
     assert {} == query.timeouts
 
@@ -191,31 +192,30 @@ def initial_rows(program, savepoint):
         "savepoint",
     )
     parts = [(ids[index], each.to_bytes()) for index, some in groups.items() for each in some]
-    return [
-        {"__key_group": number, "origin": -2 - at, "payload": payload}
-        for at, (number, payload) in enumerate([(ROLL_CALL, roll_payload(groups)), *parts])
-    ]
+    rows = {}
+    for at, (number, payload) in enumerate([(ROLL_CALL, roll_payload(groups)), *parts]):
+        rows.setdefault(number, []).append((-2 - at, payload))
+    return rows
 
 
-def test_a_stream_begins_with_a_savepoint(monkeypatch):
+def test_a_stream_begins_with_a_savepoint():
     """Key groups with records in the first batch and those without; a second attempt adds nothing."""
     program = Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE)
     keys = [str(number) for number in range(20)]
     rows = initial_rows(program, counted(*keys))
-    monkeypatch.setattr("pyflinklike.spark.host.group_state_host._batch_id", lambda: 0)
     query = GroupStates(program)
     with pytest.raises(UserFunctionError):
-        query.run([(keys[0], -1)], now=5, initial=rows, begins=True)
-    first = query.run([(keys[0], 9)], now=5, initial=rows, begins=True)
+        query.run([(keys[0], -1)], now=5, more=rows, begins=True)
+    first = query.run([(keys[0], 9)], now=5, more=rows, begins=True)
     later = query.run([(key, 9) for key in keys], now=6, begins=True)
     assert [(f"{keys[0]}2", 9)] == first
     assert sorted((f"{key}{3 if key == keys[0] else 2}", 9) for key in keys) == later
 
 
-def test_a_first_batch_without_the_savepoint_is_refused(monkeypatch):
+def test_a_first_batch_without_the_savepoint_is_refused():
     """It would begin with nothing, without an error."""
-    monkeypatch.setattr("pyflinklike.spark.host.group_state_host._batch_id", lambda: 1)
     query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
+    query.run(now=0, begins=True)
     with pytest.raises(HostError, match="first micro-batch of its checkpoint, got micro-batch 1"):
         query.run([("a", 1)], now=1, begins=True)
 

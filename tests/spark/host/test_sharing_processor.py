@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from checkpoint_double import Checkpoint, Program, Times
-from program_double import packed_records
+from checkpoint_support import Checkpoint, Program, Times, rows_of
+from program_support import packed_records
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.log.operator_record import RECORD_AT, OperatorRecord
@@ -24,14 +24,17 @@ from pyflinklike.spark.wire.key_groups import (
     roll_call_of,
 )
 from pyflinklike.spark.wire.own_columns import BATCH_TIME
-from pyflinklike.spark.wire.payloads import home_ids, is_home, payload_to_batch
+from pyflinklike.spark.wire.payloads import home_ids, is_home
 
 
 class Added(KeyedProcessFunction):
     """The sum of each key, from some number on; fails for a negative one."""
 
+    closed = []
+    """The numbers of those that were closed."""
+
     def __init__(self, start):
-        self.start, self.closed = start, 0
+        self.start = start
 
     def open(self, runtime_context):
         """Declares the sum."""
@@ -46,8 +49,8 @@ class Added(KeyedProcessFunction):
         yield ctx.get_current_key(), total
 
     def close(self):
-        """Counts."""
-        self.closed += 1
+        """Notes which one it is."""
+        Added.closed.append(self.start)
 
 
 class Shared(Checkpoint):
@@ -55,44 +58,18 @@ class Shared(Checkpoint):
 
     def handled(self, programs, data, time=1):
         """The results of a micro-batch, for rows by grouping key."""
-        program = _Programs([each.plan() for each in programs])
-        rows = self.transaction(program, data, {}, Times(time))
-        payloads = [payload_to_batch(row["payload"]) for row in rows if row["payload"]]
-        return sorted(tuple(row.values()) for each in payloads for row in each.to_pylist())
+        plans = tuple(each.plan() for each in programs)
+        return rows_of(self.serve(plans, programs[0].time_mode, Times(time), data))
 
 
-class _Programs:
-    """What `transaction` is told."""
-
-    pandas = False
-    time_mode = Program(None).time_mode
-
-    def __init__(self, plans):
-        self.plans = plans
-
-    def plan(self):
-        """All of them."""
-        return self.plans
-
-
-@pytest.fixture(autouse=True)
-def sharing(monkeypatch):
-    """The double makes the processor of several plans."""
-    import checkpoint_double
-
-    one = checkpoint_double._PROCESSORS[False]
-    kinds = {False: lambda plans: SharingProcessor([one(plan) for plan in plans])}
-    monkeypatch.setattr(checkpoint_double, "_PROCESSORS", kinds)
-
-
-def at_place(place, program, records, time=1):
+def at_place(place, program, records):
     """Rows by grouping key, as a stage before gives them to the operator at a place."""
     ids = group_ids(program.max_parallelism, place)
     return {
         roll_call_of(place)
         if key == ROLL_CALL
         else ids[index_of(key, program.max_parallelism)]: rows
-        for key, rows in packed_records(program, records, time).items()
+        for key, rows in packed_records(program, records).items()
     }
 
 
@@ -105,7 +82,7 @@ def test_equal_keys_and_names_of_two_operators_never_meet():
         given = shared.handled([first, second], {**data, **at_place(1, second, [("a", amount)])})
 
     records = {
-        place: OperatorRecord.from_bytes(shared.blobs[roll_call_of(place)][RECORD_AT], "double")
+        place: OperatorRecord.from_bytes(shared.blobs[roll_call_of(place)][RECORD_AT], "tested")
         for place in range(2)
     }
     assert [("a", 3), ("a", 103), ("b", 10)] == given
@@ -117,11 +94,12 @@ def test_one_that_fails_gives_up_all():
     """Spark fails the task of all, and closes none of them."""
     first, second = Program(Added(0)), Program(Added(100))
     data = {**at_place(0, first, [("a", 1)]), **at_place(1, second, [("a", -1)])}
+    Added.closed.clear()
 
     with pytest.raises(UserFunctionError, match=r"Added\.process_element failed for key 'a'"):
         Shared().handled([first, second], data)
 
-    assert [1, 1] == [first.function.closed, second.function.closed]
+    assert [0, 100] == sorted(Added.closed)
 
 
 def test_the_home_of_a_partition_is_that_of_all():

@@ -9,7 +9,7 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checkpoint_double import Handle, Times
+from checkpoint_support import Checkpoint, Times
 from job_folder_support import FACTS, environment, job_of, run
 from job_savepoint_support import stopped_after
 from local_support import local
@@ -33,7 +33,6 @@ from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
 from pyflinklike.spark.jobs.job_folder import JobFolder
 from pyflinklike.spark.jobs.job_initial_state import _GroupsJob
 from pyflinklike.spark.jobs.job_plan import JobSteps
@@ -41,7 +40,6 @@ from pyflinklike.spark.jobs.job_runs import backend_of
 from pyflinklike.spark.jobs.stream_sources import StreamSource
 from pyflinklike.spark.read.job_at_rest import job_at
 from pyflinklike.spark.wire.key_groups import group_ids, roll_call_of, roll_payload
-from pyflinklike.spark.wire.own_columns import BATCH_TIME
 
 RECOVERY = "execution.state-recovery.path"
 V1 = 'v1\n{"batchTimestampMs":1}'
@@ -197,11 +195,8 @@ def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path)
     two_totals(env).print()
     planned, saved = job_of(env), open_savepoint(tmp_path / "savepoint")
     steps = JobSteps(planned, FACTS, backend_of(planned))
-    plans = steps.operators(*steps.stages)
-    processor = SharingProcessor([KeyGroupProcessor(plan) for plan in plans])
-    handle = Handle({}, {})
-    processor.init(handle)
-    called = {}
+    plans = tuple(steps.operators(*steps.stages))
+    initial, called = {}, {}
     for place, uid in enumerate(["one", "other"]):
         groups = regroup_snapshot(
             saved.segment(uid),
@@ -215,18 +210,18 @@ def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path)
         rows = [(ids[group], each.to_bytes()) for group, some in groups.items() for each in some]
         called[place] = {ids[group] for group in groups}
         for key, payload in [(roll_call_of(place), roll_payload(groups)), *rows]:
-            handle.key = key
-            row = {"payload": payload, BATCH_TIME: 1}
-            processor.handleInitialState((key,), row, Times(1))
-    processor.close()
+            initial.setdefault(key, []).append(payload)
+    checkpoint = Checkpoint()
+    checkpoint.serve(plans, plans[0].time_mode, Times(1), {}, initial)
 
-    assert {*called[0], *called[1], roll_call_of(0), roll_call_of(1)} == set(handle.blobs)
+    blobs = checkpoint.blobs
+    assert {*called[0], *called[1], roll_call_of(0), roll_call_of(1)} == set(blobs)
     for place, uid in enumerate(["one", "other"]):
-        of_roll = handle.blobs[roll_call_of(place)]
+        of_roll = blobs[roll_call_of(place)]
         assert uid == OperatorRecord.from_bytes(of_roll[RECORD_AT], "test").identity.name
         groups = Roll.from_bytes(of_roll[ROLL_AT], "test").served_at
         assert called[place] == {group_ids(16, place)[each] for each in groups}
-        assert all(HEAD_AT in handle.blobs[each] for each in called[place])
+        assert all(HEAD_AT in blobs[each] for each in called[place])
 
 
 # How far its sources were read

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from itertools import pairwise
 
 import pytest
-from chain_double import ChainOnSpark, Stage
-from checkpoint_double import Checkpoint, Times
+from chain_support import ChainOnSpark, Stage
+from checkpoint_support import Checkpoint, Times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relay import Relay, instant, relays
@@ -20,7 +19,6 @@ from pyflinklike.engine.log.log_storage import WATERMARK_AT
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.savepoint.initial_state import savepoint_of
-from pyflinklike.spark.wire.own_columns import BATCH_TIME
 from pyflinklike.spark.wire.payloads import Home, home_ids, is_home
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
@@ -150,15 +148,15 @@ def test_a_damaged_watermark_is_told():
     """Every byte of it counts: a wrong one would make records late that are not."""
     stream = ChainOnSpark([Stage(Relay(1), 1), Stage(Relay(1), 1, is_first=False)])
     stream.batch(rows([("a", 10, 4)]), 9)
-    (home,) = (blobs for key, blobs in stream.checkpoints[1].blobs.items() if is_home(key))
-    whole = home[WATERMARK_AT]
+    second = stream.checkpoints[1]
+    (home,) = filter(is_home, second.blobs)
+    whole = second.blobs[home][WATERMARK_AT]
+    flipped = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    short = [whole[:at] for at in range(1, len(whole))]
 
-    for at in range(len(whole)):
-        home[WATERMARK_AT] = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
-        with pytest.raises(CorruptStateError, match="former watermark must be"):
-            stream.batch(rows([("a", 12, 4)]), 11)
-    for short, long in pairwise([whole[:at] for at in range(len(whole))]):
-        home[WATERMARK_AT] = short if len(short) else long
+    for damaged in flipped + short:
+        with second.edit_blobs() as blobs:
+            blobs[home][WATERMARK_AT] = damaged
         with pytest.raises(CorruptStateError, match="former watermark must be"):
             stream.batch(rows([("a", 12, 4)]), 11)
 
@@ -179,10 +177,7 @@ def test_a_task_that_two_homes_are_called_for_is_refused():
     """As where a micro-batch has fewer partitions than the one that called them counted."""
     stage = Stage(Relay(1), 1, is_first=False)
     checkpoint = Checkpoint()
-    rows = {
-        key: [{"origin": 0, BATCH_TIME: 1, "payload": struct.pack("<ii", at, 2)}]
-        for at, key in enumerate(home_ids(2))
-    }
+    rows = {key: [(0, struct.pack("<ii", at, 2))] for at, key in enumerate(home_ids(2))}
 
     with pytest.raises(HostError, match="keeps the former watermark"):
-        checkpoint.transaction(stage, rows, {}, Times(1, 5))
+        checkpoint.serve(stage.plan(), stage.time_mode, Times(1, 5), rows)

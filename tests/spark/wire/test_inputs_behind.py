@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from chain_double import Behind, ChainOnSpark, Stage
+from chain_support import Behind, ChainOnSpark, Stage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relay import ORDER, Relay, RelayOfTwo, RelayUnderRules, element, instant

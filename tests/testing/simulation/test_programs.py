@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
-from checkpoint_double import Checkpoint, Times
+from checkpoint_support import Checkpoint, Times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle

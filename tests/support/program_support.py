@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `process` is told, and the records that Spark would hand over: for doubles of Spark's operators."""
+"""What `process` is told, and the records as a state operator is handed them."""
 
 from __future__ import annotations
 
 import uuid
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -17,7 +18,7 @@ from pyflinklike.spark.api.query import in_columns
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
+from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.spark.wire.payloads import pack
 from pyflinklike.spark.wire.record_readers import RecordReader
 
@@ -67,17 +68,21 @@ class Program:
 
 
 def packed_records(
-    program: Program, records: list[tuple[str, int]], time: int
-) -> dict[int, list[dict[str, Any]]]:
-    """Records as Spark hands them over after packing: rows by grouping key."""
+    program: Program, records: list[tuple[str, int]]
+) -> dict[int, list[tuple[int, bytes]]]:
+    """Records as Spark hands them over after packing: origin and payload by grouping key."""
     columns: dict[str, Any] = {
         KEY_GROUP: pa.array([program.group_of(key) for key, _ in records], pa.int32()),
         "key": pa.array([key for key, _ in records], pa.string()),
         "n": pa.array([n for _, n in records], pa.int64()),
     }
     batch = pa.record_batch(columns)
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for packed in pack(("key",), group_ids(program.max_parallelism))([batch]):
-        for row in packed.to_pylist():
-            rows.setdefault(row[KEY_GROUP], []).append({**row, BATCH_TIME: time})
+    return by_grouping_key(pack(("key",), group_ids(program.max_parallelism))([batch]))
+
+
+def by_grouping_key(packed: Iterable[pa.RecordBatch]) -> dict[int, list[tuple[int, bytes]]]:
+    """Packed rows as Spark groups them: origin and payload by grouping key."""
+    rows: dict[int, list[tuple[int, bytes]]] = {}
+    for row in (row for batch in packed for row in batch.to_pylist()):
+        rows.setdefault(row[KEY_GROUP], []).append((row["origin"], row["payload"]))
     return rows

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program on a state operator of Spark 4 in the world of the simulator, and what is kept of it.
+
+checkpoint = Checkpoint()
+checkpoint.run(Program(Count(), max_parallelism=4), [("a", 1)], time=1)    # one micro-batch
+checkpoint.run(Program(Count(), max_parallelism=8), [("a", 1)], time=2)    # after a restart
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from operator_state import OperatorState, Payloads
+from program_support import Program, packed_records
+
+from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike.spark.host.blob_map import HEAD_AT
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.testing.simulation.tasks import Times
+
+if not HAS_TRANSFORM_WITH_STATE:
+    pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
+
+__all__ = ["Checkpoint", "Program", "Times", "rows_of"]
+
+
+class Checkpoint(OperatorState):
+    """The state of one program."""
+
+    def run(self, program: Program, records: Iterable[tuple[str, int]], time: int) -> list[Any]:
+        """A micro-batch with data; what the function gave."""
+        return self.given(program, packed_records(program, list(records)), time)
+
+    def begin(self, program: Program, rows: Mapping[int, list[bytes]], time: int) -> list[Any]:
+        """A micro-batch with an initial state: payloads by grouping key."""
+        return self.given(program, packed_records(program, []), time, rows)
+
+    def expire(self, program: Program, time: int) -> list[Any]:
+        """A micro-batch without data: timers alone."""
+        return self.given(program, {}, time)
+
+    def given(
+        self,
+        program: Program,
+        rows: Payloads,
+        time: int,
+        initial: Mapping[int, list[bytes]] | None = None,
+    ) -> list[Any]:
+        """A micro-batch with these payloads; what the function gave."""
+        outputs = self.serve(
+            program.plan(), program.time_mode, Times(time), rows, initial, pandas=program.pandas
+        )
+        return rows_of(outputs)
+
+    def record(self) -> OperatorRecord:
+        """Of the operator."""
+        return OperatorRecord.from_bytes(self.blobs[ROLL_CALL][RECORD_AT], "tested")
+
+    def roll(self) -> Roll:
+        """Of its key groups."""
+        return Roll.from_bytes(self.blobs[ROLL_CALL][ROLL_AT], "tested")
+
+    def heads(self, program: Program) -> dict[int, Head]:
+        """By index of the key group."""
+        ids = group_ids(program.max_parallelism)
+        return {
+            ids.index(key): Head.from_bytes(blobs[HEAD_AT], "tested")
+            for key, blobs in self.blobs.items()
+            if key > ROLL_CALL
+        }
+
+
+def rows_of(outputs: Iterable[tuple[int, bytes]]) -> list[Any]:
+    """The rows of all outputs, sorted."""
+    batches = [payload_to_batch(payload) for _, payload in outputs]
+    return sorted(tuple(row.values()) for each in batches for row in each.to_pylist())
