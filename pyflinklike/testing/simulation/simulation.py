@@ -200,11 +200,14 @@ class Conditions:
         formats: Of the checkpoint.
         rates: How often something goes wrong: shares of the attempts.
         may_be_damaged: Whether a file of state may be damaged on its disk.
+        restarts: How often a query is stopped and started again in good order, as a share of the
+            steps; None for one of 20 in runs in which something goes wrong.
     """
 
     formats: tuple[int, ...] = (1, 2)
     rates: tuple[float, ...] = (0.2, 0.4, 0.05, 0.0)
     may_be_damaged: bool = True
+    restarts: float | None = None
 
 
 _READ_LATER = "read it after the next one with records"
@@ -253,6 +256,9 @@ class Run:
             f"{self._program.name}"
         )
         self._rate = rate
+        self._restarts = conditions.restarts
+        if self._restarts is None:
+            self._restarts = 0.05 if rate else 0.0
         self._places: set[Place] = set()
         """The stores of which an error of the readers of state may be about."""
 
@@ -344,7 +350,7 @@ class Run:
             except DriverDiedError:
                 self._restart(step, keeps_executors=False)
                 continue
-            if self._rate and step.happens("restart", 0.05):
+            if step.happens("restart", self._restarts):
                 self._restart(step, keeps_executors=step.happens("same application", 0.5))
         # What was planned is brought to its end.
         for _ in range(50):

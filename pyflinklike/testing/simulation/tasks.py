@@ -555,7 +555,7 @@ class Attempt:
     def _serve_groups(self, function: GroupStateTask, store: LoadedStore) -> list[Any]:
         task = self.task
 
-        def point(is_write: bool) -> None:  # noqa: FBT001
+        def point(is_write: bool) -> None:
             self.point(WRITE if is_write else 0)
 
         groups = GroupStates(
@@ -648,8 +648,11 @@ class _Handle:
     def __init__(self, attempt: Attempt, store: LoadedStore) -> None:
         self.key = 0
         self._attempt, self._store = attempt, store
+        self._declared: set[str] = set()
 
     def getMapState(self, name: str, *_: str) -> _MapState:  # noqa: N802
+        assert name not in self._declared, f"Spark refuses a second state variable {name!r}"
+        self._declared.add(name)
         return _MapState(self, name, self._attempt, self._store)
 
     def registerTimer(self, time: int) -> None:  # noqa: N802
