@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in streaming mode through the functions that Spark runs, micro-batch by micro-batch, without Spark.
 
-It plays Spark: groups payloads by grouping key, keeps the state of each, moves the watermark after a
-micro-batch, and calls for timers.
+Its state operators are those of the simulator (`operator_state`), which find nothing but files in each
+micro-batch; it moves the watermark after each one.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from operator_state import OperatorState
 
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
-from pyflinklike.engine.runtime.micro_batch import Served
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.savepoints import open_savepoint
 from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.spark.host.task import KeyGroupTask
+from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.results import Results
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
@@ -34,55 +35,42 @@ from pyflinklike.spark.jobs.watermark_feed import WATERMARK
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import (
     group_ids,
-    is_roll_call,
-    place_of,
     roll_call_of,
     roll_payload,
 )
-from pyflinklike.spark.wire.own_columns import watermark_of
-from pyflinklike.spark.wire.payloads import call_homes, is_home
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike.spark.wire.payloads import call_homes
+from pyflinklike.testing.simulation.tasks import Times
 
-__all__ = ["results_of_stream"]
+__all__ = ["needs_streams", "results_of_stream"]
+
+_NO_STREAMS = "PySpark 3.5 runs no job in streaming mode"
+needs_streams = pytest.mark.skipif(not HAS_TRANSFORM_WITH_STATE, reason=_NO_STREAMS)
+"""On tests that have Spark's side look at such a job before it runs."""
 
 
-class StateOperator:
-    """Keyed operators that share a state operator, with the state that Spark would keep for it.
+class StateOperator(OperatorState):
+    """Keyed operators that share a state operator.
 
     Args:
         plans: Of the operators.
     """
 
     def __init__(self, plans: list[Plan]) -> None:
+        super().__init__()
         self.plans = plans
-        self.operators = [Operator(plan) for plan in plans]
-        self.stores: defaultdict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
-        self.wakes: dict[int, int | None] = {}
+        self._initial: defaultdict[int, list[bytes]] = defaultdict(list)
 
-    def run(self, rows: list[Any], watermark: int, time: int) -> list[Any]:
+    def run(self, rows: list[Any], watermark: int, time: int) -> list[tuple[int, bytes]]:
         """Results for the rows of a micro-batch, and of what is due without rows."""
-        groups: defaultdict[int, list[Any]] = defaultdict(list)
+        groups: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
         for key, origin, payload in rows:
             groups[key].append((origin, payload))
-        results: list[Any] = []
-        for key in sorted(groups):
-            payloads = [payload for _, payload in sorted(groups[key])]
-            operator = self._called(key, watermark, time)
-            if is_roll_call(key):
-                operator._call_roll(payloads, time)
-            elif is_home(key):
-                operator._call_home(payloads)
-                for each in self.operators:
-                    each.know_as(operator)
-            else:
-                results += operator._serve(operator._index_of((key,)), payloads, time)
-        for key, wake_at in sorted(self.wakes.items()):
-            if key not in groups and wake_at is not None and wake_at <= watermark:
-                operator = self._called(key, watermark, time)
-                results += operator._serve(operator._index_of((key,)), fired=wake_at)
-        return [row[:2] for row in results if row[1] is not None]
+        shipped = tuple(self.plans) if len(self.plans) > 1 else self.plans[0]
+        times, mode = Times(time, watermark), self.plans[0].time_mode
+        initial, self._initial = self._initial, defaultdict(list)
+        return self.serve(shipped, mode, times, groups, initial)
 
-    def begin(self, nodes: tuple[int, ...], beginning: JobBeginning, time: int) -> None:
+    def begin(self, nodes: tuple[int, ...], beginning: JobBeginning) -> None:
         """Begin with a savepoint, as Spark has each processor do in the first micro-batch."""
         for place, (number, plan) in enumerate(zip(nodes, self.plans)):
             saved = beginning.operators.get(number)
@@ -97,32 +85,10 @@ class StateOperator:
                 "savepoint",
                 by_frozen_key=True,
             )
-            called = self._called(roll_call_of(place), 0, time)
-            called._call_roll([roll_payload(groups)], time)
+            self._initial[roll_call_of(place)].append(roll_payload(groups))
             for group, segments in groups.items():
-                for each in segments:
-                    key = group_ids(count, place)[group]
-                    self._called(key, 0, time)._begin(group, each.to_bytes(), time)
-
-    def _called(self, key: int, watermark: int, time: int) -> Operator:
-        operator = self.operators[max(0, place_of(key))]
-        operator.wakes, operator.key, operator._store = self.wakes, key, self.stores[key]
-        operator._set_time(watermark, time)
-        return operator
-
-
-class Operator(KeyGroupTask):
-    """A keyed operator."""
-
-    wakes: dict[int, int | None]
-    key: int
-
-    def _set_time(self, watermark: int, time: int) -> None:
-        clock = self._ensure_operator().clock
-        clock.processing_time, clock.watermark = time, watermark_of(watermark)
-
-    def _wake(self, served: Served, fired: int | None) -> None:
-        self.wakes[self.key] = None if served.head is None else served.head.wake_at
+                key = group_ids(count, place)[group]
+                self._initial[key] += [each.to_bytes() for each in segments]
 
 
 def results_of_stream(
@@ -141,6 +107,8 @@ def results_of_stream(
         counts: Gets what Spark would observe of functions without keys.
         savepoint: The path of the savepoint with which it begins.
     """
+    if not HAS_TRANSFORM_WITH_STATE:
+        pytest.skip(_NO_STREAMS)
     return _Line(job, facts, pace, [] if counts is None else counts).run(savepoint)
 
 
@@ -162,7 +130,7 @@ class _Line:
             beginning = begin_with(open_savepoint(savepoint), self.job.graph, self.job.settings)
             positions = beginning.positions
             for stage, operator in zip(self.steps.stages[1:], self.operators):
-                operator.begin(stage.entrances, beginning, self.time)
+                operator.begin(stage.entrances, beginning)
         files = [
             micro_batches(node, self.job.settings_of(node), positions.get(node.id))
             for node in sources

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from job_stream_support import results_of_stream
+from job_stream_support import needs_streams, results_of_stream
 from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
@@ -123,6 +123,7 @@ def test_a_job_gives_what_it_must(each):
     assert given is None or told(each.batch) == told(given)
 
 
+@needs_streams
 @pytest.mark.parametrize(
     ("each", "cut"), STREAMED, ids=[f"{job.name}-{cut or 'all'}" for job, cut in STREAMED]
 )
@@ -167,6 +168,7 @@ def test_a_place_that_is_free_is_taken_by_the_next_element():
     assert 2 == max(most for _, most in given)
 
 
+@needs_streams
 def test_a_time_that_spark_cannot_have_fails_a_stream_by_name():
     """In batch mode it is a time as any other."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from job_savepoint_support import Cut, stopped_after
-from job_stream_support import results_of_stream
+from job_stream_support import needs_streams, results_of_stream
 from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED_ON_STREAMS, runs_or_is_refused
 from local_support import local
@@ -46,6 +46,7 @@ def told(elements):
     return sorted(map(repr, elements))
 
 
+@needs_streams
 @pytest.mark.parametrize("job", CUT, ids=[job.name for job in CUT])
 def test_a_job_of_this_process_is_ended_by_spark(job, tmp_path):
     """In other key groups, with the timers, windows and rules that it had."""
