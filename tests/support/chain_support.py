@@ -121,7 +121,8 @@ class ChainOnSpark:
 
     def __init__(self, stages: list[Stage], savepoints: list[bytes] | None = None) -> None:
         self.stages = stages
-        self._savepoints: list[bytes | None] = [*(savepoints or [None] * len(stages))]
+        self._savepoints: list[bytes | None] = [None] * len(stages)
+        self._savepoints[:] = savepoints or self._savepoints
         self.checkpoints = [Checkpoint() for _ in stages]
         self._time = 0
 

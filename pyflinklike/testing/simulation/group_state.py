@@ -62,7 +62,7 @@ class GroupStates:
         mode: The time mode of the operator.
         now: The time of the micro-batch in ms.
         watermark: The watermark of the micro-batch in ms.
-        point: Called before each grouping key, and with True before its state is written.
+        pass_point: Called before each grouping key, and with True before its state is written.
     """
 
     task: GroupStateTask
@@ -70,7 +70,7 @@ class GroupStates:
     mode: TimeMode
     now: int
     watermark: int
-    point: Callable[[bool], None]
+    pass_point: Callable[[bool], None]
 
     def run(self, rows: Mapping[int, Sequence[tuple[int, bytes]]]) -> list[Result]:
         """Call for all that has data or is due, and return the results.
@@ -81,27 +81,27 @@ class GroupStates:
         results: list[Result] = []
         for key in sorted(rows):
             results += self._call(key, rows[key])
-        for key in self._timed_out():
+        for key in self._find_timed_out():
             results += self._call(key, None)
         return results
 
-    def _timed_out(self) -> list[int]:
+    def _find_timed_out(self) -> list[int]:
         limit = self.watermark if self.mode is TimeMode.EVENT_TIME else self.now
         return sorted(key for time, key in self.store.contents.timers if time < limit)
 
     def _call(self, key: int, rows: Sequence[tuple[int, bytes]] | None) -> list[Result]:
-        self.point(False)
+        self.pass_point(False)
         state = self._read(key, has_timed_out=rows is None)
         results = self.task.serve_group((key,), _chunks(rows or ()), state)
         # Else Spark leaves the row as it is, and so the timeout that has come.
         if state._updated or state._timeout_timestamp != state.oldTimeoutTimestamp:
-            self.point(True)
+            self.pass_point(True)
             self._write(key, state)
         return results
 
     def _read(self, key: int, *, has_timed_out: bool) -> Any:
         blobs = self.store.contents.blobs.get((LOG_VARIABLE, key))
-        value = None
+        value: Any = None
         if blobs is not None:
             value = _ROW({number: bytearray(blob) for number, blob in blobs.items()})
         return GroupState(

@@ -256,9 +256,8 @@ class Run:
             f"{self._program.name}"
         )
         self._rate = rate
-        self._restarts = conditions.restarts
-        if self._restarts is None:
-            self._restarts = 0.05 if rate else 0.0
+        usual = 0.05 if rate else 0.0
+        self._restarts = usual if conditions.restarts is None else conditions.restarts
         self._places: set[Place] = set()
         """The stores of which an error of the readers of state may be about."""
 

@@ -555,11 +555,11 @@ class Attempt:
     def _serve_groups(self, function: GroupStateTask, store: LoadedStore) -> list[Any]:
         task = self.task
 
-        def point(is_write: bool) -> None:
+        def pass_point(is_write: bool) -> None:
             self.point(WRITE if is_write else 0)
 
         groups = GroupStates(
-            function, store, task.mode, task.times.now, task.times.watermark, point
+            function, store, task.mode, task.times.now, task.times.watermark, pass_point
         )
         return groups.run(task.input.rows)
 

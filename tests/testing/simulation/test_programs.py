@@ -18,7 +18,9 @@ FAULTLESS = Conditions(rates=(0.0,), may_be_damaged=False, restarts=0.5)
 def ran(kind: str, seed: int) -> Outcome:
     """How a program of a kind ends there."""
     with use_seed(seed) as folder:
-        run = Run(Choices(seed), lambda choices: draw_program(choices, [kind]), 8, folder, FAULTLESS)
+        run = Run(
+            Choices(seed), lambda choices: draw_program(choices, [kind]), 8, folder, FAULTLESS
+        )
         return run.outcome()
 
 
