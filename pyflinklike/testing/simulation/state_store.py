@@ -186,7 +186,7 @@ class StateStores:
         token, unique_id = self._tokens, store.session_id
         log = _Changelog(tuple(store.changes), token, store.token, store.lineage)
         if self._choices.happens("file is damaged", self._damage):
-            log = self._flip_bit(log, store)
+            log = self._damage_changelog(log, store)
         self.files.replace(self._path(store, version, unique_id, "changelog"), log)
         store.version, store.unique_id, store.token = version, unique_id, token
         store.lineage = (*store.lineage, (version, unique_id))
@@ -211,6 +211,8 @@ class StateStores:
         """
         if store.waiting is not None:
             mine, store.waiting = store.waiting, None
+            if self._choices.happens("snapshot is damaged", self._damage):
+                self._damage_snapshot(mine, store)
             path = self._path(store, mine.version, mine.unique_id, "zip")
             self.files.replace(path, mine)
         self._delete_old(store, committed)
@@ -235,21 +237,31 @@ class StateStores:
         snapshot = _Snapshot(store.contents, version, store.token, unique_id)
         self.files.replace(self._path(store, version, unique_id, "zip"), snapshot)
 
-    def _flip_bit(self, log: _Changelog, store: LoadedStore) -> _Changelog:
-        """Return a changelog in which a bit of a blob is another, as bad memory or a bad disk has it."""
+    def _damage_changelog(self, log: _Changelog, store: LoadedStore) -> _Changelog:
         written = [at for at, change in enumerate(log.changes) if change[3]]
         if not written:
             return log
         at = self._choices.one_of("damaged blob", written)
         kind, key, number, blob = log.changes[at]
         assert blob is not None
+        changes = list(log.changes)
+        changes[at] = kind, key, number, self._flip_bit(blob, store)
+        return attrs.evolve(log, changes=tuple(changes))
+
+    def _damage_snapshot(self, snapshot: _Snapshot, store: LoadedStore) -> None:
+        groups = snapshot.contents.blobs
+        held = [(key, at) for key, blobs in groups.items() for at, blob in blobs.items() if blob]
+        if held:
+            key, at = held[self._choices.integer("damaged blob", 0, len(held) - 1)]
+            groups[key][at] = self._flip_bit(groups[key][at], store)
+
+    def _flip_bit(self, blob: bytes, store: LoadedStore) -> bytes:
+        """Return a blob in which a bit is another, as bad memory or a bad disk has it."""
         position = self._choices.integer("damaged byte", 0, len(blob) - 1)
         flipped = bytearray(blob)
         flipped[position] ^= 1 << self._choices.integer("damaged bit", 0, 7)
-        changes = list(log.changes)
-        changes[at] = kind, key, number, bytes(flipped)
         self.damaged.add((store.operator, store.partition))
-        return attrs.evolve(log, changes=tuple(changes))
+        return bytes(flipped)
 
     # Files
 

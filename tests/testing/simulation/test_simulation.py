@@ -154,9 +154,13 @@ def test_damage_is_explained_by_the_store_that_was_mixed_alone(
     assert run(1, draw_count, 1).kind == kind
 
 
-def test_a_damaged_file_ends_in_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bit of a blob that flips is told of, or never read again: it makes no silent difference."""
-    monkeypatch.setattr(state_store, "_DAMAGE", (0.2,))
+@pytest.mark.parametrize("whole", ["_damage_snapshot", "_damage_changelog"])
+def test_a_damaged_file_ends_in_an_error_of_ours(
+    monkeypatch: pytest.MonkeyPatch, whole: str
+) -> None:
+    """A bit of a blob that flips is told of, or never read again: it makes no silent difference, in a changelog or in a snapshot."""
+    monkeypatch.setattr(state_store, "_DAMAGE", (0.2 if whole == "_damage_snapshot" else 0.8,))
+    monkeypatch.setattr(state_store.StateStores, whole, lambda _, file, __: file)
     outcomes = [run(seed, draw_count, 10) for seed in range(40, 52)]
     assert failures(outcomes) == []
     assert "error of ours" in {each.kind for each in outcomes}
@@ -167,8 +171,8 @@ def test_an_error_that_no_damage_explains_is_a_failure(monkeypatch: pytest.Monke
     monkeypatch.setattr(state_store, "_DAMAGE", (0.2,))
     stored = state_store.StateStores._flip_bit
 
-    def keep_silent(self: Any, log: Any, store: Any) -> Any:
-        damaged = stored(self, log, store)
+    def keep_silent(self: Any, blob: Any, store: Any) -> Any:
+        damaged = stored(self, blob, store)
         self.damaged.clear()
         return damaged
 
