@@ -550,8 +550,9 @@ class StreamExecutionEnvironment(WithoutJava):
             PyflinklikeError: The job failed.
         """
         began = wall_clock()
-        self._program.start(job_name).wait()
-        return JobExecutionResult(JobID(), wall_clock() - began)
+        run = self._program.start(job_name)
+        run.wait()
+        return JobExecutionResult(JobID(), wall_clock() - began, run.metrics())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run all operators and sinks declared since the last job, in the background.

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.job_metrics import Count, JobMetrics, find_counting_nodes
 from pyflinklike.engine.graph.job_run import DrivenRun, SavepointRequest
 from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
 from pyflinklike.engine.graph.nodes import (
@@ -81,6 +82,7 @@ class LocalRun(DrivenRun):
         self._beginning = _find_beginning(job)
         self._wiring = Wiring(job, {} if self._beginning is None else self._beginning.positions)
         self._opened: list[Any] = []
+        self._metrics = JobMetrics()
         super().__init__(self._wiring.collected)
 
     def _run(self) -> Generator[None, None, None]:
@@ -103,7 +105,12 @@ class LocalRun(DrivenRun):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
 
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the metrics that functions have registered, once the job has ended."""
+        return self._metrics.reports()
+
     def _end(self) -> None:
+        self._metrics.add(self._wiring.counts())
         for station in self._wiring.stations:
             station.close()
         for writer in self._wiring.writers:
@@ -283,6 +290,18 @@ class Wiring:
             number: [each for each in self._instances[number] if isinstance(each, OperatorStation)]
             for number in self._graph.state_names
         }
+
+    def counts(self) -> Iterator[Count]:
+        """Yield what the metrics of functions have counted since the last call.
+
+        Raises:
+            UserFunctionError: A gauge raised.
+        """
+        names = {**self._graph.state_names, **find_counting_nodes(self._graph)}
+        for number, name in names.items():
+            for station in self._instances[number]:
+                if isinstance(station, OperatorStation):
+                    yield from (Count(name, *each) for each in station.take_metrics())
 
     def key_groups(self) -> dict[int, int]:
         """Return the number of key groups by which elements go to instances, as `stateful` does."""

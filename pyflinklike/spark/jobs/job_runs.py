@@ -6,9 +6,10 @@ Steps that this host does not run are refused by name when a job is started.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -121,6 +122,7 @@ class BatchRun(DrivenRun):
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._steps, self._spark = steps_of(job, spark), spark
+        self._steps.tell_counts()
         self._results = Results(job)
         super().__init__(self._results.collected)
 
@@ -135,6 +137,10 @@ class BatchRun(DrivenRun):
                 yield
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what functions and keyed operators have counted in all tasks."""
+        return self._results.metrics.reports()
 
     def _abandon(self) -> None:
         self._results.abandon()

@@ -15,11 +15,12 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
+from pyflinklike.engine.graph.job_metrics import Count
 from pyflinklike.engine.graph.nodes import ToSink
 from pyflinklike.engine.graph.sinks import Renaming, SinkWriter
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.spark.jobs.stage_stations import Record
-from pyflinklike.spark.jobs.stages import COUNTS, Count
+from pyflinklike.spark.jobs.stages import COUNTS
 from pyflinklike.spark.jobs.watermark_feed import mark_rows, pack_rows
 from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
@@ -253,11 +254,12 @@ class LastSender:
 
     Args:
         outlets: The sinks that the task writes.
-        has_counts: Whether there is a column for the counts of functions.
+        has_counts: Whether there is a column for the counts of functions; else they are rows.
     """
 
     def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
         self._outlets = outlets
+        self._has_counts = has_counts
         self._schema = COUNTED_RESULT_SCHEMA if has_counts else RESULT_SCHEMA
         self._rows: list[tuple[int, bytes]] = []
         self._counts: list[tuple[Any, ...]] = []
@@ -271,7 +273,7 @@ class LastSender:
 
     def parcel(self, parcel: Parcel) -> None:
         """Write the records of a parcel, if tasks write their sink, or take the parcel."""
-        if parcel.address.node == COUNTS:
+        if parcel.address.node == COUNTS and self._has_counts:
             self._counts += parcel.records()
         elif self._outlets.take(parcel.address.node):
             self._outlets.write(parcel.address.node, parcel.records())

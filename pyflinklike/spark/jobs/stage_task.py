@@ -169,7 +169,9 @@ class StageTask:
     def _sender(self, number: int) -> Sender:
         following = [target.next_for_task(number) for target in self.targets]
         if not following:
-            return LastSender(self.outlets.open(number), has_counts=bool(self.counting))
+            return LastSender(
+                self.outlets.open(number), has_counts=self.is_streaming and bool(self.counting)
+            )
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.functions import Function
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
@@ -37,9 +35,7 @@ from pyflinklike.spark.wire.key_groups import PLACES
 
 __all__ = [
     "COUNTS",
-    "Count",
     "Stage",
-    "find_counting_nodes",
     "first_with_processing_timers",
     "has_event_time",
     "is_keyed",
@@ -174,44 +170,13 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 
 COUNTS = -1
-"""The address of parcels with counts for the last stage; numbers of nodes begin with 1."""
+"""The address of parcels with `Count`s for the last stage; numbers of nodes begin with 1.
 
-
-class Count(NamedTuple):
-    """A number that a function without keys has counted in a task: an `Increment`, with the function.
-
-    No state operator could report it.  So it goes in a parcel through all operators to the last stage,
-    and from there as a column to Spark, which observes it beside the reports of keyed operators.
-
-    Args:
-        function: The name of the function in the progress of the query.
-        name: The full name of the metric, and which of its numbers.
-        how: How Spark combines the numbers of this name.
-    """
-
-    function: str
-    name: str
-    how: str
-    value: int
-
-
-def find_counting_nodes(graph: JobGraph) -> Mapping[int, str]:
-    """Return the nodes whose functions have no keys and may count, with the names of their reports.
-
-    The name of a report is the uid of the node, or else its name; nodes of one name report together.
-    """
-    keyed = set(graph.state_names.values())
-    found = {node.id: node.uid or node.name for node in graph.nodes.values() if _may_count(node)}
-    return {at: f"{name}-{at}" if name in keyed else name for at, name in found.items()}
-
-
-def _may_count(node: Node) -> bool:
-    function: Any = getattr(node, "function", None)
-    return (
-        isinstance(function, Function)
-        and not is_keyed(node)
-        and type(function).open is not Function.open
-    )
+No state operator could report what functions without keys count.  So it goes in a parcel through all
+operators to the last stage.  From there it goes as a column to Spark, which observes it beside the
+reports of keyed operators.  A batch has no progress that could tell it: there the driver gets the counts
+of all functions and operators beside the results.
+"""
 
 
 def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
