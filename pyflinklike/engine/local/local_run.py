@@ -30,6 +30,7 @@ from pyflinklike.engine.graph.nodes import (
 )
 from pyflinklike.engine.graph.sinks import CollectSink, SinkWriter
 from pyflinklike.engine.graph.source_positions import ReadParts
+from pyflinklike.engine.graph.watermarks import find_aligned_limits
 from pyflinklike.engine.local.local_savepoint import begin_stations, write_savepoint
 from pyflinklike.engine.local.operator_stations import OperatorStation, operator_station
 from pyflinklike.engine.local.stations import (
@@ -147,8 +148,9 @@ class LocalRun(DrivenRun):
     def _read(self, sources: list[SourceStation]) -> Iterator[None]:
         """Read sources to their ends, in turns."""
         count, limit = 0, self._records_per_batch()
+        is_aligned = any(source.alignment is not None for source in sources)
         while sources:
-            for source in tuple(sources):
+            for source in _without_those_ahead(sources) if is_aligned else tuple(sources):
                 self._tick()
                 if not source.step():
                     sources.remove(source)
@@ -185,6 +187,19 @@ class LocalRun(DrivenRun):
             comes_first = node.source.is_bounded and self._job.graph.is_only_broadcast(node.id)
             (first if comes_first else others).append(station)
         return [first, others]
+
+
+def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
+    """Return the sources without those that wait for others."""
+    watermarks = [source.maker.now() for source in sources]
+    limits = find_aligned_limits(
+        (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
+    )
+    return [
+        source
+        for source, watermark, limit in zip(sources, watermarks, limits)
+        if watermark is None or limit is None or watermark <= limit
+    ]
 
 
 def _find_beginning(job: Job) -> JobBeginning | None:

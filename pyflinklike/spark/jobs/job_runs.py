@@ -290,10 +290,13 @@ class StreamRun(DrivenRun):
 
     def _look(self) -> None:
         now = wall_clock()
-        for source in self._sources.values():
-            source.look(now)
         if self._feed is not None:
             self._feed.tell(now)
+            ahead = self._feed.find_ahead(now)
+            for number, source in self._sources.items():
+                source.hold(is_ahead=number in ahead)
+        for source in self._sources.values():
+            source.look(now)
 
     def _switch(self, query: StreamingQuery) -> None:
         """Let the last of several sources begin, once those before are read."""
