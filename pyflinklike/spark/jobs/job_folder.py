@@ -368,8 +368,8 @@ def _lock(path: Path, name: str) -> IO[bytes]:
 
 
 _FEED = (
-    "the watermark of splits and idle inputs (with_idleness, with_watermark_alignment, or a KafkaSource "
-    "with watermarks)"
+    "the watermark of splits and idle inputs (with_idleness, with_watermark_alignment, a KafkaSource with "
+    "watermarks, or processing-time timers beside event time)"
 )
 
 

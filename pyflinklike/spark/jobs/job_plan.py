@@ -43,7 +43,9 @@ from pyflinklike.spark.jobs.stage_outputs import (
 from pyflinklike.spark.jobs.stage_task import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.stages import (
     Stage,
+    needs_ticks,
     observe_functions,
+    registers_processing_timers,
     stages_of,
     time_mode_of,
 )
@@ -185,6 +187,8 @@ class JobSteps:
         """The prefix of files that tasks write; a job with a folder has that of the folder."""
         self.is_fed = False
         """Whether the driver makes the watermark; otherwise Spark makes it of a column."""
+        self.is_ticked = self.is_streaming and needs_ticks(job.graph)
+        """Whether key groups with processing timers are called at every trigger."""
 
     @property
     def partitions(self) -> int:
@@ -247,7 +251,13 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
-        return Target(node.id, place, self.key_groups(node), *options)
+        is_ticked = self.is_ticked and registers_processing_timers(node)
+        return Target(node.id, place, self.key_groups(node), *options, is_ticked=is_ticked)
+
+    def tick_calls(self) -> list[tuple[int, int]]:
+        """Return the places of the first operators that are called at every trigger, with their key groups."""
+        targets = self.task(self.stages[0]).targets
+        return [(each.place, each.key_groups) for each in targets if each.is_ticked]
 
     def operators(self, before: Stage, stage: Stage) -> list[Plan]:
         """Return the plans of the keyed operators between two stages, in the order of their places.
@@ -277,7 +287,17 @@ class JobSteps:
             broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
             timed_outputs=True,
             first_output=first_output,
+            is_ticked=self._is_ticked(node),
         )
+
+    def _is_ticked(self, node: Node) -> bool:
+        """Return whether processing timers of an operator fire although Spark goes by event time.
+
+        In a job that ends, Spark itself calls each key group at the end.
+        """
+        if not self.time_mode.passes_watermark:
+            return False
+        return self.job.graph.is_bounded or registers_processing_timers(node)
 
     def _reader(self, node: Node, packer: StageTask) -> ObjectReader:
         facts = self.key_type(node), self._facts.time_zone, packer

@@ -36,10 +36,12 @@ from pyflinklike.spark.wire.key_groups import PLACES
 __all__ = [
     "COUNTS",
     "Stage",
-    "first_with_processing_timers",
     "has_event_time",
+    "has_processing_timers",
     "is_keyed",
+    "needs_ticks",
     "observe_functions",
+    "registers_processing_timers",
     "stages_of",
     "time_mode_of",
 ]
@@ -143,20 +145,29 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
     """Return the time by which Spark wakes the keyed operators of a job: one for a whole query.
 
     In processing time Spark passes no watermark on, and a query that ends with its input never ends.  So
-    a job with event time or an end must not have processing-time timers.
+    a job with event time or an end goes by event time, and calls key groups for processing-time timers.
     """
-    if first_with_processing_timers(graph) is None:
+    if graph.is_bounded or has_event_time(graph) or not has_processing_timers(graph):
         return TimeMode.EVENT_TIME
     return TimeMode.PROCESSING_TIME
 
 
-def first_with_processing_timers(graph: JobGraph) -> Node | None:
-    """Find a node whose function registers processing-time timers; None if there is none."""
-    for node in graph.nodes.values():
-        function = getattr(node, "function", None)
-        if function is not None and uses_processing_timers(function):
-            return node
-    return None
+def has_processing_timers(graph: JobGraph) -> bool:
+    """Return whether the function of some node registers processing-time timers."""
+    return any(map(registers_processing_timers, graph.nodes.values()))
+
+
+def needs_ticks(graph: JobGraph) -> bool:
+    """Return whether key groups must be called at every trigger, beside the calls that Spark makes."""
+    if graph.is_bounded or time_mode_of(graph) is TimeMode.PROCESSING_TIME:
+        return False
+    return has_processing_timers(graph)
+
+
+def registers_processing_timers(node: Node) -> bool:
+    """Return whether the function of a node registers processing-time timers."""
+    function = getattr(node, "function", None)
+    return function is not None and uses_processing_timers(function)
 
 
 def has_event_time(graph: JobGraph) -> bool:

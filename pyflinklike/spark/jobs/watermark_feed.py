@@ -29,7 +29,7 @@ from pyflinklike.engine.graph.watermarks import (
     find_aligned_limits,
 )
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
-from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
+from pyflinklike.spark.jobs.stages import Stage, is_keyed, needs_ticks, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT
 from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
@@ -91,6 +91,8 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
     """
     if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
         return False
+    if needs_ticks(graph):
+        return True
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
     has_splits = any(_has_splits(each) for each in sources)
     has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
