@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from threading import Thread
 from typing import Any, Generic
@@ -37,10 +38,14 @@ class JobExecutionResult:
     Args:
         job_id: The id of the run.
         net_runtime: How long the run took, in ms.
+        metrics: What functions have counted in all tasks, by their uid or name: under "user" the metrics
+            that they registered, and for keyed functions of a batch on Spark their operator's own numbers.
+            PyFlink has none here.  Empty for a stream on Spark, which tells them in its progress.
     """
 
     _job_id: JobID
     _net_runtime: int
+    metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def get_job_id(self) -> JobID:
         """Return the id of the run."""
@@ -214,4 +219,4 @@ class JobClient(WithoutJava):
         self._thread.join()
         if self._failure is not None:
             raise self._failure
-        return JobExecutionResult(self._job_id, self._runtime)
+        return JobExecutionResult(self._job_id, self._runtime, self._run.metrics())

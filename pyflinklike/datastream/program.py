@@ -83,6 +83,8 @@ class Program:
         self.metric_names: set[str] = set()
         """Names of metrics of streams that became DataFrames: these may come into one query."""
         self.python_files: list[str] = []
+        self.requirements: tuple[str, ...] = ()
+        """The folder with the packages of a requirements file, if they had to be installed."""
         self.state_backend: StateBackend | None = None
 
     def add(self, kind: type[N], **fields: Any) -> N:
@@ -226,7 +228,11 @@ class Program:
             is_dropped_when_cancelled=RETENTION.of(config) is Retention.DELETE_ON_CANCELLATION,
             files_per_batch=files if files > 0 else None,
             checkpoint_interval=interval if interval >= 0 else None,
-            python_files=(*self.python_files, *_split_list(values.get("python.files", ""))),
+            python_files=(
+                *self.requirements,
+                *self.python_files,
+                *_split_list(values.get("python.files", "")),
+            ),
             configuration=values,
         )
 

@@ -23,6 +23,7 @@ from pyflinklike.datastream.checkpoint_config import CheckpointConfig, Checkpoin
 from pyflinklike.datastream.data_stream import DataStream
 from pyflinklike.datastream.former import TimeCharacteristic
 from pyflinklike.datastream.program import RUNTIME_MODE, SAVEPOINTS, Program
+from pyflinklike.datastream.python_requirements import install_requirements
 from pyflinklike.datastream.stream_node import output_type_of
 from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike.engine.foreign_names import WithoutJava, former, without_effect
@@ -300,20 +301,29 @@ class StreamExecutionEnvironment(WithoutJava):
         """
         self._program.configuration.set_string("python.executable", python_exec)
 
-    @without_effect(
-        "functions run with the packages of the host's Python: install them there, or ship an environment with spark.archives"
-    )
     def set_python_requirements(
         self,
         requirements_file_path: str,
         requirements_cache_dir: str | None = None,
     ) -> None:
-        """Accept a list of packages, which are not installed.
+        """Let functions import the packages of a requirements file; a later call replaces an earlier one.
+
+        What this Python has already is not installed.  The others are installed by pip into a folder of
+        this process, and go to Spark's workers as those of `add_python_file` do.  A cluster's nodes take
+        no package with compiled modules so: ship an environment with `spark.archives`.
 
         Args:
-            requirements_file_path: A path; it is ignored.
-            requirements_cache_dir: A path; it is ignored.
+            requirements_file_path: The path of the file, in pip's format.
+            requirements_cache_dir: The path of a folder with the packages, as `pip download` fills it;
+                None for the index of pip.
+
+        Raises:
+            DeclarationValueError: There is no such file or folder.
+            HostError: pip cannot install the packages.
         """
+        program = self._program
+        found = install_requirements(requirements_file_path, requirements_cache_dir)
+        program.requirements = () if found is None else (found,)
 
     @without_effect(
         "archives are not unpacked: add_python_file ships modules, and spark.archives environments"
@@ -550,8 +560,9 @@ class StreamExecutionEnvironment(WithoutJava):
             PyflinklikeError: The job failed.
         """
         began = wall_clock()
-        self._program.start(job_name).wait()
-        return JobExecutionResult(JobID(), wall_clock() - began)
+        run = self._program.start(job_name)
+        run.wait()
+        return JobExecutionResult(JobID(), wall_clock() - began, run.metrics())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run all operators and sinks declared since the last job, in the background.

@@ -152,6 +152,12 @@ class KafkaSource(FrameSource):
             return None
         return attrs.evolve(self, options={**self.options, "waitFor": str(path)})
 
+    def hold_by_file(self, path: Path) -> KafkaSource:
+        """Return the source as one that gives nothing while a file is there; itself before PySpark 4.2."""
+        if not HAS_LIMITS:
+            return self
+        return attrs.evolve(self, options={**self.options, "holdWhile": str(path)})
+
     def elements(self, batch: pa.RecordBatch) -> Elements:
         """Yield the elements of some records, with their times in ms."""
         return elements_of(batch, self.deserializer)

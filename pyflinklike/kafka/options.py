@@ -57,6 +57,7 @@ _READER: Final = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
     "waitFor",
+    "holdWhile",
 )
 _WRITER: Final = ("topic", "recordIds")
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands its own on as well
@@ -82,6 +83,7 @@ class ReaderOptions:
         min_partitions: The least number of Spark's partitions.
         include_headers: True adds a column of headers.
         wait_for: The path of a file before which a stream has no records; None for none.
+        hold_while: The path of a file while which a stream has no new records; None for none.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -95,6 +97,7 @@ class ReaderOptions:
     min_partitions: int
     include_headers: bool
     wait_for: str | None = None
+    hold_while: str | None = None
 
 
 @attrs.frozen
@@ -142,6 +145,7 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
         min_partitions=_count(given, "minPartitions", "0"),
         include_headers=_flag(given, "includeHeaders", "false"),
         wait_for=given.get("waitFor"),
+        hold_while=given.get("holdWhile"),
     )
 
 

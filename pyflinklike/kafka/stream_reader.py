@@ -235,12 +235,14 @@ if HAS_LIMITS:
         """Reads topics as a stream, and keeps rate limits.
 
         With the option `waitFor` the stream stays where it starts until a file is there: a job reads
-        other sources first.
+        other sources first.  With `holdWhile` it stays where it is while a file is there: it is too
+        far ahead of other sources.
         """
 
         def _waits(self) -> bool:
-            path = self._options.wait_for
-            return path is not None and not os.path.exists(path)
+            gate, hold = self._options.wait_for, self._options.hold_while
+            is_closed = gate is not None and not os.path.exists(gate)
+            return is_closed or (hold is not None and os.path.exists(hold))
 
         def latestOffset(  # type: ignore[override]  # noqa: N802 - Spark's name
             self, start: dict[str, Any], limit: ReadLimit

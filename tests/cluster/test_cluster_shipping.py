@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 from cluster_support import Cluster, packages_but_ours, python_with, site_packages
+from own_wheels import write_wheel
 from surroundings import REPOSITORY
 
 venv_pack = pytest.importorskip("venv_pack", reason="venv-pack is not installed (the extra `dev`)")
@@ -135,6 +136,11 @@ sums = env.from_collection([("a", 1), ("b", 5), ("a", 3)]).key_by(first).reduce(
 sums.map(lambda pair: f"{pair[0]}={pair[1]}", Types.STRING()).print()
 env.execute()
 """
+GREETING = """
+def greeted(pair):
+    from greetings_of_a_test import greet
+    return greet(pair[0]), pair[1]
+"""
 PARTS = {
     "__init__.py": "",
     "names.py": "from pyflink.common import Row\n",
@@ -164,3 +170,25 @@ def test_a_job_of_modules_that_import_pyflink_runs_on_the_nodes(shop):
     done = shop.cluster.submit(["--py-files", shop.zip, str(script), str(project)], driver)
     printed = {line.rpartition("> ")[2] for line in done.stdout.splitlines() if "=" in line}
     assert {"a=4", "b=5"} == printed, done.stdout[-2_000:] + done.stderr[-4_000:]
+
+
+def test_a_package_of_a_requirements_file_reaches_the_nodes(shop):
+    """Beside the modules of the job; neither the driver nor a node has it."""
+    project, cache = shop.root / "with_requirements", shop.root / "cache"
+    write_wheel(cache, "greetings_of_a_test", "def greet(name):\n    return 'hello ' + name\n")
+    (project / "parts").mkdir(parents=True)
+    for name, text in {**PARTS, "greeting.py": GREETING}.items():
+        (project / "parts" / name).write_text(text)
+    (project / "requirements.txt").write_text("greetings_of_a_test\n")
+    script = shop.root / "job_with_requirements.py"
+    declared = f'env.set_python_requirements(sys.argv[1] + "/requirements.txt", {str(cache)!r})'
+    script.write_text(
+        SCRIPT.replace("from parts.sums", "from parts.greeting import greeted\nfrom parts.sums")
+        .replace("sums = ", f"{declared}\nsums = ")
+        .replace("sums.map(", "sums.map(greeted, Types.TUPLE([Types.STRING(), Types.LONG()])).map(")
+    )
+    driver = shop.root / "of_requirements"
+    driver.mkdir()
+    done = shop.cluster.submit(["--py-files", shop.zip, str(script), str(project)], driver)
+    printed = {line.rpartition("> ")[2] for line in done.stdout.splitlines() if "=" in line}
+    assert {"hello a=4", "hello b=5"} == printed, done.stdout[-2_000:] + done.stderr[-4_000:]

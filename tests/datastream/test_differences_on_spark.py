@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from jobs.timed import timed
 
 from pyflinklike.common import Configuration, Time, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.datastream.connectors import FileSource, StreamFormat
-from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import HostError
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -23,13 +22,6 @@ def env(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
-class Alarm(KeyedProcessFunction):
-    """Registers a timer."""
-
-    def process_element(self, value, ctx):
-        ctx.timer_service().register_processing_time_timer(1)
-
-
 def keyed_lines(env):
     """Lines of files that are not there, so that whoever reads them fails."""
     files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/nowhere")
@@ -41,32 +33,6 @@ def keyed_lines(env):
 def windows(stream, assigner):
     """The last element of each window."""
     return stream.window(assigner.of(Time.seconds(1))).reduce(lambda _, other: other)
-
-
-@pytest.mark.parametrize(
-    ("declared", "told"),
-    [
-        (
-            lambda env: timed(env, ("a", 1)).key_by(len).process(Alarm()),
-            "in a job that ends .*got 'KEYED PROCESS'; set execution.target to local",
-        ),
-        (
-            lambda env: keyed_lines(env).process(Alarm()),
-            "beside event time .*got 'KEYED PROCESS'; leave out event times and watermark",
-        ),
-        (
-            lambda env: windows(keyed_lines(env), TumblingProcessingTimeWindows),
-            "beside event time .*got 'TumblingProcessingTimeWindows'; leave out event times",
-        ),
-    ],
-    ids=["bounded", "timers", "windows"],
-)
-def test_processing_time_has_a_job_of_its_own(env, declared, told):
-    """PyFlink has both times in every job; here the others are refused before anything is read."""
-    declared(env).print()
-
-    with pytest.raises(HostError, match=f"a processing-time timer {told}"):
-        env.execute()
 
 
 def test_times_are_not_assigned_between_operators_that_wait_for_them(env):

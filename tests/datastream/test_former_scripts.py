@@ -208,7 +208,6 @@ def test_a_name_is_told_of_once(script):
 UNUSED = (
     "UserWarning: SlotSharingGroup has no effect here: the host decides where operators run",
     "add_jars has no effect here: jars are not loaded",
-    "set_python_requirements has no effect here: functions run with the packages",
     "add_python_archive has no effect here: archives are not unpacked",
     "set_default_local_parallelism has no effect here: set_parallelism says",
     "disable_generic_types has no effect here: any object that pickles",
@@ -223,7 +222,6 @@ def test_a_setting_of_flink_s_deployment_is_taken_and_told_of_once(script):
         group = SlotSharingGroup.builder("a").set_task_heap_memory_mb(2).build()
         env.add_jars("file:///a.jar")
         env.add_jars("file:///b.jar")
-        env.set_python_requirements("requirements.txt")
         env.add_python_archive("venv.zip", "venv")
         env.set_default_local_parallelism(7)
         env.get_config().disable_generic_types()

@@ -66,6 +66,26 @@ def progress_of(folder, files):
     }
 
 
+def test_a_topic_that_is_held_gives_nothing_new(brokers, topic, tmp_path):
+    """It stays where it is while the file is there."""
+    numbers(brokers, topic, range(10))
+    held = endless(brokers, topic).build().hold_by_file(tmp_path / "held")
+    reader = stream_reader.stream_reader(
+        reader_options({**held.options, "startingOffsets": "earliest"}, streaming=True)
+    )
+    limit = reader.getDefaultReadLimit()
+    before = reader.latestOffset(reader.initialOffset(), limit)
+    numbers(brokers, topic, range(3))
+
+    (tmp_path / "held").touch()
+    while_held = reader.latestOffset(before, limit)
+    (tmp_path / "held").unlink()
+    after = reader.latestOffset(before, limit)
+
+    assert before == while_held
+    assert 3 == sum(each.end - each.start for each in reader.partitions(before, after))
+
+
 def test_a_topic_waits_for_a_file(brokers, topic, tmp_path):
     """Until then the stream stays where it starts, whatever is in the topic."""
     numbers(brokers, topic, range(10))

@@ -60,6 +60,19 @@ def program(name: str, described: dict[str, Any], log: Path) -> Iterator[subproc
         described: What it shall do, which it is given as JSON.
         log: Where its output is appended.
     """
+    with started([str(_SUPPORT / name), json.dumps(described, default=str)], log) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def started(arguments: list[str], log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of Python, in a session of its own that ends with the block.
+
+    Args:
+        arguments: Of `python`.
+        log: Where its output is appended.
+        variables: Of its environment.
+    """
     python_path = os.pathsep.join(map(str, [REPOSITORY, _SUPPORT.parent, _SUPPORT]))
     environment = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
@@ -67,10 +80,11 @@ def program(name: str, described: dict[str, Any], log: Path) -> Iterator[subproc
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TZ": "UTC",
+        **variables,
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, str(_SUPPORT / name), json.dumps(described, default=str)],
+            [sys.executable, *arguments],
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,

@@ -69,6 +69,9 @@ class JobRun(Protocol):
     def status(self) -> JobStatus:
         """Return the status of the job."""
 
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what a job that has ended has counted, by the names of functions; see `JobMetrics`."""
+
     def savepoint(
         self, path: str, *, stops: bool = False, drains: bool = False
     ) -> SavepointRequest:
@@ -159,6 +162,10 @@ class DrivenRun(ABC):
     def status(self) -> JobStatus:
         """Return the status of the job."""
         return self._status
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return nothing, if the host tells metrics elsewhere."""
+        return {}
 
     def savepoint(
         self, path: str, *, stops: bool = False, drains: bool = False

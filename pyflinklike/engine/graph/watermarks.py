@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -14,7 +15,13 @@ from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["TimestampAssigner", "WatermarkKind", "WatermarkStrategy"]
+__all__ = [
+    "TimestampAssigner",
+    "WatermarkAlignment",
+    "WatermarkKind",
+    "WatermarkStrategy",
+    "find_aligned_limits",
+]
 
 
 class TimestampAssigner(ABC):
@@ -41,6 +48,39 @@ class WatermarkKind(Enum):
     BOUNDED = "bounded out of orderness"
 
 
+@attrs.frozen
+class WatermarkAlignment:
+    """How far a source may be ahead of others.
+
+    Args:
+        group: The name of the group of sources that are compared.
+        drift: How far the watermark of a source may lie above the least one of the group, in ms.
+    """
+
+    group: str
+    drift: int
+
+
+def find_aligned_limits(
+    sources: Iterable[tuple[WatermarkAlignment | None, int | None]],
+) -> list[int | None]:
+    """Return for each source the watermark above which it waits for others; None for none.
+
+    Args:
+        sources: The alignment of each source, and its watermark in ms; None where it holds nobody
+            back: it has given nothing yet, is idle or has ended.
+    """
+    known = list(sources)
+    least: dict[str, int] = {}
+    for alignment, watermark in known:
+        if alignment is not None and watermark is not None:
+            least[alignment.group] = min(watermark, least.get(alignment.group, watermark))
+    return [
+        None if each is None or each.group not in least else least[each.group] + each.drift
+        for each, _ in known
+    ]
+
+
 @attrs.define
 class WatermarkStrategy(WithoutJava):
     """The source of event times, and the rule for watermarks, as PyFlink's.
@@ -54,12 +94,14 @@ class WatermarkStrategy(WithoutJava):
         assigner: Returns the time of elements; None leaves them the time that they have.
         idleness: The time without an element after which an input is left out of minima, in ms;
             None for never.
+        alignment: How far the source may be ahead of others; None for any distance.
     """
 
     kind: WatermarkKind = WatermarkKind.NONE
     delay: int = 0
     assigner: TimestampAssigner | None = None
     idleness: int | None = None
+    alignment: WatermarkAlignment | None = None
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -124,17 +166,38 @@ class WatermarkStrategy(WithoutJava):
 
     def with_watermark_alignment(
         self,
-        watermark_group: str,  # noqa: ARG002  accepted for the sake of scripts
+        watermark_group: str,
         max_allowed_watermark_drift: DurationLike,
-        update_interval: DurationLike | None = None,  # noqa: ARG002
+        update_interval: DurationLike | None = None,
     ) -> WatermarkStrategy:
-        """Return the same strategy: no host here lets one source run ahead of another one.
+        """Return a strategy whose source waits while it is too far ahead of others.
+
+        It counts where it is given to `from_source`.  On Spark a source waits from one micro-batch to
+        another, if it is a `KafkaSource` (PySpark 4.2) or a `FileSource` with `monitor_continuously`;
+        others are read all the same.  Results do not depend on it, since a watermark is the least one of
+        all sources: it bounds how much an operator has to keep.
+
+        Args:
+            watermark_group: The name of the group of sources that wait for each other.
+            max_allowed_watermark_drift: How far the watermark of the source may lie above the least one
+                of the group: a `Duration`, `Time`, `timedelta` or an int of ms.
+            update_interval: Has no effect: watermarks are compared after every micro-batch, and in this
+                process after every element.
 
         Raises:
-            DeclarationTypeError: The drift is no length of time.
+            DeclarationTypeError: The group is no text, or another one is no length of time.
+            DeclarationValueError: The drift is negative.
         """
-        to_milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
-        return attrs.evolve(self)
+        if not isinstance(watermark_group, str):
+            msg = f"a group of sources has a name, got {shown(watermark_group)}; give for example 'orders'"
+            raise DeclarationTypeError(msg)
+        drift = to_milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
+        if drift < 0:
+            msg = f"max_allowed_watermark_drift is never negative, got {drift} ms; give 0 or more"
+            raise DeclarationValueError(msg)
+        if update_interval is not None:
+            to_milliseconds(update_interval, "update_interval")
+        return attrs.evolve(self, alignment=WatermarkAlignment(watermark_group, drift))
 
     def watermark_after(self, greatest: int) -> int | None:
         """Return the watermark, in ms, once the greatest event time seen is this; None for none."""

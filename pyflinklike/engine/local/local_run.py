@@ -15,6 +15,7 @@ from typing import Any
 
 from pyflinklike.engine.clock import wall_clock
 from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.job_metrics import Count, JobMetrics, find_counting_nodes
 from pyflinklike.engine.graph.job_run import DrivenRun, SavepointRequest
 from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
 from pyflinklike.engine.graph.nodes import (
@@ -29,6 +30,7 @@ from pyflinklike.engine.graph.nodes import (
 )
 from pyflinklike.engine.graph.sinks import CollectSink, SinkWriter
 from pyflinklike.engine.graph.source_positions import ReadParts
+from pyflinklike.engine.graph.watermarks import find_aligned_limits
 from pyflinklike.engine.local.local_savepoint import begin_stations, write_savepoint
 from pyflinklike.engine.local.operator_stations import OperatorStation, operator_station
 from pyflinklike.engine.local.stations import (
@@ -81,6 +83,7 @@ class LocalRun(DrivenRun):
         self._beginning = _find_beginning(job)
         self._wiring = Wiring(job, {} if self._beginning is None else self._beginning.positions)
         self._opened: list[Any] = []
+        self._metrics = JobMetrics()
         super().__init__(self._wiring.collected)
 
     def _run(self) -> Generator[None, None, None]:
@@ -103,7 +106,12 @@ class LocalRun(DrivenRun):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
 
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the metrics that functions have registered, once the job has ended."""
+        return self._metrics.reports()
+
     def _end(self) -> None:
+        self._metrics.add(self._wiring.counts())
         for station in self._wiring.stations:
             station.close()
         for writer in self._wiring.writers:
@@ -140,8 +148,9 @@ class LocalRun(DrivenRun):
     def _read(self, sources: list[SourceStation]) -> Iterator[None]:
         """Read sources to their ends, in turns."""
         count, limit = 0, self._records_per_batch()
+        is_aligned = any(source.alignment is not None for source in sources)
         while sources:
-            for source in tuple(sources):
+            for source in _without_those_ahead(sources) if is_aligned else tuple(sources):
                 self._tick()
                 if not source.step():
                     sources.remove(source)
@@ -178,6 +187,19 @@ class LocalRun(DrivenRun):
             comes_first = node.source.is_bounded and self._job.graph.is_only_broadcast(node.id)
             (first if comes_first else others).append(station)
         return [first, others]
+
+
+def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
+    """Return the sources without those that wait for others."""
+    watermarks = [source.maker.now() for source in sources]
+    limits = find_aligned_limits(
+        (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
+    )
+    return [
+        source
+        for source, watermark, limit in zip(sources, watermarks, limits)
+        if watermark is None or limit is None or watermark <= limit
+    ]
 
 
 def _find_beginning(job: Job) -> JobBeginning | None:
@@ -283,6 +305,18 @@ class Wiring:
             number: [each for each in self._instances[number] if isinstance(each, OperatorStation)]
             for number in self._graph.state_names
         }
+
+    def counts(self) -> Iterator[Count]:
+        """Yield what the metrics of functions have counted since the last call.
+
+        Raises:
+            UserFunctionError: A gauge raised.
+        """
+        names = {**self._graph.state_names, **find_counting_nodes(self._graph)}
+        for number, name in names.items():
+            for station in self._instances[number]:
+                if isinstance(station, OperatorStation):
+                    yield from (Count(name, *each) for each in station.take_metrics())
 
     def key_groups(self) -> dict[int, int]:
         """Return the number of key groups by which elements go to instances, as `stateful` does."""

@@ -419,11 +419,13 @@ class WatermarkMaker:
         if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
             self._greatest = timestamp
 
+    def now(self) -> int | None:
+        """Return the watermark that follows from the elements so far, in ms; None for none."""
+        return None if self._greatest is None else self._watermark_after(self._greatest)
+
     def emit(self) -> None:
         """Send the watermark that follows from the elements so far, if it is later than the last."""
-        if self._greatest is None:
-            return
-        watermark = self._watermark_after(self._greatest)
+        watermark = self.now()
         if watermark is not None and watermark > self._last:
             self._last = watermark
             self._out(watermark)
@@ -463,6 +465,7 @@ class SourceStation(Station):
     ) -> None:
         super().__init__(out)
         self.maker = WatermarkMaker(strategy, out)
+        self.alignment = strategy.alignment
         self._elements = elements
         self._time_of: Any = _assign_times(strategy.assigner)
 

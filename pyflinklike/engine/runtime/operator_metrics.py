@@ -86,13 +86,17 @@ class OperatorMetrics:
         self.records += records
         self.late_records += late
 
+    def end_group(self) -> None:
+        """Count the keys of the key group, and forget them: no other group has one of them."""
+        self.keys += len(self.touched)
+        self.touched.clear()
+
     def take(self) -> list[int]:
         """Return the numbers, and set them to zero."""
-        self.keys += len(self.touched)
+        self.end_group()
         numbers = [getattr(self, name) for name in _NAMES]
         for name in _NAMES:
             setattr(self, name, 0)
-        self.touched = set()
         return numbers
 
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from pyflinklike.engine.api.metric_group import Increment
+from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import RecordsAfterBroadcast, end_bounded, enter_bounded
 from pyflinklike.spark.host.python_stage import tell_errors_of_each, without_collection
@@ -26,11 +28,18 @@ from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP
 __all__ = ["run_batch"]
 
 
-def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+Telling = Callable[[list[int], list[Increment]], pa.RecordBatch]
+
+
+def run_batch(
+    plan: Plan, tell: Telling | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that processes one task's sorted records, for `mapInArrow`.
 
     Args:
         plan: The plan, whose time mode is ignored.
+        tell: Makes a last record batch of what the task has counted, by the operator's own numbers
+            and by those of the function; None if nobody asks.
     """
 
     @tell_errors_of_each
@@ -38,7 +47,9 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
         task = task_of(plan, TaskContext.get())
         operator = open_operator(plan, task, plan.plan_id)
         try:
-            yield from _BatchRunner(plan, operator).results(batches)
+            yield from _BatchRunner(plan, operator, counts=tell is not None).results(batches)
+            if tell is not None:
+                yield tell(*operator.take_metrics())
         except BaseException:
             operator.abandon()
             raise
@@ -48,8 +59,8 @@ def run_batch(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
 
 
 class _BatchRunner:
-    def __init__(self, plan: Plan, operator: KeyedProcessOperator) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, operator: KeyedProcessOperator, *, counts: bool) -> None:
+        self._plan, self._counts = plan, counts
         self._operator = operator
         self._encode = plan.layout.encoder(plan.show_key)
         self._arrange = plan.layout.arranger()
@@ -68,10 +79,13 @@ class _BatchRunner:
             results += self._end_group()
             self._index = index
             enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
+            self._operator.metrics.key_groups += 1
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
         read = self._plan.reader.read_sorted(elements)
         if isinstance(read, RecordsAfterBroadcast):
             self._operator.process_broadcast(read.broadcast)
+        if self._counts:
+            self._operator.metrics.add_records(read.keys, (), MIN_WATERMARK)
         self._operator.process(*read)
         return results + self._outputs()
 
@@ -79,10 +93,12 @@ class _BatchRunner:
         if self._index is None:
             return []
         end_bounded(self._operator)
+        self._operator.metrics.end_group()
         return self._outputs()
 
     def _outputs(self) -> list[pa.RecordBatch]:
         outputs = self._operator.outputs.take()
+        self._operator.metrics.outputs += len(outputs)
         first = self._plan.first_output
         return [self._arrange(first + number, batch) for number, batch in self._encode(outputs)]
 

@@ -183,7 +183,7 @@ class KeyGroupTask:
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
-            refused = plan.time_mode.timer_refusals()
+            refused = plan.timer_refusals()
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
             self._waking = find_waking(plan.time_mode)
@@ -215,6 +215,8 @@ class KeyGroupTask:
     ) -> list[Result]:
         with self._guard() as operator:
             passing, payloads = divide_payloads(payloads)
+            if not payloads and not passing:
+                served_at = None  # called for its timers, of which no roll tells
             early, records = self._read(payloads)
             served = serve(
                 operator,

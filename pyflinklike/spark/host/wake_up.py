@@ -7,8 +7,13 @@ timers fire then.  What calls a key group in each time mode:
 | mode           | chosen when                          | event timers       | processing timers  |
 |----------------|--------------------------------------|--------------------|--------------------|
 | None           | neither of the below                 | refused            | refused            |
-| EventTime      | `event_time` is given                | as the watermark moves | refused        |
+| EventTime      | `event_time` is given                | as the watermark moves | refused; in jobs see below |
 | ProcessingTime | the function has processing timers   | at every trigger   | at every trigger   |
+
+A job of the DataStream API may have processing timers in the mode EventTime.  The processing time is that
+of a micro-batch, so a due timer fires when its key group is called for records.  One that does not end
+calls all key groups at every trigger (`spark.jobs`).  One that ends calls each key group with such timers
+at its end, where what is due fires, and what is not due is dropped, as in Flink.
 """
 
 from __future__ import annotations
@@ -60,7 +65,8 @@ def find_wanted_call(
     """
     event = earliest.get(TimeDomain.EVENT_TIME)
     if mode is TimeMode.EVENT_TIME:
-        return _as_watermark_moves(times, event, None)
+        processing = earliest.get(TimeDomain.PROCESSING_TIME)
+        return _as_watermark_moves(times, event, processing, None)
     if mode is TimeMode.PROCESSING_TIME:
         return _at_triggers(times, event, earliest.get(TimeDomain.PROCESSING_TIME), None)
     return None
@@ -85,9 +91,9 @@ def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | 
 
 
 def _by_watermark(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
-    return _as_watermark_moves(
-        operator.clock, operator.earliest_timer(operator.event_timers), sweep_at
-    )
+    event = operator.earliest_timer(operator.event_timers)
+    processing = operator.earliest_timer(operator.processing_timers)
+    return _as_watermark_moves(operator.clock, event, processing, sweep_at)
 
 
 def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
@@ -96,13 +102,18 @@ def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | N
     return _at_triggers(operator.clock, event, processing, sweep_at)
 
 
-def _as_watermark_moves(times: Times, event: int | None, sweep_at: int | None) -> int | None:
+def _as_watermark_moves(
+    times: Times, event: int | None, processing: int | None, sweep_at: int | None
+) -> int | None:
     # A timer that is still due was registered by on_timer, and waits until its clock moves on: for
     # a time that has come, Spark would call again in this very micro-batch.
     if times.watermark == MAX_WATERMARK:
         return None  # it moves no more
     # Before the first event Spark's watermark is 0, ours is far below it.
-    wake_at = _earlier(event, sweep_at, at_least=max(times.watermark + 1, 1))
+    at_end = None if processing is None else ENDED
+    wake_at = _earlier(
+        event, _earlier(sweep_at, at_end, at_least=1), at_least=max(times.watermark + 1, 1)
+    )
     return None if wake_at is None else min(wake_at, ENDED)
 
 

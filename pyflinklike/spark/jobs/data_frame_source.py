@@ -86,6 +86,14 @@ class FrameSource(Source):
         """
         return None
 
+    def hold_by_file(self, path: Path) -> FrameSource:  # noqa: ARG002
+        """Return the source as one that gives nothing while a file is there, if Spark can be told so.
+
+        Args:
+            path: The path of the file, on the driver.
+        """
+        return self
+
     def find_beginning_at(self, offset: str) -> str:  # noqa: ARG002
         """Return what `beginning` would, for a stream that goes on where a savepoint was taken.
 

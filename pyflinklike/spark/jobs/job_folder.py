@@ -367,7 +367,10 @@ def _lock(path: Path, name: str) -> IO[bytes]:
     return lock
 
 
-_FEED = "the watermark of splits and idle inputs (with_idleness, or a KafkaSource with watermarks)"
+_FEED = (
+    "the watermark of splits and idle inputs (with_idleness, with_watermark_alignment, a KafkaSource with "
+    "watermarks, or processing-time timers beside event time)"
+)
 
 
 @attrs.frozen

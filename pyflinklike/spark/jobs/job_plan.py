@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.graph.job import Job, JobGraph
+from pyflinklike.engine.graph.job_metrics import find_counting_nodes
 from pyflinklike.engine.graph.job_savepoint import JobBeginning
 from pyflinklike.engine.graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.local.operator_stations import function_of
@@ -42,8 +43,9 @@ from pyflinklike.spark.jobs.stage_outputs import (
 from pyflinklike.spark.jobs.stage_task import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.stages import (
     Stage,
-    find_counting_nodes,
+    needs_ticks,
     observe_functions,
+    registers_processing_timers,
     stages_of,
     time_mode_of,
 )
@@ -98,7 +100,7 @@ def job_frame(
         else:
             schema = ROW_SCHEMA if stage.following else RESULT_SCHEMA
             frame = _map_frame(_in_batch(frame, plans, steps), steps.task(stage), schema)
-    return observe_functions(frame, steps.counting.values()) if steps.counting else frame
+    return observe_functions(frame, steps.counting.values()) if steps.is_observed else frame
 
 
 def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
@@ -114,7 +116,7 @@ def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -
 
 
 def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame:
-    schema = COUNTED_RESULT_SCHEMA if steps.counting else RESULT_SCHEMA
+    schema = COUNTED_RESULT_SCHEMA if steps.is_observed else RESULT_SCHEMA
     return _map_frame(frame, task, schema)
 
 
@@ -141,7 +143,7 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     rows = with_batch_time(frame)
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
-    running = with_imports_frozen(run_in_batch(plans))
+    running = with_imports_frozen(run_in_batch(plans, tells_counts=steps.tells_counts))
     result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
     return result
 
@@ -176,18 +178,31 @@ class JobSteps:
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
         self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
-        """The names of functions whose metrics Spark observes; it does so on streams only."""
+        """The names of functions without keys whose metrics are told, by the numbers of their nodes."""
+        self.tells_counts = False
+        """Whether the driver gets the counts of a batch, beside the results."""
         self.shown_names: Mapping[str, str] = {}
         """Other names of keyed operators in the progress, by their own names."""
         self._id = self.output_name = str(uuid.uuid4())
         """The prefix of files that tasks write; a job with a folder has that of the folder."""
         self.is_fed = False
         """Whether the driver makes the watermark; otherwise Spark makes it of a column."""
+        self.is_ticked = self.is_streaming and needs_ticks(job.graph)
+        """Whether key groups with processing timers are called at every trigger."""
 
     @property
     def partitions(self) -> int:
         """The number of tasks behind a shuffle."""
         return self._facts.partitions
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether Spark observes the metrics of functions without keys."""
+        return self.is_streaming and bool(self.counting)
+
+    def tell_counts(self) -> None:
+        """Give the driver the counts of a batch: Spark shows no progress of one."""
+        self.counting, self.tells_counts = find_counting_nodes(self.job.graph), True
 
     def tell_apart(self, taken: set[str]) -> None:
         """Rename metrics that have the name of another job's: Spark refuses a query with one name twice.
@@ -236,7 +251,13 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
-        return Target(node.id, place, self.key_groups(node), *options)
+        is_ticked = self.is_ticked and registers_processing_timers(node)
+        return Target(node.id, place, self.key_groups(node), *options, is_ticked=is_ticked)
+
+    def tick_calls(self) -> list[tuple[int, int]]:
+        """Return the places of the first operators that are called at every trigger, with their key groups."""
+        targets = self.task(self.stages[0]).targets
+        return [(each.place, each.key_groups) for each in targets if each.is_ticked]
 
     def operators(self, before: Stage, stage: Stage) -> list[Plan]:
         """Return the plans of the keyed operators between two stages, in the order of their places.
@@ -266,7 +287,17 @@ class JobSteps:
             broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
             timed_outputs=True,
             first_output=first_output,
+            is_ticked=self._is_ticked(node),
         )
+
+    def _is_ticked(self, node: Node) -> bool:
+        """Return whether processing timers of an operator fire although Spark goes by event time.
+
+        In a job that ends, Spark itself calls each key group at the end.
+        """
+        if not self.time_mode.passes_watermark:
+            return False
+        return self.job.graph.is_bounded or registers_processing_timers(node)
 
     def _reader(self, node: Node, packer: StageTask) -> ObjectReader:
         facts = self.key_type(node), self._facts.time_zone, packer

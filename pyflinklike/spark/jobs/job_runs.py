@@ -6,9 +6,11 @@ Steps that this host does not run are refused by name when a job is started.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import warnings
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -43,9 +45,9 @@ from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stages import (
     Stage,
-    first_with_processing_timers,
-    has_event_time,
+    has_processing_timers,
     is_keyed,
+    needs_ticks,
     stages_of,
 )
 from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame, last_frame_source
@@ -91,6 +93,7 @@ def prepare_session(job: Job) -> SparkSession:
         HostError: As for `start`.
     """
     refuse_what_is_missing(job)
+    warn_of_timers(job)
     if is_remote():
         msg = (
             "jobs of the DataStream API need a classic session on Spark, got one of Spark Connect; "
@@ -121,6 +124,7 @@ class BatchRun(DrivenRun):
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._steps, self._spark = steps_of(job, spark), spark
+        self._steps.tell_counts()
         self._results = Results(job)
         super().__init__(self._results.collected)
 
@@ -135,6 +139,10 @@ class BatchRun(DrivenRun):
                 yield
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what functions and keyed operators have counted in all tasks."""
+        return self._results.metrics.reports()
 
     def _abandon(self) -> None:
         self._results.abandon()
@@ -179,6 +187,13 @@ def frame_of_stream(
     settings = attrs.evolve(job.settings, parallelism=None)
     steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
     steps.tell_apart(metric_names)
+    if needs_ticks(job.graph):
+        msg = (
+            "to_data_frame has Spark wake the query, which it does by one of the two times, got processing-time "
+            "timers beside event times; leave out event times and watermark strategies, or execute the job "
+            "with a sink"
+        )
+        raise HostError(msg)
     if not job.graph.is_bounded and has_idleness(steps.stages[0]):
         msg = (
             "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
@@ -284,10 +299,13 @@ class StreamRun(DrivenRun):
 
     def _look(self) -> None:
         now = wall_clock()
-        for source in self._sources.values():
-            source.look(now)
         if self._feed is not None:
             self._feed.tell(now)
+            ahead = self._feed.find_ahead(now)
+            for number, source in self._sources.items():
+                source.hold(is_ahead=number in ahead)
+        for source in self._sources.values():
+            source.look(now)
 
     def _switch(self, query: StreamingQuery) -> None:
         """Let the last of several sources begin, once those before are read."""
@@ -366,7 +384,7 @@ class StreamRun(DrivenRun):
         # Here, since PySpark 3.5 has no Python data sources; it has no jobs on streams either.
         from pyflinklike.spark.jobs.watermark_source import watermark_frame
 
-        return watermark_frame(self._spark, self._feed.path)
+        return watermark_frame(self._spark, self._feed.path, self._steps.tick_calls())
 
     def _interval(self) -> int:
         """Return the least time of a micro-batch in ms: the checkpoint interval, or that of discovery."""
@@ -388,10 +406,6 @@ _AFTER_THE_OTHER = (
     "Spark begins to read all streams of a query at once, and only a KafkaSource can wait (PySpark 4.2): bound "
     "it, read a topic or new files last, or unite the sources with union if their order does not matter"
 )
-_BY_ONE_TIME = (
-    "leave out event times and watermark strategies, or have it go by event time: Spark wakes a query "
-    "by one of the two"
-)
 
 
 def refuse_what_is_missing(job: Job) -> None:
@@ -409,6 +423,18 @@ def refuse_what_is_missing(job: Job) -> None:
             f"execution.runtime-mode to BATCH, or {_REMEDY}"
         )
         raise HostError(msg)
+
+
+def warn_of_timers(job: Job) -> None:
+    """Warn if a job may end before its processing-time timers fire."""
+    graph = job.graph
+    if not job.settings.is_batch and graph.is_bounded and has_processing_timers(graph):
+        warnings.warn(
+            "processing-time timers do not fire when the input of a job in streaming mode ends before their "
+            "time, as in Flink, got a job that ends and may register some; set execution.runtime-mode to "
+            "BATCH, where every timer fires at the end, or register event-time timers",
+            stacklevel=2,
+        )
 
 
 def _runs_not(job: Job) -> str:
@@ -479,11 +505,6 @@ def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
             node = job.graph.nodes[number]
             if stage.number and isinstance(node, AssignTimestamps) and _is_waited_for(node, job):
                 yield node, "a watermark strategy between keyed operators", _REMEDY
-    timed = first_with_processing_timers(job.graph)
-    if timed is not None and job.graph.is_bounded:
-        yield timed, "a processing-time timer in a job that ends", _REMEDY
-    elif timed is not None and has_event_time(job.graph):
-        yield timed, "a processing-time timer beside event time", _BY_ONE_TIME
 
 
 _PARTITIONS = "spark.sql.shuffle.partitions"

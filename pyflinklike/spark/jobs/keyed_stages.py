@@ -17,26 +17,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as st
 
+from pyflinklike.engine.api.metric_group import Increment
+from pyflinklike.engine.graph.job_metrics import counts_of_operator
 from pyflinklike.engine.runtime.micro_batch import (
     NO_RECORDS,
     Records,
     RecordsAfterBroadcast,
     UnsortedRecords,
 )
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.state.current_key import GROUP_KEY
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.frozen_keys import with_the_one_nan
 from pyflinklike.engine.types.pickled_type import Pickled
 from pyflinklike.spark.host.batch_host import run_batch
-from pyflinklike.spark.jobs.stage_outputs import BROADCAST
+from pyflinklike.spark.jobs.stage_outputs import BROADCAST, RESULT_SCHEMA
 from pyflinklike.spark.jobs.stage_stations import Record
 from pyflinklike.spark.jobs.stage_task import StageTask
+from pyflinklike.spark.jobs.stages import COUNTS
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import first_of, place_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.spark.wire.parcels import (
     PASSED_ON,
+    Address,
     Parcel,
     cell_of,
     dump,
@@ -218,15 +223,18 @@ class ObjectLayout:
 Batches = Iterable[pa.RecordBatch]
 
 
-def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def run_in_batch(
+    plans: Sequence[Plan], *, tells_counts: bool = False
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Return the function that processes the sorted rows of a task, for `mapInArrow`.
 
     Parcels, whose rows have no key group, pass unopened.
 
     Args:
         plans: The plans of the operators, in the order of their places.
+        tells_counts: Whether each task sends what its operators have counted to the last stage.
     """
-    hosts = [run_batch(plan) for plan in plans]
+    hosts = [run_batch(plan, _send_counts(plan) if tells_counts else None) for plan in plans]
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         passed: list[pa.RecordBatch] = []
@@ -240,17 +248,28 @@ def run_in_batch(plans: Sequence[Plan]) -> Callable[[Batches], Iterator[pa.Recor
     return run
 
 
+def _send_counts(plan: Plan) -> Callable[..., pa.RecordBatch]:
+    """Return the function that makes a passing parcel of an operator's metrics."""
+
+    def send(numbers: list[int], increments: list[Increment]) -> pa.RecordBatch:
+        own = dict(zip(OperatorMetrics.names(), numbers))
+        counts = counts_of_operator(plan.task.name, own, increments)
+        return _pass([Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))).to_bytes()])
+
+    return send
+
+
+def _pass(parcels: list[bytes]) -> pa.RecordBatch:
+    """Make outputs of parcels that pass."""
+    return RESULT_SCHEMA.batch((PASSED_ON, wrap_to_pass(each)) for each in parcels)
+
+
 def _separate(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         passes = pc.less(batch.column(KEY_GROUP), 0)
         through = batch.filter(passes).column("parcel").to_pylist()
         if through:
-            payloads = [wrap_to_pass(parcel) for parcel in through]
-            columns = [
-                pa.array([PASSED_ON] * len(payloads), pa.int32()),
-                pa.array(payloads, pa.binary()),
-            ]
-            passed.append(pa.RecordBatch.from_arrays(columns, names=["output", "payload"]))
+            passed.append(_pass(through))
         yield batch.filter(pc.invert(passes))
 
 

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.job import Job
+from pyflinklike.engine.graph.job_metrics import Count, JobMetrics
 from pyflinklike.engine.graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.errors import HostError
+from pyflinklike.spark.jobs.stages import COUNTS
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 
 __all__ = ["Handover", "ResultBatch", "Results", "Rows"]
@@ -38,6 +40,8 @@ class Results:
         """The elements of each `CollectSink`, by the number of its node."""
         self.split_watermarks: list[SplitWatermark] = []
         """The watermarks of splits that tasks have reported."""
+        self.metrics = JobMetrics()
+        """What functions and operators of a batch have counted."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
         self._writers = self._open_writers()
@@ -53,6 +57,8 @@ class Results:
             records = pickle.loads(bytes(payload))  # noqa: S301  # of the job's own stages
             if number == SPLIT_WATERMARKS:
                 self.split_watermarks += records
+            elif number == COUNTS:
+                self.metrics.add(Count(*each) for each in records)
             elif number in self._by_tasks:
                 self._hidden += records
             elif number in self.collected:

@@ -15,15 +15,16 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
+from pyflinklike.engine.graph.job_metrics import Count
 from pyflinklike.engine.graph.nodes import ToSink
 from pyflinklike.engine.graph.sinks import Renaming, SinkWriter
 from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.spark.jobs.stage_stations import Record
-from pyflinklike.spark.jobs.stages import COUNTS, Count
+from pyflinklike.spark.jobs.stages import COUNTS
 from pyflinklike.spark.jobs.watermark_feed import mark_rows, pack_rows
 from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
-from pyflinklike.spark.wire.parcels import Address, Parcel, dump, wrap, wrap_to_pass
+from pyflinklike.spark.wire.parcels import CALL, Address, Parcel, dump, wrap, wrap_to_pass
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
@@ -101,6 +102,7 @@ class NextOperator:
         spread: Divides records among key groups.
         key_groups: The number of key groups.
         has_broadcast: Whether all key groups get the second input.
+        is_ticked: Whether all key groups are called in every micro-batch.
     """
 
     node: int
@@ -108,6 +110,7 @@ class NextOperator:
     spread: Spread
     key_groups: int
     has_broadcast: bool
+    is_ticked: bool = False
 
     def is_broadcast(self, address: Address) -> bool:
         """Return whether all key groups get the records of an address."""
@@ -169,6 +172,9 @@ class StreamSender:
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
         """Yield the rest, and the roll calls."""
+        # Behind an operator the first task is there in every micro-batch; before it the driver ticks.
+        if self._task == 0 and not self._is_first:
+            self._tick()
         yield from self.take()
         rolls = [
             (roll_call_of(each.place), -1, roll_payload(self._called[each.node]))
@@ -177,6 +183,13 @@ class StreamSender:
         ]
         if rolls:
             yield self._batch(rolls, watermark)
+
+    def _tick(self) -> None:
+        """Call all key groups whose timers may be due, with no records."""
+        for each in self._following.values():
+            if each.is_ticked:
+                ids = group_ids(each.key_groups, each.place)
+                self._rows += [(group_id, -1, CALL) for group_id in ids]
 
     def abandon(self) -> None:
         """Do nothing: packed records are seen by nobody when their task has failed."""
@@ -253,11 +266,12 @@ class LastSender:
 
     Args:
         outlets: The sinks that the task writes.
-        has_counts: Whether there is a column for the counts of functions.
+        has_counts: Whether there is a column for the counts of functions; else they are rows.
     """
 
     def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
         self._outlets = outlets
+        self._has_counts = has_counts
         self._schema = COUNTED_RESULT_SCHEMA if has_counts else RESULT_SCHEMA
         self._rows: list[tuple[int, bytes]] = []
         self._counts: list[tuple[Any, ...]] = []
@@ -271,7 +285,7 @@ class LastSender:
 
     def parcel(self, parcel: Parcel) -> None:
         """Write the records of a parcel, if tasks write their sink, or take the parcel."""
-        if parcel.address.node == COUNTS:
+        if parcel.address.node == COUNTS and self._has_counts:
             self._counts += parcel.records()
         elif self._outlets.take(parcel.address.node):
             self._outlets.write(parcel.address.node, parcel.records())

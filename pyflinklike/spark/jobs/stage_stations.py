@@ -8,6 +8,7 @@ from typing import Any
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.engine.graph.job_metrics import Count
 from pyflinklike.engine.graph.nodes import FromSource, Node, Partition
 from pyflinklike.engine.local.local_run import PASSED_ON, Wiring
 from pyflinklike.engine.local.operator_stations import OperatorStation, WaitingStation
@@ -22,7 +23,7 @@ from pyflinklike.engine.local.stations import (
 )
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.types.copies import as_given
-from pyflinklike.spark.jobs.stages import Count, Stage, is_keyed
+from pyflinklike.spark.jobs.stages import Stage, is_keyed
 from pyflinklike.spark.wire.parcels import Address
 
 __all__ = ["StageStations"]

@@ -63,6 +63,7 @@ class Target:
         key_groups: The number of key groups.
         has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether its second input is broadcast.
+        is_ticked: Whether its key groups are called in every micro-batch.
     """
 
     node: int
@@ -70,11 +71,14 @@ class Target:
     key_groups: int
     has_keys: bool = True
     has_broadcast: bool = False
+    is_ticked: bool = attrs.field(default=False, kw_only=True)
 
     def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
-        return NextOperator(self.node, self.place, spread, self.key_groups, self.has_broadcast)
+        return NextOperator(
+            self.node, self.place, spread, self.key_groups, self.has_broadcast, self.is_ticked
+        )
 
 
 @attrs.frozen
@@ -169,7 +173,9 @@ class StageTask:
     def _sender(self, number: int) -> Sender:
         following = [target.next_for_task(number) for target in self.targets]
         if not following:
-            return LastSender(self.outlets.open(number), has_counts=bool(self.counting))
+            return LastSender(
+                self.outlets.open(number), has_counts=self.is_streaming and bool(self.counting)
+            )
         if not self.is_streaming:
             return BatchSender(following, number)
         return StreamSender(following, number, is_first=self.stage.number == 0)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.functions import Function
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
@@ -37,13 +35,13 @@ from pyflinklike.spark.wire.key_groups import PLACES
 
 __all__ = [
     "COUNTS",
-    "Count",
     "Stage",
-    "find_counting_nodes",
-    "first_with_processing_timers",
     "has_event_time",
+    "has_processing_timers",
     "is_keyed",
+    "needs_ticks",
     "observe_functions",
+    "registers_processing_timers",
     "stages_of",
     "time_mode_of",
 ]
@@ -147,20 +145,29 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
     """Return the time by which Spark wakes the keyed operators of a job: one for a whole query.
 
     In processing time Spark passes no watermark on, and a query that ends with its input never ends.  So
-    a job with event time or an end must not have processing-time timers.
+    a job with event time or an end goes by event time, and calls key groups for processing-time timers.
     """
-    if first_with_processing_timers(graph) is None:
+    if graph.is_bounded or has_event_time(graph) or not has_processing_timers(graph):
         return TimeMode.EVENT_TIME
     return TimeMode.PROCESSING_TIME
 
 
-def first_with_processing_timers(graph: JobGraph) -> Node | None:
-    """Find a node whose function registers processing-time timers; None if there is none."""
-    for node in graph.nodes.values():
-        function = getattr(node, "function", None)
-        if function is not None and uses_processing_timers(function):
-            return node
-    return None
+def has_processing_timers(graph: JobGraph) -> bool:
+    """Return whether the function of some node registers processing-time timers."""
+    return any(map(registers_processing_timers, graph.nodes.values()))
+
+
+def needs_ticks(graph: JobGraph) -> bool:
+    """Return whether key groups must be called at every trigger, beside the calls that Spark makes."""
+    if graph.is_bounded or time_mode_of(graph) is TimeMode.PROCESSING_TIME:
+        return False
+    return has_processing_timers(graph)
+
+
+def registers_processing_timers(node: Node) -> bool:
+    """Return whether the function of a node registers processing-time timers."""
+    function = getattr(node, "function", None)
+    return function is not None and uses_processing_timers(function)
 
 
 def has_event_time(graph: JobGraph) -> bool:
@@ -174,44 +181,13 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 
 COUNTS = -1
-"""The address of parcels with counts for the last stage; numbers of nodes begin with 1."""
+"""The address of parcels with `Count`s for the last stage; numbers of nodes begin with 1.
 
-
-class Count(NamedTuple):
-    """A number that a function without keys has counted in a task: an `Increment`, with the function.
-
-    No state operator could report it.  So it goes in a parcel through all operators to the last stage,
-    and from there as a column to Spark, which observes it beside the reports of keyed operators.
-
-    Args:
-        function: The name of the function in the progress of the query.
-        name: The full name of the metric, and which of its numbers.
-        how: How Spark combines the numbers of this name.
-    """
-
-    function: str
-    name: str
-    how: str
-    value: int
-
-
-def find_counting_nodes(graph: JobGraph) -> Mapping[int, str]:
-    """Return the nodes whose functions have no keys and may count, with the names of their reports.
-
-    The name of a report is the uid of the node, or else its name; nodes of one name report together.
-    """
-    keyed = set(graph.state_names.values())
-    found = {node.id: node.uid or node.name for node in graph.nodes.values() if _may_count(node)}
-    return {at: f"{name}-{at}" if name in keyed else name for at, name in found.items()}
-
-
-def _may_count(node: Node) -> bool:
-    function: Any = getattr(node, "function", None)
-    return (
-        isinstance(function, Function)
-        and not is_keyed(node)
-        and type(function).open is not Function.open
-    )
+No state operator could report what functions without keys count.  So it goes in a parcel through all
+operators to the last stage.  From there it goes as a column to Spark, which observes it beside the
+reports of keyed operators.  A batch has no progress that could tell it: there the driver gets the counts
+of all functions and operators beside the results.
+"""
 
 
 def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:

@@ -51,6 +51,8 @@ _FIRST_TIME = 1_000_000_000
 """The time of the first file, in seconds: Spark reads files in the order of their times."""
 _SWITCHED = "_switched"
 """The file that is there once the sources before the last one are read to their ends."""
+_HELD = "_held"
+"""The file that is there while a source waits for others, since it is ahead of them."""
 _COUNT = "count"
 _COMPLETE = "_begun"
 """The file that is there once all first rows of a source are written; Spark does not read it."""
@@ -105,6 +107,7 @@ class StreamSource:
         self._node, self._settings, self._folder = node, settings, folder
         self._known: set[str] = set()
         self._next, self._due = 0, 0
+        self._is_held = (folder / _HELD).exists()
         self._streamed = frame_source(node.source, is_streaming=True)
         self._last = last_frame_source(node.source)
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,13 +130,27 @@ class StreamSource:
             HostError: The source does not exist any more.
         """
         interval = self._node.source.discovery_milliseconds
-        if interval is None or now < self._due:
+        if interval is None or now < self._due or self._is_held:
             return
         self._due = now + interval
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
             self._add(_name_splits(self._node, some, is_last=False))
             self._known.update(some)
+
+    def hold(self, *, is_ahead: bool) -> None:
+        """Have the source give nothing more, or go on.
+
+        Args:
+            is_ahead: Whether it is too far ahead of others.
+        """
+        if is_ahead == self._is_held:
+            return
+        self._is_held = is_ahead
+        if is_ahead:
+            (self._folder / _HELD).touch()
+        else:
+            (self._folder / _HELD).unlink(missing_ok=True)
 
     @property
     def is_switched(self) -> bool:
@@ -181,7 +198,10 @@ class StreamSource:
     def _frame(self, spark: SparkSession) -> DataFrame:
         source, settings = self._node.source, self._settings
         if self._streamed is not None:
-            return self._streamed.frame(spark, self._beginning, settings.records_per_batch)
+            streamed = self._streamed
+            if self._node.strategy.alignment is not None:
+                streamed = streamed.hold_by_file(self._folder / _HELD)
+            return streamed.frame(spark, self._beginning, settings.records_per_batch)
         stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
         # The splits of one group come before those of the next, and all before what is discovered.

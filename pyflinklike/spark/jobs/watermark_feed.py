@@ -23,9 +23,13 @@ from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
 from pyflinklike.engine.graph.sources import Source
-from pyflinklike.engine.graph.watermarks import WatermarkKind, WatermarkStrategy
+from pyflinklike.engine.graph.watermarks import (
+    WatermarkKind,
+    WatermarkStrategy,
+    find_aligned_limits,
+)
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
-from pyflinklike.spark.jobs.stages import Stage, is_keyed, time_mode_of
+from pyflinklike.spark.jobs.stages import Stage, is_keyed, needs_ticks, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT
 from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
@@ -87,10 +91,18 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
     """
     if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
         return False
+    if needs_ticks(graph):
+        return True
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
     has_splits = any(_has_splits(each) for each in sources)
     has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
-    return has_watermarks and (has_splits or has_idleness(stage))
+    return has_watermarks and (has_splits or has_idleness(stage) or _is_aligned(stage))
+
+
+def _is_aligned(stage: Stage) -> bool:
+    """Return whether some source has to wait for others."""
+    nodes = stage.graph.of_kind(FromSource)
+    return any(node.strategy.alignment is not None for node in nodes)
 
 
 def _has_splits(source: Source) -> bool:
@@ -130,6 +142,7 @@ class WatermarkFeed:
         self._position = {number: position for position, number in enumerate(numbers)}
         parts = [stage.part_reached_from(number) for number in numbers]
         self._idleness = [_idleness_of(part) for part in parts]
+        self._alignments = [node.strategy.alignment for node in stage.graph.of_kind(FromSource)]
         self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
         found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}
         self._watermark: int = found["watermark"]
@@ -169,6 +182,30 @@ class WatermarkFeed:
         if watermark is not None and watermark > self._watermark:
             self._watermark = watermark
             write_json(self.path, self._contents())
+
+    def find_ahead(self, now: int) -> set[int]:
+        """Return the numbers of sources that are so far ahead that they wait for others.
+
+        Args:
+            now: The processing time, in ms.
+        """
+        leasts = [self._least_of(*each, now) for each in zip(self._splits, self._idleness)]
+        limits = find_aligned_limits(zip(self._alignments, leasts))
+        return {
+            number
+            for number, least, limit in zip(self._position, leasts, limits)
+            if least is not None and limit is not None and least > limit
+        }
+
+    @staticmethod
+    def _least_of(splits: dict[str, _Split], idleness: int | None, now: int) -> int | None:
+        """Return the least watermark of a source's splits that are neither idle nor ended."""
+        active = (
+            each.watermark
+            for each in splits.values()
+            if each.watermark != MAX_WATERMARK and not _is_idle(each.heard, idleness, now)
+        )
+        return min(active, default=None)
 
     def _least(self, now: int) -> int | None:
         """Return the least watermark of splits that are neither idle nor ended; None if not known."""

@@ -107,6 +107,8 @@ class Plan:
         first_output: The number of its main output; operators at earlier places of the same state
             operator have the numbers before.
         saved: The declarations of the states in the savepoint that the query begins with.
+        is_ticked: Whether processing timers fire in event-time mode, since the host calls key groups
+            for them.
         key_groups: Makes the number of key groups of the number of Spark's partitions; None where
             the program gives the number, or the session does not show its partitions.
     """
@@ -126,6 +128,14 @@ class Plan:
     first_output: int = attrs.field(default=0, kw_only=True)
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
+    is_ticked: bool = attrs.field(default=False, kw_only=True)
+
+    def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
+        """Return an error with the remedy for each domain whose timers never fire."""
+        refused = self.time_mode.timer_refusals()
+        if self.is_ticked:
+            refused.pop(TimeDomain.PROCESSING_TIME, None)
+        return refused
 
     def show_key(self, key: Any) -> Any:
         """Return the user's form of the key of an output; None if it has no key."""

@@ -289,11 +289,20 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
             Spark puts no folder on a path.
 
     Raises:
-        DeclarationValueError: There is no file at a path.
+        DeclarationValueError: There is no file at a path, or a folder has compiled modules, which no
+            node of a cluster imports from an archive.
     """
     for path in paths:
         local = Path(local_path(path))
         if local.is_dir():
+            compiled = next((each for each in local.rglob("*") if each.suffix in _COMPILED), None)
+            if compiled is not None and not str(spark.sparkContext.master).startswith("local"):
+                msg = (
+                    "the nodes of a cluster import Python's own modules from an archive, got "
+                    f"{compiled.relative_to(local).as_posix()!r} in {str(local)!r}, which is compiled; "
+                    "install its package on the nodes, or ship an environment with spark.archives"
+                )
+                raise DeclarationValueError(msg)
             spark.sparkContext.addPyFile(_archive_of(local))
         elif local.exists() or "://" in path:
             spark.sparkContext.addPyFile(path)
@@ -303,6 +312,9 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
                 f"looked up from {str(Path.cwd())!r}"
             )
             raise DeclarationValueError(msg)
+
+
+_COMPILED = frozenset({".so", ".pyd"})
 
 
 def _archive_of(folder: Path) -> str:

@@ -309,7 +309,7 @@ def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
     Raises:
         HostError: The savepoint holds such timers.
     """
-    refused = plan.time_mode.timer_refusals()
+    refused = plan.timer_refusals()
     for domain in TimeDomain:
         if domains.get(domain.name.lower()) and domain in refused:
             msg = f"the savepoint holds timers that would never fire: {refused[domain]}"

@@ -23,6 +23,7 @@ from pyflinklike.errors import OutputError
 from pyflinklike.spark.wire.payloads import payload_to_batch, to_payload
 
 __all__ = [
+    "CALL",
     "PASSED_ON",
     "Address",
     "Parcel",
@@ -40,6 +41,8 @@ PASSED_ON = 2**31 - 1
 """The output number of payloads that pass through a state operator."""
 
 _PASSING = b"\0\0\0\0"
+CALL = _PASSING
+"""The payload that calls a key group without records: it passes with nothing, so nothing passes on."""
 _ADDRESS = struct.Struct("<iB?")
 
 
@@ -167,7 +170,7 @@ def divide_payloads(
     """
     if payloads is None:
         return [], None
-    through = [each for each in payloads if each.startswith(_PASSING)]
+    through = [each for each in payloads if each.startswith(_PASSING) and each != CALL]
     return through, [each for each in payloads if not each.startswith(_PASSING)]
 
 

@@ -153,7 +153,7 @@ class _Piece:
             plan.key_type,
             plan.task,
             f"model-{id(self)}",
-            refused_timers=plan.time_mode.timer_refusals(),
+            refused_timers=plan.timer_refusals(),
             side_outputs_read=plan.layout.sides,
             broadcast_states=plan.broadcast_states,
         )

@@ -633,3 +633,28 @@ def test_a_keyed_stream_refuses_what_it_has_not_in_words_of_its_own():
         DeclarationTypeError, match=r"^KeyedProcessFunction is required for KeyedStream, got"
     ):
         keyed.process(Aside())
+
+
+class Metered(MapFunction):
+    """Adds up what it sees, and the most of it."""
+
+    def open(self, runtime_context):
+        group = runtime_context.get_metrics_group()
+        self.seen, self.sizes = group.counter("seen"), group.distribution("size")
+
+    def map(self, value):
+        self.seen.inc(value)
+        self.sizes.update(value)
+        return value
+
+
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+def test_the_result_of_a_job_has_the_metrics_of_its_functions(mode):
+    """Of all instances together, by uid or name, those with keys and without."""
+    env = local(parallelism__default="2", execution__runtime_mode=mode)
+    mapped = env.from_collection([1, 2, 3]).rebalance().map(Metered()).name("mapped")
+    mapped.key_by(lambda n: n).map(Metered()).uid("keyed").map(lambda n: n).print()
+
+    sums = {"seen": 6, "size.count": 3, "size.sum": 6, "size.min": 1, "size.max": 3}
+
+    assert {"mapped": {"user": sums}, "keyed": {"user": sums}} == env.execute().metrics

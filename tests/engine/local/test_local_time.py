@@ -10,7 +10,9 @@ from jobs.timed import ByField, timed
 from local_support import Watermarks, local
 
 from pyflinklike.common import WatermarkStrategy
+from pyflinklike.common.watermark_strategy import TimestampAssigner
 from pyflinklike.datastream import KeyedProcessFunction
+from pyflinklike.datastream.connectors import NumberSequenceSource
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.sinks import CollectSink
@@ -138,3 +140,43 @@ def test_every_processing_timer_fires_at_the_end_of_a_batch():
     assert [("a", 17), ("b", 17)] == list(
         start(Job(graph, JobSettings(is_batch=True)), lambda: 7).collect(sink)
     )
+
+
+class Times(TimestampAssigner):
+    """Times of numbers."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def extract_timestamp(self, value, record_timestamp):
+        """The number of steps."""
+        return value * self.step
+
+
+def test_a_source_that_is_ahead_waits_for_the_others_of_its_group():
+    """Until they are near enough, or have ended; one of another group waits for nobody."""
+    env = local(**ONE_BY_ONE)
+
+    def numbers(name, step, count, group):
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(group, 5)
+        strategy = strategy.with_timestamp_assigner(Times(step))
+        source = NumberSequenceSource(0, count - 1)
+        return env.from_source(source, strategy, name).map(lambda _: name)
+
+    fast, slow = numbers("fast", 10, 5, "one"), numbers("slow", 1, 3, "one")
+    other = numbers("other", 100, 2, "two")
+
+    read = list(fast.union(slow, other).execute_and_collect())
+
+    assert [
+        "fast",
+        "slow",
+        "other",
+        "fast",
+        "slow",
+        "other",
+        "slow",
+        "fast",
+        "fast",
+        "fast",
+    ] == read

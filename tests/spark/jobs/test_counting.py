@@ -15,8 +15,8 @@ from pyflinklike.datastream import (
     StreamExecutionEnvironment,
 )
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.graph.job_metrics import find_counting_nodes
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.stages import find_counting_nodes
 
 FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 

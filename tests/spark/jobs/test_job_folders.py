@@ -326,14 +326,33 @@ class Alarm(One):
         ctx.timer_service().register_processing_time_timer(1)
 
 
-@pytest.mark.parametrize(("before", "after"), [(One, Alarm), (Alarm, One)])
-@pytest.mark.restarts("job: timers of the other clock", "refused")
-def test_timers_of_another_time_are_refused(tmp_path, before, after):
-    """Spark would refuse them when the query runs, and names nothing of the program."""
-    run(keyed(environment(tmp_path), before, uid="one"))
+def endless(env, strategy, function):
+    """A job without an end of one keyed function."""
+    files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/nowhere")
+    lines = env.from_source(files.monitor_continuously(10).build(), strategy, "lines")
+    lines.key_by(len, Types.LONG()).process(function()).uid("one").print()
+    return job_of(env)
 
-    with pytest.raises(HostError, match=r"woken by (event|processing) time and were by (event|p)"):
-        run(keyed(environment(tmp_path), after, uid="one"))
+
+@pytest.mark.parametrize(("before", "after"), [(One, Alarm), (Alarm, One)])
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        (
+            WatermarkStrategy.no_watermarks,
+            r"woken by (event|processing) time and were by (event|p)",
+        ),
+        (WatermarkStrategy.for_monotonous_timestamps, "processing-time timers beside event time"),
+    ],
+    ids=["alone", "beside event time"],
+)
+@pytest.mark.restarts("job: timers of the other clock", "refused")
+def test_timers_of_another_time_are_refused(tmp_path, strategy, told, before, after):
+    """Spark would refuse them when the query runs, and names nothing of the program."""
+    run(endless(environment(tmp_path), strategy(), before))
+
+    with pytest.raises(HostError, match=told):
+        run(endless(environment(tmp_path), strategy(), after))
 
 
 @pytest.mark.restarts("job: functions without state, and sinks", "goes on")

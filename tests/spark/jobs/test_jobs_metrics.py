@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a job's functions, in the progress that Spark tells its listeners."""
+"""Metrics of a job's functions: in the progress that Spark tells its listeners, or with the result of a batch."""
 
 from __future__ import annotations
 
@@ -154,3 +154,28 @@ def test_streams_of_one_program_report_apart_in_one_query(reported, tmp_path):
         ("Keyed-1", "seen"): 2,
         ("Keyed-1-2", "seen"): 1,
     } == {key: value for key, value in reported().items() if key[1] == "seen"}
+
+
+def test_a_batch_gives_its_metrics_with_its_result(spark):
+    """Spark shows no progress of one; both kinds of functions count, and operators count themselves."""
+    env = environment(**{"execution.runtime-mode": "BATCH", "parallelism.default": "2"})
+    numbers = env.from_collection([1, 2, 3, 4, 5, 6, 7]).map(Mapping()).uid("mapping")
+    keyed = numbers.key_by(lambda n: n % 3).process(Counting()).uid("counting")
+    keyed.filter(Dropping()).name("dropping").key_by(lambda n: 0).max().uid("most").print()
+
+    metrics = env.execute().metrics
+
+    assert metrics["mapping"]["user"] == {
+        "seen": 28,
+        "of.size.count": 7,
+        "of.size.sum": 28,
+        "of.size.min": 1,
+        "of.size.max": 7,
+    }
+    assert metrics["dropping"] == {"user": {"dropped": 4}}
+    counting, most = metrics["counting"], metrics["most"]
+    assert (counting["user"], most["user"]) == ({"seen": 7}, {})
+    assert [(each["records"], each["outputs"], each["keys"]) for each in (counting, most)] == [
+        (7, 7, 3),
+        (3, 1, 1),
+    ]

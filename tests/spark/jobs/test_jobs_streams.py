@@ -138,21 +138,48 @@ def test_windows_in_processing_time_fire_without_further_elements(spark, tmp_pat
 
 
 class Alarm(KeyedProcessFunction):
-    """Registers a timer."""
+    """Registers a timer, so much later.
+
+    Args:
+        delay: In ms.
+    """
+
+    def __init__(self, delay):
+        self.delay = delay
 
     def process_element(self, value, ctx):
         """Registers it."""
-        ctx.timer_service().register_processing_time_timer(1)
+        times = ctx.timer_service()
+        times.register_processing_time_timer(times.current_processing_time() + self.delay)
+
+    def on_timer(self, timestamp, ctx):
+        """The key."""
+        yield ctx.get_current_key()
 
 
-def test_processing_time_is_refused_beside_event_time(spark, tmp_path):
-    """Spark has one of them for a query; and a query in processing time does not end."""
-    append(spark, tmp_path / "in", [("a", 1)])
+def test_processing_timers_fire_beside_event_time(spark, tmp_path):
+    """No further element comes, and no watermark moves: the driver has all key groups called."""
+    append(spark, tmp_path / "in", [("a", 1), ("b", 2)])
     reading = spark.readStream.schema("user string, n long, at timestamp")
-    timed = environment().from_data_frame(reading.parquet(str(tmp_path / "in")), event_time="at")
-    ends = environment().from_collection([1])
+    frame = reading.parquet(str(tmp_path / "in")).selectExpr("user", "timestamp_millis(n) as at")
+    timed = environment().from_data_frame(frame, event_time="at")
+    alarmed = timed.key_by(lambda row: row.user).process(Alarm(700), Types.STRING())
+    behind = alarmed.key_by(lambda user: user).process(Alarm(100), Types.STRING())
 
-    with pytest.raises(HostError, match="a processing-time timer beside event time"):
-        timed.key_by(lambda row: row.user).process(Alarm()).to_data_frame("n int")
-    with pytest.raises(HostError, match="a processing-time timer in a job that ends"):
-        ends.key_by(lambda n: n).process(Alarm()).to_data_frame("n int")
+    found = behind.execute_and_collect(limit=2)
+
+    with pytest.raises(HostError, match="one of the two times"):
+        alarmed.to_data_frame("user string")
+    assert ["a", "b"] == sorted(found)
+
+
+def test_a_job_that_ends_fires_the_processing_timers_that_are_due(spark):
+    """A warning says that it does not wait for the others, as in Flink."""
+    numbers = environment().from_collection([1, 2])
+    alarmed = numbers.key_by(lambda n: n).process(Alarm(1), Types.LONG())
+    late = numbers.key_by(lambda n: n).process(Alarm(1_000_000), Types.LONG())
+
+    with pytest.warns(UserWarning, match="set execution.runtime-mode to BATCH"):
+        found = list(alarmed.union(late).execute_and_collect())
+
+    assert [1, 2] == sorted(found)

@@ -90,6 +90,20 @@ def test_files_are_looked_for_when_it_is_time(tmp_path, input_folder):
     assert ([["b", "a"]], [["b", "a"], ["c"]]) == (before, rows(tmp_path / "rows"))
 
 
+def test_a_source_that_is_ahead_of_others_looks_for_nothing(tmp_path, input_folder):
+    """Until it may go on, also over a restart."""
+    source = StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    source.hold(is_ahead=True)
+    source.look(0)
+    again = StreamSource(files_in(input_folder), JobSettings(), tmp_path / "rows")
+    again.look(0)
+    before = rows(tmp_path / "rows")
+    again.hold(is_ahead=False)
+    again.look(0)
+
+    assert ([[False]], [[False], ["b", "a"]]) == (before, rows(tmp_path / "rows"))
+
+
 def test_files_are_found_once_over_restarts(tmp_path, input_folder):
     """After one there is a row without elements, for timers that are due."""
     for _ in range(3):

@@ -8,12 +8,18 @@ import pytest
 from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
 from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.graph.watermarks import WatermarkKind
 from pyflinklike.errors import HostError
+from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
 from pyflinklike.spark.jobs.stages import time_mode_of
+from pyflinklike.spark.jobs.watermark_feed import needs_feed
 from pyflinklike.spark.plan.operator_plan import TimeMode
+
+FACTS = SessionFacts(partitions=2, max_parallelism=8, time_zone="UTC")
 
 
 class Endless(Source):
@@ -66,12 +72,25 @@ def test_processing_time_is_for_its_timers_only(stream, mode):
     assert mode is time_mode_of(job.graph)
 
 
-def test_processing_time_beside_event_time_is_refused():
-    """Spark would pass no watermark on, and what waits for one would never come."""
-    timed = stream_of(WatermarkStrategy.for_monotonous_timestamps())
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        WatermarkStrategy.for_monotonous_timestamps(),
+        WatermarkStrategy.no_watermarks().with_idleness(Time.seconds(1)),
+    ],
+    ids=["watermarks", "none"],
+)
+def test_processing_time_beside_event_time_is_ticked(strategy):
+    """Spark passes a watermark on in event time only; so the driver has all key groups called."""
+    job = job_of(windowed(stream_of(strategy), TumblingProcessingTimeWindows))
+    steps = JobSteps(job, FACTS, HashMapStateBackend())
+    is_timed = strategy.kind is not WatermarkKind.NONE
 
-    with pytest.raises(HostError, match="a processing-time timer beside event time"):
-        refuse_what_is_missing(job_of(windowed(timed, TumblingProcessingTimeWindows)))
+    refuse_what_is_missing(job)
+
+    assert is_timed is needs_feed(job.graph, steps.stages[0])
+    assert ([(0, 8)] if is_timed else []) == steps.tick_calls()
+    assert (TimeMode.EVENT_TIME if is_timed else TimeMode.PROCESSING_TIME) is steps.time_mode
 
 
 def test_a_strategy_between_operators_is_refused_where_one_waits_for_it():

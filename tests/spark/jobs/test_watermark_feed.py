@@ -40,12 +40,14 @@ class Each(KeyedProcessFunction):
         yield value
 
 
-def endless(folder, idle=None):
+def endless(folder, idle=None, aligned=None):
     """Files without an end, and what their watermarks follow."""
     files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(folder))
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     if idle is not None:
         strategy = strategy.with_idleness(Duration.of_millis(idle))
+    if aligned is not None:
+        strategy = strategy.with_watermark_alignment(*aligned)
     return files.monitor_continuously(10).build(), strategy
 
 
@@ -237,3 +239,35 @@ def test_what_spark_reads_of_the_note(tmp_path):
 
     assert (start, []) == (before, reader.partitions(start, before))
     assert [(10,)] == list(reader.read(partition))
+
+
+def test_a_source_that_is_ahead_of_its_group_is_told(tmp_path):
+    """By the least of its splits; a source that is idle or has ended holds nobody back."""
+    sources = [
+        endless(tmp_path / name, idle=SECOND, aligned=(group, 10))
+        for name, group in (("a", "one"), ("b", "one"), ("c", "two"))
+    ]
+    job = job_of(*sources)
+    feed, (fast, slow, other) = feed_of(tmp_path, job)
+    unknown = feed.find_ahead(0)
+    feed.note([SplitWatermark(fast, "t/0", 90), SplitWatermark(fast, "t/1", 31)], 0)
+    feed.note([SplitWatermark(slow, "", 20), SplitWatermark(other, "", 500)], 0)
+
+    told = [feed.find_ahead(0)]
+    feed.note([SplitWatermark(slow, "", 21)], 0)
+    told.append(feed.find_ahead(0))
+    feed.note([SplitWatermark(fast, "t/1", 60)], SECOND - 1)
+    told += [feed.find_ahead(SECOND - 1), feed.find_ahead(SECOND)]
+
+    assert (set(), [{fast}, set(), {fast}, set()]) == (unknown, told)
+    assert needs_feed(job.graph, steps_of(job).stages[0])
+
+
+def test_alignment_alone_has_the_driver_make_the_watermark(tmp_path):
+    """Spark tells nobody how far each source is."""
+    aligned = job_of(endless(tmp_path / "a", aligned=("one", 10)), endless(tmp_path / "b"))
+    plain = job_of(endless(tmp_path / "a"), endless(tmp_path / "b"))
+
+    found = [needs_feed(each.graph, steps_of(each).stages[0]) for each in (aligned, plain)]
+
+    assert [True, False] == found
