@@ -16,7 +16,7 @@ and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
@@ -39,6 +39,7 @@ __all__ = [
     "Metric",
     "MetricGroup",
     "MetricIncrements",
+    "MetricMarks",
 ]
 
 
@@ -117,6 +118,23 @@ class MetricGroup:
             if name.startswith(self._prefix):
                 numbers.update(_numbers(name, metric))
         return numbers
+
+    def mark(self) -> MetricMarks:
+        """Return what all metrics of this group have counted, for `go_back`."""
+        return [
+            (each, each.__getstate__())
+            for each in self._metrics.values()
+            if not isinstance(each, _Gauge)
+        ]
+
+    def go_back(self, marks: MetricMarks) -> None:
+        """Forget what was counted since a mark; a metric that is new since then counts from 0."""
+        known = {id(metric) for metric, _ in marks}
+        for metric, state in marks:
+            metric.__setstate__(state)
+        for metric in self._metrics.values():
+            if not isinstance(metric, _Gauge) and id(metric) not in known:
+                metric.__setstate__(attrs.evolve(metric).__getstate__())
 
     def _register(self, name: str, new: _M) -> _M:
         _check_name(name)
@@ -234,6 +252,9 @@ class _Gauge:
 
 _Metric = Counter | Meter | Distribution | _Gauge
 _M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
+
+MetricMarks = Sequence[tuple[Any, Any]]
+"""Metrics, and what each had counted."""
 
 # For a host that adds up what many tasks count
 

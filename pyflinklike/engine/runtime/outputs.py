@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -22,7 +22,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import OutputError
 
-__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
+__all__ = ["CHANGEABLE", "OutputMark", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again."""
@@ -31,6 +31,20 @@ CHANGEABLE = frozenset({list, dict})
 def _detach(output: Any) -> Any:
     """Copy a row that the function may change later; return any other output as it is."""
     return output.copy() if output.__class__ in CHANGEABLE else output
+
+
+class OutputMark(NamedTuple):
+    """How many outputs there were.
+
+    Args:
+        main: Of the main outputs.
+        keys: Of their keys.
+        side: Of each side output that had any, by tag id.
+    """
+
+    main: int
+    keys: int
+    side: dict[str, int]
 
 
 @attrs.define
@@ -90,6 +104,21 @@ class Outputs:
                 side.setdefault(tag_id, []).extend(values)
             self.side = {}
         return moved
+
+    def mark(self) -> OutputMark:
+        """Return a mark of what there is now, for `go_back`."""
+        side = {tag_id: len(each[1]) for tag_id, each in self.side.items()} if self.side else {}
+        return OutputMark(len(self.main), len(self.keys), side)
+
+    def go_back(self, mark: OutputMark) -> None:
+        """Drop the outputs that were added since a mark; the host has taken none meanwhile."""
+        del self.main[mark.main :], self.keys[mark.keys :]
+        for tag_id, lists in list(self.side.items()):
+            left = mark.side.get(tag_id, 0)
+            for each in lists:
+                del each[left:]
+            if not left:
+                del self.side[tag_id]
 
     def __len__(self) -> int:
         return len(self.main) + sum(len(values) for _, values in self.side.values())

@@ -50,6 +50,7 @@ __all__ = [
     "TimerQueue",
     "TimerQueues",
     "Timers",
+    "UndoableTimerQueue",
     "next_round",
 ]
 
@@ -279,6 +280,49 @@ class TimerQueue:
     def count(self) -> int:
         """Count the timers of the key group."""
         return self.table.count()
+
+
+class UndoableTimerQueue(TimerQueue):
+    """A queue whose changes since the last call can be undone, beside those of its table."""
+
+    def __init__(
+        self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__(domain, backend, namespace_type)
+        self._changes: list[tuple[Hashable, int, bool]] = []
+
+    def register(self, timestamp: int) -> None:
+        """Add a timer for the current key; do nothing if it exists."""
+        key, was_there = self._current.key, type(timestamp) is int and self.has(timestamp)
+        super().register(timestamp)
+        if not was_there and self.has(int(timestamp)):
+            self._changes.append((key, int(timestamp), True))
+
+    def delete(self, timestamp: int) -> None:
+        """Remove a timer of the current key; do nothing where there is none."""
+        timestamp = _check(timestamp)
+        if self.has(timestamp):
+            self._changes.append((self._current.key, timestamp, False))
+            super().delete(timestamp)
+
+    def forget_changes(self) -> None:
+        """Keep what was changed."""
+        self._changes.clear()
+
+    def undo_changes(self) -> None:
+        """Bring the order of timers back to what it was; the table is brought back by its stage."""
+        while self._changes:
+            key, timestamp, was_added = self._changes.pop()
+            keys = self._keys_at.get(timestamp)
+            if was_added:
+                if keys is not None:
+                    keys.pop(key, None)
+                    if not keys:
+                        del self._keys_at[timestamp]
+            elif keys is None:
+                self._put_back(timestamp, {key: None})
+            else:
+                keys[key] = None
 
 
 def next_round(rounds: int, timestamp: int) -> int:
