@@ -55,16 +55,16 @@ class DeadLetters:
     | `traceback` | the traceback, shortened to its last 8,000 characters |
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
-    are more than `at_most` fails, and the query with it: a share of its records with
+    are more than `at_most` fails, and the query with it: a share of its records and timers with
     `per="record"`, which is judged at the end of a key group and never for ten letters or fewer; a
-    number in a micro-batch with `per="batch"`.
+    number in a micro-batch with `per="batch"`.  A harness judges no share.
 
     Errors that are not the record's always fail the query: those of declarations, of damaged or
     incompatible state, of the host, of brokers, and a lack of memory.
 
     Args:
         tag: The side output, or its name.
-        at_most: A share of the records of a task, between 0 and 1; or a number.
+        at_most: A share of the records and timers of a task, between 0 and 1; or a number.
         per: "record" if `at_most` is a share of the records, "batch" if it is a number in a
             micro-batch (a harness is one).
 

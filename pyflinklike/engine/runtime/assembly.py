@@ -169,6 +169,7 @@ def make_keyed_operator(
         queues = cast(Iterable[UndoableTimerQueue], timers.queues)
         guard = CallGuard(on_error, staged.stage, queues, outputs, clock, metrics, task.name, names)
         guard.watch(runtime.get_metrics_group())
+        guard.begin_task(task.batch)
         before.append(guard.begin)  # before the steps of TTL and stores
     parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs, guard)
     calls = _caller(function, parts, states, runtime)

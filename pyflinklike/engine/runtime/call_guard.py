@@ -84,7 +84,7 @@ class CallGuard:
         self._user_metrics: MetricGroup | None = None
         self._mark: OutputMark = outputs.mark()
         self._counted: MetricMarks = ()
-        self._letters = self._records = 0
+        self._letters = self._calls = 0
         self._told = ""
 
     def watch(self, metrics: MetricGroup) -> None:
@@ -95,6 +95,7 @@ class CallGuard:
 
     def begin(self) -> None:
         """Begin a call."""
+        self._calls += 1
         self._stage.begin()
         for queue in self._queues:
             queue.forget_changes()
@@ -170,26 +171,22 @@ class CallGuard:
     def begin_task(self, batch: int | None) -> None:
         """Begin a task of a micro-batch, in which letters are counted anew."""
         self.batch = batch
-        self._letters = self._records = 0
+        self._letters = self._calls = 0
 
-    def check_share(self, records: int) -> None:
-        """Check the share of letters at the end of a key group.
-
-        Args:
-            records: The number of records that the key group had in this micro-batch.
+    def check_share(self) -> None:
+        """Check the share of letters, at the end of a key group.
 
         Raises:
             UserFunctionError: There are more letters than the user wants.
         """
-        self._records += records
         letters, most = self._letters, self.letters.at_most
-        if self.letters.per == "record" and letters > max(FEW, most * self._records):
-            raise self._too_many(f"{letters:,} of {self._records:,} records", self._told)
+        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
+            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
 
     def _too_many(self, got: str, told: str) -> UserFunctionError:
         letters = self.letters
         rule = (
-            f"at most {letters.at_most:.2%} of the records of a task"
+            f"at most {letters.at_most:.2%} of the records and timers of a task"
             if letters.per == "record"
             else f"at most {letters.at_most:,} records and timers of a task in a micro-batch"
         )

@@ -254,13 +254,13 @@ class KeyedProcessOperator:
         return head
 
     def check_letters(self) -> None:
-        """Check that not too many records of the current key group became dead letters.
+        """Check that not too many records of this task became dead letters.
 
         Raises:
             UserFunctionError: There are more than the user wants.
         """
         if self.guard is not None:
-            self.guard.check_share(self.metrics.records)
+            self.guard.check_share()
 
     def keep_warm(self) -> None:
         """Let the backend keep the current group, once nothing of the batch can fail here."""

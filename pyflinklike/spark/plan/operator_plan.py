@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.functions import Function
@@ -109,6 +110,7 @@ class Plan:
         saved: The declarations of the states in the savepoint that the query begins with.
         key_groups: Makes the number of key groups of the number of Spark's partitions; None where
             the program gives the number, or the session does not show its partitions.
+        on_error: Makes dead letters of records and timers on which the function raises.
     """
 
     function: Function
@@ -126,6 +128,7 @@ class Plan:
     first_output: int = attrs.field(default=0, kw_only=True)
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
+    on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
 
     def show_key(self, key: Any) -> Any:
         """Return the user's form of the key of an output; None if it has no key."""
