@@ -80,7 +80,9 @@ class EverythingFunction(KeyedProcessFunction):
         get = runtime_context
         self.value = get.get_state(declared(ValueStateDescriptor("value", Types.LONG())))
         self.list = get.get_list_state(declared(ListStateDescriptor("list", Types.LONG())))
-        self.map = get.get_map_state(declared(MapStateDescriptor("map", Types.LONG(), Types.LONG())))
+        self.map = get.get_map_state(
+            declared(MapStateDescriptor("map", Types.LONG(), Types.LONG()))
+        )
         self.sum = get.get_reducing_state(
             declared(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()))
         )
@@ -167,9 +169,7 @@ class EverythingFunction(KeyedProcessFunction):
         return None
 
 
-VERBS = (
-    "update clear add replace put remove use use window register register delete read".split()
-)
+VERBS = "update clear add replace put remove use use window register register delete read".split()
 
 
 @st.composite
