@@ -381,7 +381,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--workers", type=int, default=40, help="that are killed, about (40)")
     parser.add_argument("--drivers", type=int, default=8, help="that are killed or stopped (8)")
-    parser.add_argument("--trigger", type=float, default=0, help="seconds between micro-batches (0)")
+    parser.add_argument(
+        "--trigger", type=float, default=0, help="seconds between micro-batches (0)"
+    )
     parser.add_argument("--memory", default="1g" if few else "4g", help="of the JVM")
     parser.add_argument("--into", type=Path, default=Path("build/soak"), help="a new folder")
     parser.add_argument("--judge", type=Path, help="only judge a folder again, that of a backend")

@@ -101,12 +101,14 @@ class DeadLetters:
 def _check_bound(at_most: Any, per: str) -> None:
     if per == "record":
         rule, example = "a share between 0 and 1", "0.01 is one record in a hundred"
-        is_kind, is_right = is_number(at_most), lambda: 0 <= at_most <= 1
+        is_kind = is_number(at_most)
+        is_right = is_kind and 0 <= at_most <= 1
     else:
         rule, example = 'an int from 0 on with per="batch"', "100 is a hundred in a micro-batch"
-        is_kind, is_right = is_int(at_most), lambda: at_most >= 0
+        is_kind = is_int(at_most)
+        is_right = is_kind and at_most >= 0
     msg = f"DeadLetters: at_most must be {rule}, got {shown(at_most)}; {example}"
     if not is_kind:
         raise DeclarationTypeError(msg)
-    if not is_right():
+    if not is_right:
         raise DeclarationValueError(msg)

@@ -119,10 +119,13 @@ class MetricGroup:
                 numbers.update(_numbers(name, metric))
         return numbers
 
+    def __len__(self) -> int:
+        return len(self._metrics)
+
     def mark(self) -> MetricMarks:
         """Return what all metrics of this group have counted, for `go_back`."""
         return [
-            (each, each.__getstate__())
+            (each, _get_counts(each))
             for each in self._metrics.values()
             if not isinstance(each, _Gauge)
         ]
@@ -130,11 +133,11 @@ class MetricGroup:
     def go_back(self, marks: MetricMarks) -> None:
         """Forget what was counted since a mark; a metric that is new since then counts from 0."""
         known = {id(metric) for metric, _ in marks}
-        for metric, state in marks:
-            metric.__setstate__(state)
+        for metric, counts in marks:
+            _set_counts(metric, counts)
         for metric in self._metrics.values():
             if not isinstance(metric, _Gauge) and id(metric) not in known:
-                metric.__setstate__(attrs.evolve(metric).__getstate__())
+                _set_counts(metric, _get_counts(type(metric)()))
 
     def _register(self, name: str, new: _M) -> _M:
         _check_name(name)
@@ -173,6 +176,19 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except Exception as error:
         msg = f"gauge {name!r} must return a number, it raised {shown(error)}; mend it"
         raise UserFunctionError(msg) from error
+
+
+def _get_counts(metric: Any) -> tuple[Any, ...]:
+    if isinstance(metric, Distribution):
+        return metric.count, metric.sum, metric.min, metric.max
+    return (metric._count,)
+
+
+def _set_counts(metric: Any, counts: tuple[Any, ...]) -> None:
+    if isinstance(metric, Distribution):
+        metric.count, metric.sum, metric.min, metric.max = counts
+    else:
+        (metric._count,) = counts
 
 
 class Metric:

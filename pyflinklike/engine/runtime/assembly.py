@@ -138,7 +138,7 @@ def make_keyed_operator(
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     refused = refused_timers or {} if has_keys else NO_TIMERS
     make_queue = TimerQueue if staged is None else UndoableTimerQueue
-    timers = _timers(make_queue, clock, tables, refused, namespace_type)
+    timers = _timers(make_queue, clock, backend, refused, namespace_type)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
@@ -227,12 +227,12 @@ def _backend(
 def _timers(
     make_queue: type[TimerQueue],
     clock: Clock,
-    tables: Tables,
+    backend: KeyedStateBackend,
     refused: Mapping[TimeDomain, PyflinklikeError],
     namespace_type: TypeInformation | None,
 ) -> KeyedTimerService:
-    event_timers = make_queue(TimeDomain.EVENT_TIME, tables, namespace_type)
-    processing_timers = make_queue(TimeDomain.PROCESSING_TIME, tables, namespace_type)
+    event_timers = make_queue(TimeDomain.EVENT_TIME, backend, namespace_type)
+    processing_timers = make_queue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
 
 

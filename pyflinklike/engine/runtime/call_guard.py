@@ -10,14 +10,14 @@ metrics; the caches of stores join the stage.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
 from pyflinklike.engine.clock import Clock
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.engine.runtime.outputs import OutputMark, Outputs
+from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown
@@ -43,6 +43,7 @@ _NOT_OF_A_RECORD = (
     MemoryError,
 )
 _MOST_TRACEBACK = 8_000
+_NO_SIDES: Mapping[str, int] = {}
 
 
 class CallGuard:
@@ -82,7 +83,9 @@ class CallGuard:
         self._key_names = key_names or ("key",)
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
         self._user_metrics: MetricGroup | None = None
-        self._mark: OutputMark = outputs.mark()
+        self._event_changes, self._processing_changes = (each.changes for each in self._queues)
+        self._main = self._keys = 0
+        self._side: Mapping[str, int] = _NO_SIDES
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
         self._told = ""
@@ -95,19 +98,26 @@ class CallGuard:
 
     def begin(self) -> None:
         """Begin a call."""
+        # Runs for every record.
         self._calls += 1
-        self._stage.begin()
-        for queue in self._queues:
-            queue.forget_changes()
-        self._mark = self._outputs.mark()
-        if self._user_metrics is not None:
+        stage = self._stage
+        if stage.has_changed or not stage.is_open:
+            stage.begin()
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
+        outputs = self._outputs
+        self._main, self._keys = len(outputs.main), len(outputs.keys)
+        self._side = outputs.count_sides() if outputs.side else _NO_SIDES
+        if self._user_metrics:
             self._counted = self._user_metrics.mark()
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
         self._stage.end()
-        for queue in self._queues:
-            queue.forget_changes()
+        self._event_changes.clear()
+        self._processing_changes.clear()
 
     def may_keep(self, error: BaseException) -> bool:
         """Return whether an error is that of a record, and no reason to fail."""
@@ -140,8 +150,8 @@ class CallGuard:
         self._stage.drop()
         for queue in self._queues:
             queue.undo_changes()
-        self._outputs.go_back(self._mark)
-        if self._user_metrics is not None:
+        self._outputs.go_back(self._main, self._keys, self._side)
+        if self._user_metrics:
             self._user_metrics.go_back(self._counted)
         self._letters += 1
         self._metrics.dead_letters += 1

@@ -11,6 +11,7 @@ which method takes a record (`_element_call`) and how messages name it (`_name_c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
 from typing import Any
 
@@ -207,7 +208,7 @@ class FunctionCalls:
                             emit(results, current.key)
                     is_over = True
                 except Exception as error:
-                    if due.gi_frame is None:  # no call raised, but the queue itself
+                    if getgeneratorstate(due) == GEN_CLOSED:  # no call raised, but the queue
                         self._explain(error, "on_timer", timestamp)
                         raise
                     self._fail(error, "on_timer", timestamp)

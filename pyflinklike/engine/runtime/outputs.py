@@ -10,9 +10,9 @@ operator must see the watermark between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 
@@ -22,7 +22,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import OutputError
 
-__all__ = ["CHANGEABLE", "OutputMark", "Outputs", "TimedOutputs"]
+__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again."""
@@ -31,20 +31,6 @@ CHANGEABLE = frozenset({list, dict})
 def _detach(output: Any) -> Any:
     """Copy a row that the function may change later; return any other output as it is."""
     return output.copy() if output.__class__ in CHANGEABLE else output
-
-
-class OutputMark(NamedTuple):
-    """How many outputs there were.
-
-    Args:
-        main: Of the main outputs.
-        keys: Of their keys.
-        side: Of each side output that had any, by tag id.
-    """
-
-    main: int
-    keys: int
-    side: dict[str, int]
 
 
 @attrs.define
@@ -105,16 +91,21 @@ class Outputs:
             self.side = {}
         return moved
 
-    def mark(self) -> OutputMark:
-        """Return a mark of what there is now, for `go_back`."""
-        side = {tag_id: len(each[1]) for tag_id, each in self.side.items()} if self.side else {}
-        return OutputMark(len(self.main), len(self.keys), side)
+    def count_sides(self) -> dict[str, int]:
+        """Return how many outputs there are of each tag."""
+        return {tag_id: len(values) for tag_id, (_, values) in self.side.items()}
 
-    def go_back(self, mark: OutputMark) -> None:
-        """Drop the outputs that were added since a mark; the host has taken none meanwhile."""
-        del self.main[mark.main :], self.keys[mark.keys :]
+    def go_back(self, main: int, keys: int, side: Mapping[str, int]) -> None:
+        """Drop the outputs that were added since there were fewer; the host has taken none meanwhile.
+
+        Args:
+            main: How many main outputs there were.
+            keys: How many of their keys.
+            side: How many of each tag.
+        """
+        del self.main[main:], self.keys[keys:]
         for tag_id, lists in list(self.side.items()):
-            left = mark.side.get(tag_id, 0)
+            left = side.get(tag_id, 0)
             for each in lists:
                 del each[left:]
             if not left:

@@ -283,46 +283,42 @@ class TimerQueue:
 
 
 class UndoableTimerQueue(TimerQueue):
-    """A queue whose changes since the last call can be undone, beside those of its table."""
+    """A queue whose latest changes can be undone, those of its table, too."""
 
     def __init__(
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
     ) -> None:
         super().__init__(domain, backend, namespace_type)
-        self._changes: list[tuple[Hashable, int, bool]] = []
+        self.changes: list[tuple[Hashable, int, bool]] = []
+        """Key, time, and whether the timer was added, of each change since this was cleared."""
 
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; do nothing if it exists."""
-        key, was_there = self._current.key, type(timestamp) is int and self.has(timestamp)
+        if type(timestamp) is not int:
+            timestamp = _check(timestamp)
+        timers = len(self._keys_at.get(timestamp, ()))
         super().register(timestamp)
-        if not was_there and self.has(int(timestamp)):
-            self._changes.append((key, int(timestamp), True))
+        if len(self._keys_at.get(timestamp, ())) > timers:
+            self.changes.append((self._current.key, timestamp, True))
 
     def delete(self, timestamp: int) -> None:
         """Remove a timer of the current key; do nothing where there is none."""
         timestamp = _check(timestamp)
         if self.has(timestamp):
-            self._changes.append((self._current.key, timestamp, False))
+            self.changes.append((self._current.key, timestamp, False))
             super().delete(timestamp)
 
-    def forget_changes(self) -> None:
-        """Keep what was changed."""
-        self._changes.clear()
-
     def undo_changes(self) -> None:
-        """Bring the order of timers back to what it was; the table is brought back by its stage."""
-        while self._changes:
-            key, timestamp, was_added = self._changes.pop()
-            keys = self._keys_at.get(timestamp)
+        """Undo the changes, the latest first."""
+        current, former = self._current, self._current.key
+        is_quiesced, self.is_quiesced = self.is_quiesced, False
+        while self.changes:
+            current.key, timestamp, was_added = self.changes.pop()
             if was_added:
-                if keys is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del self._keys_at[timestamp]
-            elif keys is None:
-                self._put_back(timestamp, {key: None})
+                super().delete(timestamp)
             else:
-                keys[key] = None
+                super().register(timestamp)
+        current.key, self.is_quiesced = former, is_quiesced
 
 
 def next_round(rounds: int, timestamp: int) -> int:

@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
-import attrs
-
 from pyflinklike.engine.state.current_key import CurrentKey, TableKey
 from pyflinklike.engine.state.table import (
     MISSING,
@@ -42,6 +40,8 @@ class Stage:
     def __init__(self, current: CurrentKey) -> None:
         self.is_open = False
         """Whether a call is under way."""
+        self.has_changed = False
+        """Whether the call has changed anything."""
         self.written: list[StagedTable] = []
         """The tables that the call has written to."""
         self.current = current
@@ -50,15 +50,13 @@ class Stage:
 
     def begin(self) -> None:
         """Begin a call, after what was written before it is written to the backend."""
-        if self.written or self._later:
+        if self.has_changed:
             self.commit()
-        self._undo.clear()
         self.is_open = True
 
     def end(self) -> None:
         """End calls: what is written from now on passes at once."""
         self.commit()
-        self._undo.clear()
         self.is_open = False
 
     def commit(self) -> None:
@@ -69,9 +67,12 @@ class Stage:
             table.commit()
         current.key, current.namespace = key, namespace
         self.written.clear()
-        for each in self._later:
-            each()
-        self._later.clear()
+        if self._later:
+            for each in self._later:
+                each()
+            self._later.clear()
+        self._undo.clear()
+        self.has_changed = False
 
     def drop(self) -> None:
         """Forget what the call has written, which has failed."""
@@ -81,10 +82,17 @@ class Stage:
         self._later.clear()
         while self._undo:
             self._undo.pop()()
+        self.has_changed = False
+
+    def add(self, table: StagedTable) -> None:
+        """Take note of a table that the call has written to."""
+        self.has_changed = True
+        self.written.append(table)
 
     def do_later(self, change: Callable[[], None]) -> None:
         """Make a change that is beside the tables: now, or when the call has succeeded."""
         if self.is_open:
+            self.has_changed = True
             self._later.append(change)
         else:
             change()
@@ -92,6 +100,7 @@ class Stage:
     def undo_by(self, undo: Callable[[], None]) -> None:
         """Remember how to undo a change beside the tables, which is made at once."""
         if self.is_open:
+            self.has_changed = True
             self._undo.append(undo)
 
 
@@ -258,13 +267,19 @@ _UNKNOWN: Any = object()
 class StagedSingleTable(StagedTable):
     """One entry for each key; the overlay has the entry of a key, `MISSING` if it is deleted."""
 
+    def __init__(self, table: Table, key: TableKey, stage: Stage) -> None:
+        super().__init__(table, key, stage)
+        # Functions read and write such a table for every record.
+        self._get, self._put = table.get, table.put
+
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
-        if self._overlay:
-            entry = self._overlay.get(self._key.key, _UNKNOWN)
+        overlay = self._overlay
+        if overlay:
+            entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
                 return entry
-        return self._table.get(user_key)
+        return self._get(user_key)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
@@ -273,7 +288,7 @@ class StagedSingleTable(StagedTable):
             return
         overlay = self._overlay
         if not overlay:
-            self._stage.written.append(self)
+            self._stage.add(self)
         overlay[self._key.key] = entry
 
     def append(self, entry: Entry) -> None:
@@ -296,29 +311,34 @@ class StagedSingleTable(StagedTable):
         entry = self.get(None)
         return [] if entry is MISSING else [(None, entry)]
 
-    def _write(self, mine: Entry) -> None:
-        if mine is MISSING:
-            self._table.delete(None)
-        else:
-            self._table.put(None, mine)
+    def commit(self) -> None:
+        """Write the overlay to the backend's table; the current key is another one afterwards."""
+        overlay, at, is_keyed = self._overlay, self._key, self._is_keyed
+        for key, entry in overlay.items():
+            if is_keyed:
+                at.key = key
+            if entry is MISSING:
+                self._table.delete(None)
+            else:
+                self._put(None, entry)
+        overlay.clear()
 
     def _count_more(self, mine: Entry) -> int:
         return (mine is not MISSING) - (self._table.get(None) is not MISSING)
 
 
-@attrs.define
 class _Written:
-    """What a call has written under one key.
+    """What a call has written under one key.  Made for almost every record, so it is bare."""
 
-    Args:
-        is_cleared: Whether all that was there before is gone.
-        entries: By user key; `MISSING` where the entry was deleted.
-        again: The user keys that were deleted, and then put again: they come last.
-    """
+    __slots__ = ("again", "entries", "is_cleared")
 
-    is_cleared: bool = False
-    entries: dict[Any, Entry] = attrs.field(factory=dict)
-    again: set[Any] = attrs.field(factory=set)
+    def __init__(self) -> None:
+        self.is_cleared = False
+        """Whether all that was there before is gone."""
+        self.entries: dict[Any, Entry] = {}
+        """By user key; `MISSING` where the entry was deleted."""
+        self.again: set[Any] | tuple[()] = ()
+        """The user keys that were deleted, and then put again: they come last."""
 
 
 class StagedMapTable(StagedTable):
@@ -331,7 +351,7 @@ class StagedMapTable(StagedTable):
         if mine is None:
             mine = _Written()
             if not self._overlay:
-                self._stage.written.append(self)
+                self._stage.add(self)
             self._overlay[key] = mine
         return mine
 
@@ -355,7 +375,7 @@ class StagedMapTable(StagedTable):
         mine = self._mine()
         if mine.entries.get(user_key, _UNKNOWN) is MISSING:
             del mine.entries[user_key]
-            mine.again.add(user_key)
+            mine.again = {*mine.again, user_key}
         mine.entries[user_key] = entry
 
     def append(self, entry: Entry) -> None:
@@ -377,7 +397,7 @@ class StagedMapTable(StagedTable):
             mine = self._mine()
             mine.is_cleared = True
             mine.entries.clear()
-            mine.again.clear()
+            mine.again = ()
 
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the user keys and entries of now, in order."""
@@ -455,17 +475,17 @@ class StagedOrderedTable(StagedMapTable):
         return merged if limit is None else merged[:limit]
 
 
-@attrs.define
 class _WrittenList(_Written):
-    """What a call has written to one list.
+    """What a call has written to one list."""
 
-    Args:
-        appended: What it has appended, `MISSING` where it deleted that again.
-        end: The position of the first of these, once it is known.
-    """
+    __slots__ = ("appended", "end")
 
-    appended: list[Entry] = attrs.field(factory=list)
-    end: int | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.appended: list[Entry] = []
+        """What it has appended, `MISSING` where it deleted that again."""
+        self.end: int | None = None
+        """The position of the first of these, once it is known."""
 
 
 class StagedListTable(StagedMapTable):
@@ -477,7 +497,7 @@ class StagedListTable(StagedMapTable):
         if mine is None:
             mine = _WrittenList()
             if not self._overlay:
-                self._stage.written.append(self)
+                self._stage.add(self)
             self._overlay[key] = mine
         return mine
 

@@ -14,6 +14,8 @@ from pyflinklike import (
     DeadLetters,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
+    KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -24,13 +26,21 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    UserFunctionError,
+)
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
     WindowStoreDescriptor,
 )
-from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
@@ -155,8 +165,6 @@ class EverythingFunction(KeyedProcessFunction):
             timers.register_event_time_timer(at)
         elif verb == "delete":
             timers.delete_event_time_timer(10 * number + 5)
-        elif verb == "side":
-            return None
         else:
             return (
                 self.value.value(),
@@ -169,7 +177,7 @@ class EverythingFunction(KeyedProcessFunction):
         return None
 
 
-VERBS = "update clear add replace put remove use use window register register delete read".split()
+VERBS = ["update", "clear", "add", "replace", "put", "remove", "use", "use", "window"]
 
 
 @st.composite
@@ -247,3 +255,131 @@ def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bu
         one.poison is not None for each in history if not isinstance(each, int) for one in each
     )
     assert [*wanted, [("process_element", "PoisonedError")] * poisoned] == [*got, letters]
+
+
+def test_a_timer_that_fails_is_gone_and_has_done_nothing():
+    """It is consumed; the list that it cleared, its store and the timer that it registered are undone."""
+    record = Record("a", (("add", 1), ("register", 0)), timer_poison=1)
+    with KeyedProcessHarness(
+        EverythingFunction(ttl=False), lambda each: each.key, on_error=MANY
+    ) as harness:
+        harness.process_element(record, 1)
+        harness.process_watermark(100)
+        letter = harness.side_output(DEAD)[0]
+        assert (
+            ("a", "on_timer", "5", 5, 100, "PoisonedError", "timer"),
+            [],
+            ("list", "plan", "sum"),
+            0,
+        ) == (
+            (letter.key, *letter[2:6], *letter[8:10]),
+            harness.output,
+            tuple(sorted(state_of(harness))),
+            harness.num_event_time_timers(),
+        )
+
+
+class Raising(KeyedProcessFunction):
+    """Raises what it is given."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1] is not None:
+            raise value[1]
+        yield value[0]
+
+
+def test_errors_that_are_not_the_records_always_fail():
+    """No number of dead letters hides a lack of memory or a state that is damaged."""
+    with KeyedProcessHarness(Raising(), lambda each: each[0], on_error=MANY) as harness:
+        for error in (MemoryError(), CorruptStateError("x"), DeclarationValueError("x")):
+            with pytest.raises((UserFunctionError, PyflinklikeError)):
+                harness.process_element(("a", error))
+        with pytest.raises(KeyboardInterrupt):
+            harness.process_element(("a", KeyboardInterrupt()))
+        assert ([], ["a"]) == (harness.side_output(DEAD), harness.process_element(("a", None)))
+
+
+def test_more_letters_than_are_wanted_fail():
+    """The one above the bound raises, with what the function raised last."""
+    on_error = DeadLetters("dead", at_most=2, per="batch")
+    with KeyedProcessHarness(Raising(), lambda each: each[0], on_error=on_error) as harness:
+        harness.process_element(("a", ValueError("first")))
+        harness.process_element(("a", ValueError("second")))
+        with pytest.raises(UserFunctionError, match=r"takes at most 2 .*got 3 .*ValueError: third"):
+            harness.process_element(("a", ValueError("third")))
+
+
+@pytest.mark.parametrize(
+    ("at_most", "per", "error"),
+    [
+        (1.5, "record", DeclarationValueError),
+        (-0.1, "record", DeclarationValueError),
+        (True, "batch", DeclarationTypeError),
+        (0.5, "batch", DeclarationTypeError),
+        (-1, "batch", DeclarationValueError),
+        (1, "minute", DeclarationValueError),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(at_most, per, error):
+    """When they are declared, with an example of one that does."""
+    with pytest.raises(error, match=r"DeadLetters: .*, got "):
+        DeadLetters("dead", at_most, per)
+
+
+def test_a_function_of_columns_has_no_dead_letters():
+    """Its call is one for many records, so it is refused and told what to do instead."""
+    with pytest.raises(DeclarationValueError, match="for functions of single records, got Dead"):
+        make_keyed_operator(
+            Doubled(),
+            HashMapStateBackend(),
+            Types.STRING(),
+            TaskInfo("columns"),
+            "owner",
+            on_error=MANY,
+        )
+
+
+class Doubled(KeyedBatchFunction):
+    """Does nothing."""
+
+    def process_batch(self, batch: Any, ctx: Any) -> Any:
+        return None
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Counts by rules; raises for a rule below 0, and for an element without a rule."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value, ctx.get_broadcast_state(RULES).get(value) + self.count.value()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        name, number = value
+        ctx.get_broadcast_state(RULES).put(name, number)
+        yield "rule", name
+        if number < 0:
+            raise ValueError(name)
+
+
+def test_an_element_of_the_broadcast_input_may_fail_too():
+    """Its writes are undone in each key group of the task, and its letter has no key."""
+    with BroadcastHarness(Ruled(), [RULES], lambda each: each, on_error=MANY) as harness:
+        harness.process_broadcast_element(("x", 5))
+        harness.process_broadcast_element(("x", -5))
+        harness.process_element("x")
+        harness.process_element("y")
+        letters = [(row.key, row.call, row.error_class) for row in harness.side_output(DEAD)]
+        assert (
+            [("rule", "x"), ("x", 6)],
+            [
+                (None, "process_broadcast_element", "ValueError"),
+                ("y", "process_element", "TypeError"),
+            ],
+            1,
+        ) == (harness.output, letters, harness.num_keyed_state_entries("count"))

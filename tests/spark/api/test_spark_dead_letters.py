@@ -15,7 +15,14 @@ from spark_support import (
     sentinel,
 )
 
-from pyflinklike import DeadLetters, KeyedProcessFunction, OutputTag, Types, ValueStateDescriptor
+from pyflinklike import (
+    DeadLetters,
+    KeyedProcessFunction,
+    OutputTag,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
@@ -149,7 +156,9 @@ def test_each_operator_of_a_chain_has_letters_of_its_own(spark):
         event_time="ts",
         on_error=DeadLetters(DEAD, 9, "batch"),
     )
-    windows = key_by(main_output(first), "key").window(TumblingEventTimeWindows.of(10))
+    windows = key_by(main_output(first), "key").window(
+        TumblingEventTimeWindows.of(Time.milliseconds(10))
+    )
     of_windows = OutputTag("of windows")
     result = windows.process(
         WindowSums(), "total long", event_time="ts", on_error=DeadLetters(of_windows, 9, "batch")
@@ -175,9 +184,9 @@ def test_too_many_letters_fail_the_query(spark):
     by_number = _total(
         bounded(spark, rows, SCHEMA), on_error=DeadLetters(DEAD, at_most=3, per="batch")
     )
-    with pytest.raises(Exception, match="takes at most 50.00% of the records.*got 29 of 29"):
+    with pytest.raises(Exception, match=r"takes at most 50\.00% of the records.*got 29 of 29"):
         by_share.collect()
-    with pytest.raises(Exception, match="takes at most 3 records and timers of a task.*got 4"):
+    with pytest.raises(Exception, match=r"takes at most 3 records and timers of a task.*got 4"):
         by_number.collect()
 
 
