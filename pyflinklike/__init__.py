@@ -2,6 +2,7 @@
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
 from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -69,6 +70,7 @@ __all__ = [
     "CoFlatMapFunction",
     "CoMapFunction",
     "ColumnTimerService",
+    "DeadLetters",
     "Duration",
     "EmbeddedRocksDBStateBackend",
     "FilterFunction",

@@ -98,7 +98,9 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def clear(self) -> None:
         """Remove all entries, and evict none."""
         super().clear()
-        self._used.pop(self._ready().key, None)
+        key = self._ready().key
+        self._remember(key)
+        self._used.pop(key, None)
 
     # Writing
 
@@ -157,8 +159,25 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     # The order of use
 
     def _mine(self) -> dict[bytes, None]:
+        """Return the uses of the current key, in their order, to change them."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
+        self._remember(key)
         return self._used.setdefault(key, {})
+
+    def _remember(self, key: Any) -> None:
+        """Have a call that fails leave the uses of a key as they are now."""
+        stage = self._ready().stage
+        if stage is None or not stage.is_open:
+            return
+        former = dict(self._used.get(key, {}))
+
+        def undo() -> None:
+            if former:
+                self._used[key] = former
+            else:
+                self._used.pop(key, None)
+
+        stage.undo_by(undo)
 
     def _touch(self, user_key: bytes) -> None:
         mine = self._mine()
@@ -168,6 +187,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def _settle(self) -> None:
         """Write the uses of the current key, in their order."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
+        self._remember(key)
         mine = self._used.pop(key, None)
         if not mine:
             return

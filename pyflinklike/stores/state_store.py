@@ -22,6 +22,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.current_key import GROUP_KEY
+from pyflinklike.engine.state.staged_tables import Stage
 from pyflinklike.engine.state.table import (
     MISSING,
     Entry,
@@ -324,22 +325,49 @@ class WriteBackLog:
             value: The frozen value to come; `MISSING` if the entry is deleted.
             timestamp: The time of the record in ms.
         """
-        where = self._where(user_key)
+        where, writer, stage = self._where(user_key), self._context.key, self._context.stage
+        if not self._is_caching:
+            if value is not MISSING or self._table.get(user_key) is not MISSING:
+                self._log(where, value, timestamp, writer)
+        elif stage is None:
+            self._keep(where, self._was_there(where), value, timestamp, writer)
+        else:
+            was_there = self._was_there(where)
+            stage.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
+
+    def _was_there(self, where: tuple[Any, bytes]) -> bool:
+        """Return whether the entry was there at the last flush, as far as is known."""
+        former = self._dirty.get(where)
+        return self._table.get(where[1]) is not MISSING if former is None else former[0]
+
+    def _keep(
+        self,
+        where: tuple[Any, bytes],
+        was_there: bool,
+        value: Any,
+        timestamp: int | None,
+        writer: Any,
+    ) -> None:
+        """Have a change wait for the next flush, in place of an earlier one of the entry."""
         former = self._dirty.pop(where, None)  # a key written again moves to the end
-        was_there = self._table.get(user_key) is not MISSING if former is None else former[0]
-        if self._is_caching:
-            self._dirty[where] = was_there, value, timestamp, self._context.key
-            if len(self._dirty) > MAX_DIRTY:
-                self.flush()
-        elif was_there or value is not MISSING:
-            self._log(where, value, timestamp, self._context.key)
+        was_there = was_there if former is None else former[0]
+        self._dirty[where] = was_there, value, timestamp, writer
+        if len(self._dirty) > MAX_DIRTY:
+            self._flush()
 
     def log(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
         """Log a write at once; the arguments are those of `note`."""
         self._log(self._where(user_key), value, timestamp, self._context.key)
 
     def flush(self) -> None:
-        """Log the changes that wait."""
+        """Log the changes that wait; those of a call that is under way, once it has succeeded."""
+        stage = self._context.stage
+        if stage is None:
+            self._flush()
+        else:
+            stage.do_later(self._flush)
+
+    def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}
         for where, (was_there, value, timestamp, writer) in dirty.items():
             if was_there or value is not MISSING:
@@ -514,6 +542,7 @@ class StoreContext:
         wants: Returns whether anybody reads the side output of a tag id.
         timestamp: Returns the time of the current element or timer in ms, or None.
         position: Returns the first segment that the working state lacks, by key group.
+        stage: Holds what a call has written until it succeeds; None where writes pass at once.
         cursors: The cursors that are open.
     """
 
@@ -526,6 +555,7 @@ class StoreContext:
     wants: Callable[[str], bool]
     timestamp: Callable[[], int | None]
     position: Callable[[], dict[int, int]]
+    stage: Stage | None = None
     cursors: OpenCursors = attrs.field(factory=OpenCursors)
 
     @property

@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
@@ -75,6 +76,7 @@ class KeyedProcessHarness(OperatorHarness):
             harness without one takes the keys of any snapshot.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
+        on_error: `DeadLetters` to keep elements and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -92,6 +94,7 @@ class KeyedProcessHarness(OperatorHarness):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        on_error: DeadLetters | None = None,
     ) -> None:
         check_key_selector(key_selector, "key_selector")
         super().__init__(
@@ -104,6 +107,7 @@ class KeyedProcessHarness(OperatorHarness):
                 key_type=key_type,
                 job_parameters=job_parameters,
                 allow_pickle=allow_pickle,
+                on_error=on_error,
             ),
         )
         self._key_selector = key_selector
@@ -191,6 +195,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         key_type: Type of the keys; by default any str, number, date or tuple of these.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
+        on_error: `DeadLetters` to keep elements and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -210,6 +215,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        on_error: DeadLetters | None = None,
     ) -> None:
         key_selector2 = key_selector1 if key_selector2 is None else key_selector2
         check_key_selector(key_selector1, "key_selector1")
@@ -224,6 +230,7 @@ class KeyedTwoInputHarness(_TwoInputs):
                 key_type=key_type,
                 job_parameters=job_parameters,
                 allow_pickle=allow_pickle,
+                on_error=on_error,
             ),
         )
         self._key_selectors = (key_selector1, key_selector2)
@@ -293,6 +300,7 @@ class BroadcastHarness(_TwoInputs):
         key_type: Type of the keys; by default any str, number, date or tuple of these.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
+        on_error: `DeadLetters` to keep elements and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -313,6 +321,7 @@ class BroadcastHarness(_TwoInputs):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        on_error: DeadLetters | None = None,
     ) -> None:
         self._key_selector = _check_selector(key_selector, function)
         super().__init__(
@@ -325,6 +334,7 @@ class BroadcastHarness(_TwoInputs):
                 key_type=key_type,
                 job_parameters=job_parameters,
                 allow_pickle=allow_pickle,
+                on_error=on_error,
             ),
             broadcast_states=broadcast_states,
         )

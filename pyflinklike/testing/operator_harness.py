@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike import __version__
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
@@ -74,6 +75,8 @@ class HarnessOptions:
         key_type: Type of the keys; None for keys of any type.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled.
+        on_error: Makes dead letters of elements and timers on which the function raises; None to
+            raise.
 
     Raises:
         DeclarationTypeError: An option is of the wrong kind.
@@ -86,6 +89,7 @@ class HarnessOptions:
     key_type: TypeInformation | None
     job_parameters: Mapping[str, str] | None
     allow_pickle: bool
+    on_error: DeadLetters | None = None
 
     def __attrs_post_init__(self) -> None:
         optional = type(None)
@@ -93,6 +97,7 @@ class HarnessOptions:
         rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
         _check_kind(self.restore, (bytes, str, os.PathLike, optional), rule)
         _check_kind(self.key_type, (TypeInformation, optional), "key_type is a TypeInformation")
+        _check_kind(self.on_error, (DeadLetters, optional), "on_error is DeadLetters")
         _check_kind(self.max_parallelism, int, "max_parallelism is an int")
         if self.max_parallelism < 1:
             msg = f"max_parallelism must be at least 1, got {shown(self.max_parallelism)}"
@@ -149,6 +154,7 @@ class OperatorHarness:
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
+            on_error=options.on_error,
         )
         restored = _restore(options.restore, key_type)
         self._former, self._key_columns = restored.record, tuple(key_columns)

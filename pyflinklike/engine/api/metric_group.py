@@ -16,7 +16,7 @@ and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
@@ -39,6 +39,7 @@ __all__ = [
     "Metric",
     "MetricGroup",
     "MetricIncrements",
+    "MetricMarks",
 ]
 
 
@@ -118,6 +119,26 @@ class MetricGroup:
                 numbers.update(_numbers(name, metric))
         return numbers
 
+    def __len__(self) -> int:
+        return len(self._metrics)
+
+    def mark(self) -> MetricMarks:
+        """Return what all metrics of this group have counted, for `go_back`."""
+        return [
+            (each, _get_counts(each))
+            for each in self._metrics.values()
+            if not isinstance(each, _Gauge)
+        ]
+
+    def go_back(self, marks: MetricMarks) -> None:
+        """Forget what was counted since a mark; a metric that is new since then counts from 0."""
+        known = {id(metric) for metric, _ in marks}
+        for metric, counts in marks:
+            _set_counts(metric, counts)
+        for metric in self._metrics.values():
+            if not isinstance(metric, _Gauge) and id(metric) not in known:
+                _set_counts(metric, _get_counts(type(metric)()))
+
     def _register(self, name: str, new: _M) -> _M:
         _check_name(name)
         full_name = f"{self._prefix}{name}"
@@ -155,6 +176,19 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except Exception as error:
         msg = f"gauge {name!r} must return a number, it raised {shown(error)}; mend it"
         raise UserFunctionError(msg) from error
+
+
+def _get_counts(metric: Any) -> tuple[Any, ...]:
+    if isinstance(metric, Distribution):
+        return metric.count, metric.sum, metric.min, metric.max
+    return (metric._count,)
+
+
+def _set_counts(metric: Any, counts: tuple[Any, ...]) -> None:
+    if isinstance(metric, Distribution):
+        metric.count, metric.sum, metric.min, metric.max = counts
+    else:
+        (metric._count,) = counts
 
 
 class Metric:
@@ -234,6 +268,9 @@ class _Gauge:
 
 _Metric = Counter | Meter | Distribution | _Gauge
 _M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
+
+MetricMarks = Sequence[tuple[Any, Any]]
+"""Metrics, and what each had counted."""
 
 # For a host that adds up what many tasks count
 

@@ -9,11 +9,12 @@ The class of a user's function decides which caller it has, and which contexts i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from pyflinklike.engine.api.contexts import TimerService
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.process_functions import (
     BaseBroadcastProcessFunction,
@@ -46,6 +47,7 @@ from pyflinklike.engine.runtime.call_contexts import (
     UnkeyedCallContext,
     UnkeyedOperatorContext,
 )
+from pyflinklike.engine.runtime.call_guard import CallGuard
 from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, TwoInputCalls
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
@@ -54,10 +56,16 @@ from pyflinklike.engine.runtime.keyed_operator import (
 )
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
-from pyflinklike.engine.runtime.timer_queue import KeyedTimerService, TimerQueue
+from pyflinklike.engine.runtime.timer_queue import (
+    KeyedTimerService,
+    TimerQueue,
+    UndoableTimerQueue,
+)
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.state.staged_tables import StagedTables
 from pyflinklike.engine.state.state_assembly import Assembled
+from pyflinklike.engine.state.table import Tables
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.pickled_type import ALLOW_PICKLE, check_pickled
 from pyflinklike.errors import DeclarationValueError, PyflinklikeError, RequirementError
@@ -80,6 +88,7 @@ def make_keyed_operator(
     allow_pickle: bool = True,
     has_keys: bool = True,
     timed_outputs: bool = False,
+    on_error: DeadLetters | None = None,
 ) -> KeyedProcessOperator:
     """Make an operator whose function may have states, timers and stores; it is not open yet.
 
@@ -96,6 +105,8 @@ def make_keyed_operator(
         has_keys: Whether elements have keys; without them there is neither state nor timer, and
             every record has the key `GROUP_KEY`.
         timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
+        on_error: Makes dead letters of records and timers on which the function raises; None to
+            fail.
 
     Raises:
         DeclarationTypeError: A broadcast state is not a map.
@@ -103,6 +114,13 @@ def make_keyed_operator(
             or the backend's files are pickles.
     """
     if isinstance(function, KeyedBatchFunction):
+        if on_error is not None:
+            msg = (
+                f"dead letters are for functions of single records, got {on_error!r} for the "
+                f"KeyedBatchFunction {type(function).__name__}; check its records within process_batch, "
+                "or write a KeyedProcessFunction"
+            )
+            raise DeclarationValueError(msg)
         return _columnar_assembly()(
             function,
             state_backend,
@@ -115,18 +133,21 @@ def make_keyed_operator(
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
+    staged = StagedTables(backend) if on_error is not None else None
+    tables: Tables = staged or backend
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     refused = refused_timers or {} if has_keys else NO_TIMERS
-    timers = _timers(clock, backend, refused, namespace_type)
+    make_queue = TimerQueue if staged is None else UndoableTimerQueue
+    timers = _timers(make_queue, clock, backend, refused, namespace_type)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
-    states = BroadcastStates(broadcast_states, backend, group.declare)
+    states = BroadcastStates(broadcast_states, tables, group.declare)
     context = _context(function, clock, current, key_type, timers, states, has_keys=has_keys)
     outputs = TimedOutputs(context.timestamp) if timed_outputs else Outputs()
     surroundings = StoreContext(
-        backend=backend,
+        backend=tables,
         clock=clock,
         key_type=key_type,
         application=task.name,
@@ -135,15 +156,26 @@ def make_keyed_operator(
         wants=lambda tag: side_outputs_read is None or tag in side_outputs_read,
         timestamp=context.timestamp,
         position=group.position,
+        stage=staged.stage if staged is not None else None,
     )
     stores = StoreRegistry(surroundings)
     cleanup.join(stores)
     make_runtime = _runtime_context_class(timers, namespace_type, has_keys=has_keys)
-    runtime = make_runtime(task, backend, clock, assembled, group.declare, stores)
+    runtime = make_runtime(task, tables, clock, assembled, group.declare, stores)
     before = runtime.before_every_call
-    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
+    guard = None
+    if on_error is not None and staged is not None:
+        names = tuple(name for name, _ in task.key_columns)
+        queues = cast(Iterable[UndoableTimerQueue], timers.queues)
+        guard = CallGuard(on_error, staged.stage, queues, outputs, clock, metrics, task.name, names)
+        guard.watch(runtime.get_metrics_group())
+        guard.begin_task(task.batch)
+        before.append(guard.begin)  # before the steps of TTL and stores
+    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs, guard)
     calls = _caller(function, parts, states, runtime)
-    return KeyedProcessOperator(clock, group, timers, calls, stores, cleanup, runtime, metrics)
+    return KeyedProcessOperator(
+        clock, group, timers, calls, stores, cleanup, runtime, metrics, guard
+    )
 
 
 def _columnar_assembly() -> Callable[..., KeyedProcessOperator]:
@@ -193,13 +225,14 @@ def _backend(
 
 
 def _timers(
+    make_queue: type[TimerQueue],
     clock: Clock,
     backend: KeyedStateBackend,
     refused: Mapping[TimeDomain, PyflinklikeError],
     namespace_type: TypeInformation | None,
 ) -> KeyedTimerService:
-    event_timers = TimerQueue(TimeDomain.EVENT_TIME, backend, namespace_type)
-    processing_timers = TimerQueue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
+    event_timers = make_queue(TimeDomain.EVENT_TIME, backend, namespace_type)
+    processing_timers = make_queue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
 
 

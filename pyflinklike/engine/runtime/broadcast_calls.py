@@ -98,14 +98,19 @@ class BroadcastCalls(FunctionCalls):
         parts = self._parts
         clock = parts.clock
         clock.timestamp = element.timestamp
+        guard = parts.guard
         try:
+            if guard is not None:
+                guard.begin()
             results = self.function.process_broadcast_element(element.value, self._side)
             if results is not None:
                 parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
-            self._explain(error, "process_broadcast_element", element.value)
-            raise
+            self._fail(error, "process_broadcast_element", element.value)
+            element.changes.clear()
         finally:
+            if guard is not None:
+                guard.end()
             parts.current.key, clock.timestamp = NO_KEY, None
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:

@@ -23,6 +23,7 @@ from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.runtime.call_guard import CallGuard
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.shown import instance_of, shown
@@ -88,6 +89,7 @@ class TaskInfo:
         attempt: The number of earlier attempts of this task.
         job_parameters: The answers of `get_job_parameter`.
         key_columns: Names and types of the columns that make the key; empty without columns.
+        batch: The number of the micro-batch; None where there is none.
     """
 
     name: str
@@ -97,6 +99,7 @@ class TaskInfo:
     attempt: int = 0
     job_parameters: Mapping[str, str] = attrs.field(factory=dict)
     key_columns: tuple[tuple[str, str], ...] = ()
+    batch: int | None = None
 
     def identity(self, key_type: TypeInformation) -> OperatorIdentity:
         """Return the identity that ties the operator to its state."""
@@ -117,6 +120,7 @@ class OperatorParts:
         before_every_call: Functions to call before every record and timer; the list may grow.
         metrics: Count the timers that fire.
         outputs: Gather outputs until the host takes them.
+        guard: Undoes calls that fail, where they become dead letters; else None.
     """
 
     key_type: TypeInformation
@@ -126,6 +130,7 @@ class OperatorParts:
     before_every_call: Sequence[Callable[[], None]]
     metrics: OperatorMetrics
     outputs: Outputs
+    guard: CallGuard | None = None
 
 
 class OperatorRuntimeContext(RuntimeContext):

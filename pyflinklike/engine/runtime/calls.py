@@ -11,6 +11,7 @@ which method takes a record (`_element_call`) and how messages name it (`_name_c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
 from typing import Any
 
@@ -109,26 +110,35 @@ class FunctionCalls:
         process_element, before = self._element_call(), parts.before_every_call
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
+        if parts.guard is not None:
+            # What cannot be read fails here, and not as if the call before it had failed.
+            keys, values, timestamps = list(keys), list(values), list(timestamps)
+        records = zip(keys, values, timestamps)
+        is_over = False
         try:
-            for current.key, value, clock.timestamp in zip(keys, values, timestamps):
-                if before:
-                    for each in before:
-                        each()
-                results = process_element(value, context)
-                if results is None:
-                    continue
-                if results.__class__ is not GeneratorType:
-                    check_results(results)
-                for result in results:  # `Outputs.emit` written out: a call per record less
-                    kind = result.__class__
-                    if kind is tuple and result and result[0].__class__ is OutputTag:
-                        outputs.emit_side(result, current.key)
-                    else:
-                        emit_main(result.copy() if kind in CHANGEABLE else result)
-                        emit_key(current.key)
-        except Exception as error:
-            self._explain(error, *self._name_call(value))
-            raise
+            while not is_over:
+                try:
+                    for current.key, value, clock.timestamp in records:
+                        if before:
+                            for each in before:
+                                each()
+                        results = process_element(value, context)
+                        if results is None:
+                            continue
+                        if results.__class__ is not GeneratorType:
+                            check_results(results)
+                        for result in results:  # `Outputs.emit` written out: a call per record less
+                            kind = result.__class__
+                            if kind is tuple and result and result[0].__class__ is OutputTag:
+                                outputs.emit_side(result, current.key)
+                            else:
+                                emit_main(result.copy() if kind in CHANGEABLE else result)
+                                emit_key(current.key)
+                    is_over = True
+                except Exception as error:
+                    self._fail(error, *self._name_call(value))
+            if parts.guard is not None:
+                parts.guard.end()
         finally:
             current.key, clock.timestamp = NO_KEY, None
 
@@ -141,7 +151,7 @@ class FunctionCalls:
         # Hosts call the returned function for every record, so it looks up nothing that stays the same.
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
-        emit, before = parts.outputs.emit, parts.before_every_call
+        emit, before, guard = parts.outputs.emit, parts.before_every_call, parts.guard
         process_element: Callable[[Any, Any], Iterable[Any] | None] | None = None
 
         def process_one(key: Any, value: Any, timestamp: int | None) -> None:
@@ -157,9 +167,10 @@ class FunctionCalls:
                 if results is not None:
                     emit(results, key)
             except Exception as error:
-                self._explain(error, *self._name_call(value))
-                raise
+                self._fail(error, *self._name_call(value))
             finally:
+                if guard is not None:
+                    guard.end()
                 current.key, clock.timestamp = NO_KEY, None
 
         return process_one
@@ -182,19 +193,27 @@ class FunctionCalls:
         fired = 0
         due, on_timer, emit = queue.due(now), self._timer_call(), parts.outputs.emit
         touch = parts.metrics.touched.add
+        is_over = False
         try:
-            for timestamp in due:
-                context.fired_at = timestamp
-                fired += 1
-                touch(current.key)
-                for each in before:
-                    each()
-                results = on_timer(timestamp, context)
-                if results is not None:
-                    emit(results, current.key)
-        except Exception as error:
-            self._explain(error, "on_timer", timestamp)
-            raise
+            while not is_over:
+                try:
+                    for timestamp in due:
+                        context.fired_at = timestamp
+                        fired += 1
+                        touch(current.key)
+                        for each in before:
+                            each()
+                        results = on_timer(timestamp, context)
+                        if results is not None:
+                            emit(results, current.key)
+                    is_over = True
+                except Exception as error:
+                    if getgeneratorstate(due) == GEN_CLOSED:  # no call raised, but the queue
+                        self._explain(error, "on_timer", timestamp)
+                        raise
+                    self._fail(error, "on_timer", timestamp)
+            if parts.guard is not None and fired:
+                parts.guard.end()
         finally:
             due.close()  # if a call raised: timers not yet given stay due
             current.key = NO_KEY
@@ -222,6 +241,30 @@ class FunctionCalls:
     def _name_call(self, value: Any) -> tuple[str, Any]:
         """Return the name of the method that takes a record, and the element that it gets."""
         return "process_element", value
+
+    def _fail(self, error: Exception, method: str, subject: Any) -> None:
+        """Raise what the function raised, with the call named; or make a dead letter of the call.
+
+        Raises:
+            UserFunctionError: There are no dead letters, or too many.
+        """
+        told: Exception = error
+        try:
+            self._explain(error, method, subject)
+        except UserFunctionError as explained:
+            told = explained
+        parts = self._parts
+        guard = parts.guard
+        if guard is None or not guard.may_keep(error):
+            raise told
+        key = parts.current.key
+        name, _ = (
+            self.function.failed_call(error, method)
+            if isinstance(self.function, NamespacedFunction)
+            else (method, "")
+        )
+        shown_key = None if key is NO_KEY or key is GROUP_KEY else self.key_type.thaw_key(key)
+        guard.fail(error, str(told), key, shown_key, name, subject, parts.context.timestamp())
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
         """Name the call that raised: in a note of our own error, or in a new error.

@@ -34,6 +34,7 @@ from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
 from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
+from pyflinklike.engine.runtime.call_guard import CallGuard
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueues, Timers
@@ -69,6 +70,7 @@ class KeyedProcessOperator:
         cleanup: Deletes expired entries.
         runtime_context: The context that the function is opened with.
         metrics: The numbers for the host.
+        guard: Makes dead letters of calls that fail; None where they fail the query.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class KeyedProcessOperator:
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
         metrics: OperatorMetrics,
+        guard: CallGuard | None = None,
     ) -> None:
         self.clock = clock
         self.group = group
@@ -90,6 +93,8 @@ class KeyedProcessOperator:
         self.cleanup = cleanup
         self.runtime_context = runtime_context
         self.metrics = metrics
+        self.guard = guard
+        """Makes dead letters, or None."""
         self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
         self.backend = group.backend
         self.current = group.backend.current
@@ -188,6 +193,8 @@ class KeyedProcessOperator:
             owner: The name under which the backend keeps working state, as at assembly.
         """
         self.runtime_context.resume(task)
+        if self.guard is not None:
+            self.guard.begin_task(task.batch)
         self.backend.owner = owner
         self._user_metrics.begin()
 
@@ -238,12 +245,22 @@ class KeyedProcessOperator:
         """
         # Before the log, since stores write what they have cached; this may add outputs, too.
         self.stores.flush()
+        self.check_letters()
         head = self.group.commit(storage, head, times)
         timers = self.event_timers.count() + self.processing_timers.count()
         self.metrics.timers += timers
         self.metrics.live_entries += self.backend.count() - timers
         self.metrics.state_bytes += head.log_bytes if head is not None else 0
         return head
+
+    def check_letters(self) -> None:
+        """Check that not too many records of this task became dead letters.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        if self.guard is not None:
+            self.guard.check_share()
 
     def keep_warm(self) -> None:
         """Let the backend keep the current group, once nothing of the batch can fail here."""

@@ -302,6 +302,7 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
     """
     operator.end_batch()
     operator.stores.flush()
+    operator.check_letters()
 
 
 _BUNDLE = 1_000

@@ -38,6 +38,7 @@ class OperatorMetrics:
             count until they are cleaned up.
         timers: Timers registered in the key groups served, after the commit.
         state_bytes: Bytes of the logs of the key groups served, after the commit.
+        dead_letters: Records and timers on which the function raised, and which `DeadLetters` keeps.
     """
 
     records: int = 0
@@ -55,6 +56,7 @@ class OperatorMetrics:
     live_entries: int = 0
     timers: int = 0
     state_bytes: int = 0
+    dead_letters: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
     """The keys of this key group and others that `take` will add to `keys`."""
 

@@ -10,7 +10,7 @@ operator must see the watermark between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
@@ -90,6 +90,26 @@ class Outputs:
                 side.setdefault(tag_id, []).extend(values)
             self.side = {}
         return moved
+
+    def count_sides(self) -> dict[str, int]:
+        """Return how many outputs there are of each tag."""
+        return {tag_id: len(values) for tag_id, (_, values) in self.side.items()}
+
+    def go_back(self, main: int, keys: int, side: Mapping[str, int]) -> None:
+        """Drop the outputs that were added since there were fewer; the host has taken none meanwhile.
+
+        Args:
+            main: How many main outputs there were.
+            keys: How many of their keys.
+            side: How many of each tag.
+        """
+        del self.main[main:], self.keys[keys:]
+        for tag_id, lists in list(self.side.items()):
+            left = side.get(tag_id, 0)
+            for each in lists:
+                del each[left:]
+            if not left:
+                del self.side[tag_id]
 
     def __len__(self) -> int:
         return len(self.main) + sum(len(values) for _, values in self.side.values())

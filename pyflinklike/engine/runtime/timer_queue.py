@@ -50,6 +50,7 @@ __all__ = [
     "TimerQueue",
     "TimerQueues",
     "Timers",
+    "UndoableTimerQueue",
     "next_round",
 ]
 
@@ -279,6 +280,45 @@ class TimerQueue:
     def count(self) -> int:
         """Count the timers of the key group."""
         return self.table.count()
+
+
+class UndoableTimerQueue(TimerQueue):
+    """A queue whose latest changes can be undone, those of its table, too."""
+
+    def __init__(
+        self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__(domain, backend, namespace_type)
+        self.changes: list[tuple[Hashable, int, bool]] = []
+        """Key, time, and whether the timer was added, of each change since this was cleared."""
+
+    def register(self, timestamp: int) -> None:
+        """Add a timer for the current key; do nothing if it exists."""
+        if type(timestamp) is not int:
+            timestamp = _check(timestamp)
+        timers = len(self._keys_at.get(timestamp, ()))
+        super().register(timestamp)
+        if len(self._keys_at.get(timestamp, ())) > timers:
+            self.changes.append((self._current.key, timestamp, True))
+
+    def delete(self, timestamp: int) -> None:
+        """Remove a timer of the current key; do nothing where there is none."""
+        timestamp = _check(timestamp)
+        if self.has(timestamp):
+            self.changes.append((self._current.key, timestamp, False))
+            super().delete(timestamp)
+
+    def undo_changes(self) -> None:
+        """Undo the changes, the latest first."""
+        current, former = self._current, self._current.key
+        is_quiesced, self.is_quiesced = self.is_quiesced, False
+        while self.changes:
+            current.key, timestamp, was_added = self.changes.pop()
+            if was_added:
+                super().delete(timestamp)
+            else:
+                super().register(timestamp)
+        current.key, self.is_quiesced = former, is_quiesced
 
 
 def next_round(rounds: int, timestamp: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
 
 from pyflinklike.engine.api.process_functions import (
     BroadcastProcessFunction,
@@ -214,6 +215,10 @@ class WithBroadcast:
     def reader(self) -> BroadcastReader:
         """The reader of both inputs."""
         return BroadcastReader(self.main.reader, self.rules.reader)
+
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns with their types; none where records have no key."""
+        return [self.df.schema[column] for column in self.columns]
 
     def key_names(self) -> tuple[str, ...]:
         """Return the names of the key columns."""

@@ -60,6 +60,9 @@ class Input(Protocol):
     def key_names(self) -> tuple[str, ...]:
         """Name the key columns for a checkpoint, which refuses a program with other names."""
 
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns of the result."""
+
     def key_groups(self) -> Callable[[int], int]:
         """Return the function from partitions to key groups, for a user who gives no number."""
 

@@ -148,9 +148,12 @@ class KeyedStream(Folds):
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
+            on_error: `DeadLetters(tag)` to go on where the function raises: the record or timer
+                becomes a row of that side output, and all that the call had done is undone.  By
+                default the query fails.
 
         Returns:
-            The main output; with `side_outputs`, all outputs, to be split by
+            The main output; with `side_outputs` or `on_error`, all outputs, to be split by
             `main_output`, `get_side_output` or `foreach_output`.
 
         Raises:

@@ -84,6 +84,8 @@ def apply_function(
     name = options.uid or type(function).__name__
     time_mode = _time_mode(function, source.event_time, options.processing_time_timers)
     outputs = DeclaredOutputs.of(source.df, source.columns, output_type, options.side_outputs)
+    if options.on_error is not None:
+        outputs = outputs.with_letters(options.on_error, source.key_fields())
     passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
     mark = event_time_mark(
         source.df,
@@ -110,6 +112,7 @@ def apply_function(
         allow_pickle=pickle_allowed(options.allow_pickle),
         keeps_open=not holds_accumulators(function),
         broadcast_states=broadcast_states,
+        on_error=options.on_error,
     )
     return apply_plan(source.df, source, in_columns(plan), options.from_savepoint)
 

@@ -308,7 +308,13 @@ def task_of(plan: Plan, context: TaskContext | None, grouping_key: int | None = 
         # Behind a union Spark's number of a task is not that of its partition: it begins where those
         # of the other branch end, which may be another number in each micro-batch.
         index = index_of(grouping_key, plan.task.parallelism)
-    return attrs.evolve(plan.task, index=index, attempt=context.attemptNumber())
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return attrs.evolve(
+        plan.task,
+        index=index,
+        attempt=context.attemptNumber(),
+        batch=None if batch is None else int(batch),
+    )
 
 
 def open_operator(
@@ -341,6 +347,7 @@ def open_operator(
         # A worker's environment may refuse what the driver's did not.
         allow_pickle=pickle_allowed(plan.allow_pickle),
         timed_outputs=plan.timed_outputs,
+        on_error=plan.on_error,
     )
     operator.open()
     return operator

@@ -10,8 +10,9 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike.engine.api.dead_letters import LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.types import Types
+from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.event_time import EventTimeMark
 from pyflinklike.spark.plan.operator_chain import without_phases
@@ -62,6 +63,43 @@ class DeclaredOutputs:
             sides[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
         return cls(main, sides)
 
+    def with_letters(
+        self, on_error: DeadLetters, key_fields: Sequence[st.StructField]
+    ) -> DeclaredOutputs:
+        """Add the side output of dead letters.
+
+        Args:
+            on_error: As the user gave it.
+            key_fields: The columns of the key; none where records have no key.
+
+        Raises:
+            DeclarationTypeError: It is not `DeadLetters`.
+            DeclarationValueError: Its tag is that of another output, or a column of the key has the
+                name of one of its columns.
+        """
+        given: Any = on_error
+        if not isinstance(given, DeadLetters):
+            msg = f"on_error takes DeadLetters, got {given!r}; for example DeadLetters('dead')"
+            raise DeclarationTypeError(msg)
+        tag_id = on_error.tag.tag_id
+        if tag_id in self.sides:
+            msg = (
+                f"dead letters need a side output of their own, got the tag {tag_id!r} in "
+                "side_outputs, too; leave it out there"
+            )
+            raise DeclarationValueError(msg)
+        keys = [st.StructField(each.name, each.dataType) for each in key_fields]
+        keys = keys or [st.StructField("key", st.StringType())]
+        letter = [st.StructField(name, _LETTER_TYPES[kind]) for name, kind in LETTER_FIELDS]
+        taken = sorted({each.name for each in keys} & {each.name for each in letter})
+        if taken:
+            msg = (
+                f"dead letters have columns of their own behind those of the key, got the key "
+                f"columns {taken}; rename them before key_by"
+            )
+            raise DeclarationValueError(msg)
+        return attrs.evolve(self, sides={**self.sides, tag_id: st.StructType([*keys, *letter])})
+
     def describe(self) -> dict[str, st.StructType]:
         """Return the schemas by the name of each output in messages."""
         sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
@@ -98,6 +136,12 @@ class DeclaredOutputs:
             )
             raise DeclarationValueError(msg)
         return layout
+
+
+_LETTER_TYPES: dict[TypeInformation, st.DataType] = {
+    Types.STRING(): st.StringType(),
+    Types.LONG(): st.LongType(),
+}
 
 
 def _type_of(tag: OutputTag, df: DataFrame, key_columns: Sequence[str]) -> Any:

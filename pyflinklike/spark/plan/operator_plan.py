@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.functions import Function
@@ -111,6 +112,7 @@ class Plan:
             for them.
         key_groups: Makes the number of key groups of the number of Spark's partitions; None where
             the program gives the number, or the session does not show its partitions.
+        on_error: Makes dead letters of records and timers on which the function raises.
     """
 
     function: Function
@@ -129,6 +131,7 @@ class Plan:
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
     is_ticked: bool = attrs.field(default=False, kw_only=True)
+    on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
 
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire."""

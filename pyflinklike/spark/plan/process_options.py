@@ -19,6 +19,7 @@ from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.backends.state_backend import StateBackend
@@ -69,6 +70,7 @@ class CommonOptions(TypedDict, total=False):
     from_savepoint: SavepointLike | None
     output_before_watermark: str | None
     allow_pickle: bool
+    on_error: DeadLetters | None
 
 
 class KeyedOptions(CommonOptions, total=False):
@@ -127,6 +129,7 @@ class ProcessOptions:
     output_before_watermark: str | None = None
     arrival_order: bool = False
     allow_pickle: bool = True
+    on_error: DeadLetters | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any], allowed: type) -> ProcessOptions:

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a function that happen as a whole or not at all, for dead letters.
+
+Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
+`fail` goes back to it and puts out the dead letter, `end` ends the last call.  What a call changes
+is in four places: tables (`StagedTables`), timers beside their tables, outputs, and the user's
+metrics; the caches of stores join the stage.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
+from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
+from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.engine.runtime.outputs import Outputs
+from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
+from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.staged_tables import Stage
+from pyflinklike.engine.types.row import row_class
+from pyflinklike.errors import (
+    BrokerError,
+    CorruptStateError,
+    DeclarationError,
+    HostError,
+    IncompatibleStateError,
+    UserFunctionError,
+)
+
+__all__ = ["CallGuard"]
+
+_NOT_OF_A_RECORD = (
+    DeclarationError,
+    CorruptStateError,
+    IncompatibleStateError,
+    HostError,
+    BrokerError,
+    MemoryError,
+)
+_MOST_TRACEBACK = 8_000
+_NO_SIDES: Mapping[str, int] = {}
+
+
+class CallGuard:
+    """Makes dead letters of calls that fail.
+
+    Args:
+        letters: What the user wants.
+        stage: The tables of the operator.
+        queues: The timers of both domains.
+        outputs: Gather what the function yields.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        stage: Stage,
+        queues: Iterable[UndoableTimerQueue],
+        outputs: Outputs,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+    ) -> None:
+        self.letters = letters
+        self.batch: int | None = None
+        """The number of the micro-batch, if the host has told."""
+        self._stage = stage
+        self._queues = tuple(queues)
+        self._outputs = outputs
+        self._clock = clock
+        self._metrics = metrics
+        self._operator = operator
+        self._key_names = key_names or ("key",)
+        self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
+        self._user_metrics: MetricGroup | None = None
+        self._event_changes, self._processing_changes = (each.changes for each in self._queues)
+        self._main = self._keys = 0
+        self._side: Mapping[str, int] = _NO_SIDES
+        self._counted: MetricMarks = ()
+        self._letters = self._calls = 0
+        self._told = ""
+
+    def watch(self, metrics: MetricGroup) -> None:
+        """Undo what a call that fails has counted in the user's metrics, too."""
+        self._user_metrics = metrics
+
+    # A call
+
+    def begin(self) -> None:
+        """Begin a call."""
+        # Runs for every record.
+        self._calls += 1
+        stage = self._stage
+        if stage.has_changed or not stage.is_open:
+            stage.begin()
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
+        outputs = self._outputs
+        self._main, self._keys = len(outputs.main), len(outputs.keys)
+        self._side = outputs.count_sides() if outputs.side else _NO_SIDES
+        if self._user_metrics:
+            self._counted = self._user_metrics.mark()
+
+    def end(self) -> None:
+        """End the last call: what is written from now on is written at once."""
+        self._stage.end()
+        self._event_changes.clear()
+        self._processing_changes.clear()
+
+    def may_keep(self, error: BaseException) -> bool:
+        """Return whether an error is that of a record, and no reason to fail."""
+        return not isinstance(error, _NOT_OF_A_RECORD)
+
+    def fail(
+        self,
+        error: Exception,
+        told: str,
+        key: Any,
+        shown_key: Any,
+        call: str,
+        subject: Any,
+        timestamp: int | None,
+    ) -> None:
+        """Undo the call, and put out a dead letter.
+
+        Args:
+            error: What the function raised.
+            told: The text of the error that would have failed the query.
+            key: The frozen key.
+            shown_key: The key in the user's form; None where there is none.
+            call: The name of the method.
+            subject: The element, or the time of the timer.
+            timestamp: The time of the element or timer, in ms.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._stage.drop()
+        for queue in self._queues:
+            queue.undo_changes()
+        self._outputs.go_back(self._main, self._keys, self._side)
+        if self._user_metrics:
+            self._user_metrics.go_back(self._counted)
+        self._letters += 1
+        self._metrics.dead_letters += 1
+        if self.letters.per == "batch" and self._letters > self.letters.at_most:
+            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
+        self._told = told
+        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
+        clock = self._clock
+        letter = self._row(
+            *keys,
+            self._operator,
+            call,
+            shown(subject),
+            timestamp,
+            clock.watermark,
+            clock.processing_time,
+            self.batch,
+            type(error).__name__,
+            str(error),
+            where_raised(error).strip(" ()"),
+            "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
+        )
+        self._outputs.emit_side((self.letters.tag, letter), key)
+
+    # Too many
+
+    def begin_task(self, batch: int | None) -> None:
+        """Begin a task of a micro-batch, in which letters are counted anew."""
+        self.batch = batch
+        self._letters = self._calls = 0
+
+    def check_share(self) -> None:
+        """Check the share of letters, at the end of a key group.
+
+        Raises:
+            UserFunctionError: There are more letters than the user wants.
+        """
+        letters, most = self._letters, self.letters.at_most
+        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
+            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
+
+    def _too_many(self, got: str, told: str) -> UserFunctionError:
+        letters = self.letters
+        rule = (
+            f"at most {letters.at_most:.2%} of the records and timers of a task"
+            if letters.per == "record"
+            else f"at most {letters.at_most:,} records and timers of a task in a micro-batch"
+        )
+        return UserFunctionError(
+            f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
+            f"raise at_most. The last one: {told}"
+        )

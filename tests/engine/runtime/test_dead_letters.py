@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record or timer on which a function raises becomes a dead letter, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyflinklike import (
+    DeadLetters,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OutputTag,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    UserFunctionError,
+)
+from pyflinklike.stores import (
+    KeyValueStoreDescriptor,
+    LruStoreDescriptor,
+    WindowStoreDescriptor,
+)
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
+
+DEAD, SIDE = OutputTag("dead"), OutputTag("side")
+MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
+
+
+class PoisonedError(Exception):
+    """What a step of a record raises that is told to."""
+
+
+@attrs.frozen
+class Record:
+    """A record: the steps that the function takes for it, and before which it raises.
+
+    Args:
+        key: Its key.
+        steps: Verbs with a number.
+        poison: The number of the step before which it raises; None if it does not.
+        timer_poison: The same for each timer that it registers.
+    """
+
+    key: str
+    steps: tuple[tuple[str, int], ...]
+    poison: int | None = None
+    timer_poison: int | None = None
+
+
+class EverythingFunction(KeyedProcessFunction):
+    """Takes steps with every kind of state, two stores, timers, metrics and outputs."""
+
+    def __init__(self, *, ttl: bool) -> None:
+        self.ttl = ttl
+
+    def open(self, runtime_context: Any) -> None:
+        config = (
+            StateTtlConfig.new_builder(Time.milliseconds(30))
+            .use_event_time()
+            .update_ttl_on_read_and_write()
+            .cleanup_incrementally(2, False)
+            .build()
+        )
+
+        def declared(descriptor: Any) -> Any:
+            if self.ttl:
+                descriptor.enable_time_to_live(config)
+            return descriptor
+
+        get = runtime_context
+        self.value = get.get_state(declared(ValueStateDescriptor("value", Types.LONG())))
+        self.list = get.get_list_state(declared(ListStateDescriptor("list", Types.LONG())))
+        self.map = get.get_map_state(
+            declared(MapStateDescriptor("map", Types.LONG(), Types.LONG()))
+        )
+        self.sum = get.get_reducing_state(
+            declared(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()))
+        )
+        self.plan = get.get_map_state(MapStateDescriptor("plan", Types.LONG(), Types.LONG()))
+        self.table = get.get_store(
+            KeyValueStoreDescriptor("table", Types.LONG(), Types.LONG(), changelog=True)
+        )
+        self.lru = get.get_store(
+            LruStoreDescriptor(
+                "lru", Types.LONG(), Types.LONG(), max_entries=2, scope="partition", changelog=True
+            )
+        )
+        self.windows = get.get_store(
+            WindowStoreDescriptor(
+                "windows", Types.LONG(), Types.LONG(), retention=50, window_size=5
+            )
+        )
+        self.counter = get.get_metrics_group().counter("steps")
+        self.sizes = get.get_metrics_group().distribution("numbers")
+
+    def process_element(self, value: Record, ctx: Any) -> Any:
+        for at, (verb, number) in enumerate(value.steps):
+            if at == value.poison:
+                raise PoisonedError(verb)
+            self.counter.inc()
+            self.sizes.update(number)
+            found = self._step(verb, number, ctx, value)
+            if found is not None:
+                yield verb, found
+        if value.poison is not None:
+            raise PoisonedError("at the end")
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        poison = self.plan.get(timestamp)
+        self.plan.remove(timestamp)
+        self.value.update((self.value.value() or 0) + timestamp)
+        self.counter.inc()
+        yield "timer", timestamp, self.value.value()
+        if poison:
+            self.list.clear()
+            self.table.put(timestamp, 1)
+            ctx.timer_service().register_event_time_timer(timestamp + 7)
+            raise PoisonedError("timer")
+
+    def _step(self, verb: str, number: int, ctx: Any, record: Record) -> Any:
+        timers = ctx.timer_service()
+        if verb == "update":
+            self.value.update(number)
+        elif verb == "clear":
+            for each in (self.value, self.list, self.map, self.sum)[number % 4 :]:
+                each.clear()
+        elif verb == "add":
+            self.list.add(number)
+            self.sum.add(number)
+        elif verb == "replace":
+            self.list.update([number, number + 1])
+        elif verb == "put":
+            self.map.put(number, record.poison or 0)
+            self.table.put(number, len(record.steps))
+        elif verb == "remove":
+            self.map.remove(number)
+            self.table.delete(number)
+        elif verb == "use":
+            self.lru.put(number, number) if number % 2 else self.lru.get(number)
+        elif verb == "window":
+            self.windows.put(number, number, 10 * number)
+        elif verb == "register":
+            at = 10 * number + 5
+            self.plan.put(at, 1 if record.timer_poison else 0)
+            timers.register_event_time_timer(at)
+        elif verb == "delete":
+            timers.delete_event_time_timer(10 * number + 5)
+        else:
+            return (
+                self.value.value(),
+                list(self.list),
+                sorted(self.map.items()),
+                self.sum.get(),
+                [(each.key, each.value) for each in self.table.all()],
+                self.table.approximate_num_entries(),
+            )
+        return None
+
+
+VERBS = ["update", "clear", "add", "replace", "put", "remove", "use", "use", "window"]
+
+
+@st.composite
+def records(draw: Any) -> Record:
+    """Draw a record."""
+    steps = draw(
+        st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 3)), min_size=1, max_size=5)
+    )
+    return Record(
+        draw(st.sampled_from("ab")),
+        tuple(steps),
+        draw(st.one_of(st.none(), st.none(), st.integers(0, 5))),
+        draw(st.sampled_from([None, None, 1])),
+    )
+
+
+def state_of(harness: KeyedProcessHarness) -> Any:
+    """Return all state, timers and what waits to be logged."""
+    harness.end_batch()
+    contents = harness._operator.backend.contents()
+    return {
+        each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
+        for each in contents
+        if len(each)
+    }
+
+
+def sides_of(harness: KeyedProcessHarness) -> Any:
+    """Return the side outputs but the dead letters."""
+    return {tag: rows for tag, rows in harness._side_output.items() if tag != "dead" and rows}
+
+
+def run(function: Any, backend: Any, history: list[Any], on_error: Any, *, bulk: bool) -> Any:
+    """Drive a harness through records and watermarks, and return all that came of it."""
+    with KeyedProcessHarness(
+        function, lambda record: record.key, state_backend=backend, on_error=on_error
+    ) as harness:
+        now = 0
+        for each in history:
+            if isinstance(each, int):
+                now += each
+                harness.process_watermark(now)
+            elif bulk:
+                harness.process_elements([(record, now + 3) for record in each])
+            else:
+                for record in each:
+                    harness.process_element(record, now + 3)
+        letters = [(row.call, row.error_class) for row in harness.side_output(DEAD)]
+        return harness.output, sides_of(harness), state_of(harness), harness.metrics(), letters
+
+
+histories = st.lists(
+    st.one_of(st.lists(records(), max_size=4), st.integers(1, 20)), min_size=1, max_size=8
+)
+
+
+@pytest.mark.parametrize(
+    "backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=["heap", "rocksdb"]
+)
+@settings(deadline=None)
+@given(history=histories, ttl=st.booleans(), bulk=st.booleans())
+def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bulk):
+    """State, timers, outputs, changelogs and metrics are those of the other records alone."""
+    without_timers = [
+        each if isinstance(each, int) else [attrs.evolve(one, timer_poison=None) for one in each]
+        for each in history
+    ]
+    clean = [
+        each if isinstance(each, int) else [one for one in each if one.poison is None]
+        for each in without_timers
+    ]
+    *got, letters = run(EverythingFunction(ttl=ttl), backend, without_timers, MANY, bulk=bulk)
+    *wanted, _ = run(EverythingFunction(ttl=ttl), backend, clean, None, bulk=bulk)
+    poisoned = sum(
+        one.poison is not None for each in history if not isinstance(each, int) for one in each
+    )
+    assert [*wanted, [("process_element", "PoisonedError")] * poisoned] == [*got, letters]
+
+
+def test_a_timer_that_fails_is_gone_and_has_done_nothing():
+    """It is consumed; the list that it cleared, its store and the timer that it registered are undone."""
+    record = Record("a", (("add", 1), ("register", 0)), timer_poison=1)
+    with KeyedProcessHarness(
+        EverythingFunction(ttl=False), lambda each: each.key, on_error=MANY
+    ) as harness:
+        harness.process_element(record, 1)
+        harness.process_watermark(100)
+        letter = harness.side_output(DEAD)[0]
+        assert (
+            ("a", "on_timer", "5", 5, 100, "PoisonedError", "timer"),
+            [],
+            ("list", "plan", "sum"),
+            0,
+        ) == (
+            (letter.key, *letter[2:6], *letter[8:10]),
+            harness.output,
+            tuple(sorted(state_of(harness))),
+            harness.num_event_time_timers(),
+        )
+
+
+class Raising(KeyedProcessFunction):
+    """Raises what it is given."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1] is not None:
+            raise value[1]
+        yield value[0]
+
+
+def test_errors_that_are_not_the_records_always_fail():
+    """No number of dead letters hides a lack of memory or a state that is damaged."""
+    with KeyedProcessHarness(Raising(), lambda each: each[0], on_error=MANY) as harness:
+        for error in (MemoryError(), CorruptStateError("x"), DeclarationValueError("x")):
+            with pytest.raises((UserFunctionError, PyflinklikeError)):
+                harness.process_element(("a", error))
+        with pytest.raises(KeyboardInterrupt):
+            harness.process_element(("a", KeyboardInterrupt()))
+        assert ([], ["a"]) == (harness.side_output(DEAD), harness.process_element(("a", None)))
+
+
+def test_more_letters_than_are_wanted_fail():
+    """The one above the bound raises, with what the function raised last."""
+    on_error = DeadLetters("dead", at_most=2, per="batch")
+    with KeyedProcessHarness(Raising(), lambda each: each[0], on_error=on_error) as harness:
+        harness.process_element(("a", ValueError("first")))
+        harness.process_element(("a", ValueError("second")))
+        with pytest.raises(UserFunctionError, match=r"takes at most 2 .*got 3 .*ValueError: third"):
+            harness.process_element(("a", ValueError("third")))
+
+
+@pytest.mark.parametrize(
+    ("at_most", "per", "error"),
+    [
+        (1.5, "record", DeclarationValueError),
+        (-0.1, "record", DeclarationValueError),
+        (True, "batch", DeclarationTypeError),
+        (0.5, "batch", DeclarationTypeError),
+        (-1, "batch", DeclarationValueError),
+        (1, "minute", DeclarationValueError),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(at_most, per, error):
+    """When they are declared, with an example of one that does."""
+    with pytest.raises(error, match=r"DeadLetters: .*, got "):
+        DeadLetters("dead", at_most, per)
+
+
+def test_a_function_of_columns_has_no_dead_letters():
+    """Its call is one for many records, so it is refused and told what to do instead."""
+    with pytest.raises(DeclarationValueError, match="for functions of single records, got Dead"):
+        make_keyed_operator(
+            Doubled(),
+            HashMapStateBackend(),
+            Types.STRING(),
+            TaskInfo("columns"),
+            "owner",
+            on_error=MANY,
+        )
+
+
+class Doubled(KeyedBatchFunction):
+    """Does nothing."""
+
+    def process_batch(self, batch: Any, ctx: Any) -> Any:
+        return None
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Counts by rules; raises for a rule below 0, and for an element without a rule."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value, ctx.get_broadcast_state(RULES).get(value) + self.count.value()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        name, number = value
+        ctx.get_broadcast_state(RULES).put(name, number)
+        yield "rule", name
+        if number < 0:
+            raise ValueError(name)
+
+
+def test_an_element_of_the_broadcast_input_may_fail_too():
+    """Its writes are undone in each key group of the task, and its letter has no key."""
+    with BroadcastHarness(Ruled(), [RULES], lambda each: each, on_error=MANY) as harness:
+        harness.process_broadcast_element(("x", 5))
+        harness.process_broadcast_element(("x", -5))
+        harness.process_element("x")
+        harness.process_element("y")
+        letters = [(row.key, row.call, row.error_class) for row in harness.side_output(DEAD)]
+        assert (
+            [("rule", "x"), ("x", 6)],
+            [
+                (None, "process_broadcast_element", "ValueError"),
+                ("y", "process_element", "TypeError"),
+            ],
+            1,
+        ) == (harness.output, letters, harness.num_keyed_state_entries("count"))
