@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyflinklike.common.configuration import Configuration
@@ -36,6 +36,8 @@ from pyflinklike.engine.graph.sources import CollectionSource, Source, SourceMak
 from pyflinklike.engine.graph.watermarks import WatermarkStrategy
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types.nested_types import MapTypeInfo
+from pyflinklike.engine.types.row_types import RowTypeInfo
 from pyflinklike.errors import DeclarationTypeError, HostError, StateValueError
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -395,7 +397,8 @@ class StreamExecutionEnvironment(WithoutJava):
         Args:
             collection: A list, or another iterable.
             type_info: The type to which elements are converted at once; a list of types is a row,
-                None any object that pickle can write.
+                None any object that pickle can write.  As in PyFlink, rows and maps are made of an
+                object's attributes, too, and texts of ints.
 
         Raises:
             DeclarationTypeError: `collection` is a text or cannot be iterated.
@@ -614,11 +617,45 @@ def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
     made: list[Any] = []
     try:
         # One by one: how many there are when one fails is the position of that one.
-        made.extend(None if each is None else kind.converted(each) for each in elements)
+        made.extend(
+            None if each is None else kind.converted(_take_apart(each, kind)) for each in elements
+        )
     except StateValueError as error:
         msg = f"element {len(made)} of the collection does not fit its type_info: {error}"
         raise StateValueError(msg) from error
     return made
+
+
+def _take_apart(value: Any, kind: TypeInformation) -> Any:
+    """Make of an element what PyFlink's Java side makes of its pickle, where its type asks for it.
+
+    There (`PythonTypeUtils`) an object of any class is the map of its attributes, which rows and maps
+    are made of, and whatever stands for a text is shown as one.
+    """
+    if isinstance(kind, MapTypeInfo):
+        value = _attributes(value)
+        if not isinstance(value, Mapping):
+            return value
+        of_key, of_value = kind._key_type_info, kind._value_type_info
+        return {_take_apart(k, of_key): _take_apart(v, of_value) for k, v in value.items()}
+    if isinstance(kind, RowTypeInfo):
+        value, names = _attributes(value), kind.field_names
+        if isinstance(value, Mapping):
+            kinds = dict(zip(names, kind.field_types))
+            return {k: _take_apart(v, kinds[k]) if k in kinds else v for k, v in value.items()}
+        if type(value) in (tuple, list) and len(value) == len(names):
+            return type(value)(map(_take_apart, value, kind.field_types))
+        return value
+    if kind == Types.STRING() and type(value) in (int, bool):
+        return str(value).lower()  # as Java's `toString`
+    return value
+
+
+def _attributes(value: Any) -> Any:
+    """Return the attributes of an object whose class is the user's; anything else as it is."""
+    if isinstance(value, Iterable) or not hasattr(value, "__dict__"):
+        return value
+    return vars(value)
 
 
 _BUFFER_TIMEOUT = duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")

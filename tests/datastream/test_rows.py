@@ -154,3 +154,47 @@ def test_state_of_rows_says_whose_row_it_refuses():
         StateValueError, match=r"this is pyflinklike\.common\.Row, not pyflinklike\.Row"
     ):
         state_type.freeze(Row(1))
+
+
+class Sensor:
+    """A class of the user, as many scripts have one for what they begin with."""
+
+    def __init__(self, name: str, level: int) -> None:
+        self.name, self.level = name, level
+
+
+def test_rows_of_a_collection_are_made_of_the_attributes_of_objects():
+    """As PyFlink 2.3 does, whose Java side sees an object as the map of its attributes."""
+    env = local()
+    kind = Types.ROW_NAMED(["level", "name"], [Types.INT(), Types.STRING()])
+    stream = env.from_collection([Sensor("a", 1), Sensor("b", 2)], kind)
+    assert [Row(level=1, name="a"), Row(level=2, name="b")] == list(stream.execute_and_collect())
+
+
+def test_maps_of_a_collection_are_made_of_the_attributes_of_objects():
+    """Within a row, and with texts of what is none, as PyFlink 2.3 makes them."""
+    env = local()
+    texts = Types.MAP(Types.STRING(), Types.STRING())
+    kind = Types.ROW_NAMED(["at", "told"], [Types.INT(), texts])
+    stream = env.from_collection([(1, Sensor("a", 7))], kind)
+    assert [Row(at=1, told={"name": "a", "level": "7"})] == list(stream.execute_and_collect())
+
+
+def test_an_object_without_the_fields_of_a_row_is_refused():
+    """A misspelt attribute is no null."""
+    kind = Types.ROW_NAMED(["level", "nam"], [Types.INT(), Types.STRING()])
+    with pytest.raises(StateValueError, match="element 0 of the collection"):
+        local().from_collection([Sensor("a", 1)], kind)
+
+
+@pytest.mark.parametrize(
+    ("element", "kind", "expected"),
+    [
+        ({"a": 1}, Types.MAP(Types.STRING(), Types.STRING()), {"a": "1"}),
+        ((1, 2), Types.ROW([Types.INT(), Types.STRING()]), Row(f0=1, f1="2")),
+        (True, Types.STRING(), "true"),
+    ],
+)
+def test_a_number_of_a_collection_becomes_the_text_that_its_type_asks_for(element, kind, expected):
+    """As Java writes it, by which PyFlink converts them."""
+    assert [expected] == list(local().from_collection([element], kind).execute_and_collect())
