@@ -71,7 +71,7 @@ class StateOperator:
             if is_roll_call(key):
                 operator._call_roll(payloads, time)
             elif is_home(key):
-                operator._call_home(payloads)
+                results += operator._call_home(payloads)
                 for each in self.operators:
                     each.know_as(operator)
             else:

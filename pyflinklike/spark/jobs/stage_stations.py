@@ -120,6 +120,16 @@ class StageStations(Wiring):
         found = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
         return min((each for each in found if each is not None), default=MAX_WATERMARK)
 
+    def watermark_for(self, number: int) -> int:
+        """Return the watermark of the elements for a keyed operator behind, in ms.
+
+        Args:
+            number: The number of the operator's node.
+        """
+        (station,) = self._instances[number]
+        assert isinstance(station, _ExitStation)
+        return MIN_WATERMARK if station.watermark is None else station.watermark
+
     def _number_of_instances(self, node: Node) -> int:
         """Return 1, as other tasks run the other instances, unless functions see a partitioning.
 
