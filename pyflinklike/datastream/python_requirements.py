@@ -39,11 +39,11 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
         DeclarationValueError: There is no such file or folder.
         HostError: pip cannot install them.
     """
-    file = _existing(path, "file", Path.is_file)
-    cache = None if cache_dir is None else _existing(cache_dir, "folder", Path.is_dir)
+    file = _find(path, "file", Path.is_file)
+    cache = None if cache_dir is None else _find(cache_dir, "folder", Path.is_dir)
     of_cache = [] if cache is None else ["--no-index", "--find-links", str(cache)]
     report = _pip(path, "--dry-run", "--report", "-", *of_cache, "--requirement", str(file))
-    missing = [_pinned(each) for each in json.loads(report)["install"]]
+    missing = [_pin(each) for each in json.loads(report)["install"]]
     if not missing:
         return None
     folder = tempfile.mkdtemp(prefix="pyflinklike-requirements-")
@@ -53,7 +53,7 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
     return folder
 
 
-def _pinned(found: dict[str, Any]) -> str:
+def _pin(found: dict[str, Any]) -> str:
     """Return the requirement of a package that pip has found."""
     about = found["metadata"]
     if found["is_direct"]:
@@ -61,7 +61,7 @@ def _pinned(found: dict[str, Any]) -> str:
     return f"{about['name']}=={about['version']}"
 
 
-def _existing(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
+def _find(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
     found = Path(local_path(path)).absolute()
     if not is_there(found):
         msg = f"set_python_requirements takes a {kind} that is there, got {path!r}, which is {str(found)!r}"

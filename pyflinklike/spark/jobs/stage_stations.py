@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import Job, JobSettings
-from pyflinklike.engine.graph.job_metrics import Count
 from pyflinklike.engine.graph.nodes import FromSource, Node, Partition
 from pyflinklike.engine.local.local_run import PASSED_ON, Wiring
 from pyflinklike.engine.local.operator_stations import OperatorStation, WaitingStation
@@ -64,23 +63,6 @@ class StageStations(Wiring):
         for station in self.stations:
             if isinstance(station, OperatorStation):
                 station.abandon()
-
-    def counts(self, names: Mapping[int, str]) -> list[Count]:
-        """Return what the metrics of functions have counted since the last call.
-
-        Args:
-            names: The names of the functions that may count, by the numbers of their nodes.
-
-        Raises:
-            UserFunctionError: A gauge raised.
-        """
-        return [
-            Count(names[number], *increment)
-            for number in self._stage.inner & names.keys()
-            for station in self._instances[number]
-            if isinstance(station, OperatorStation)
-            for increment in station.take_metrics()
-        ]
 
     def tick(self, now: int) -> None:
         """Set the processing time, in ms."""
