@@ -9,12 +9,14 @@ to the workers as the modules of a program do.
 from __future__ import annotations
 
 import atexit
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyflinklike.engine.graph.files import local_path
 from pyflinklike.errors import DeclarationValueError, HostError
@@ -37,15 +39,45 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
         DeclarationValueError: There is no such file or folder.
         HostError: pip cannot install them.
     """
-    file = _existing(path, "file", Path.is_file)
-    cache = None if cache_dir is None else _existing(cache_dir, "folder", Path.is_dir)
-    wanted = ["--requirement", str(file)]
-    if _pip("--dry-run", "--no-index", *wanted).returncode == 0:
+    file = _find(path, "file", Path.is_file)
+    cache = None if cache_dir is None else _find(cache_dir, "folder", Path.is_dir)
+    of_cache = [] if cache is None else ["--no-index", "--find-links", str(cache)]
+    report = _pip(path, "--dry-run", "--report", "-", *of_cache, "--requirement", str(file))
+    missing = [_pin(each) for each in json.loads(report)["install"]]
+    if not missing:
         return None
     folder = tempfile.mkdtemp(prefix="pyflinklike-requirements-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    of_cache = [] if cache is None else ["--no-index", "--find-links", str(cache)]
-    done = _pip("--target", folder, "--no-compile", *of_cache, *wanted)
+    # With `--target` pip takes no package for installed, so it gets the names of those that are missing.
+    _pip(path, "--target", folder, "--no-compile", "--no-deps", *of_cache, *missing)
+    return folder
+
+
+def _pin(found: dict[str, Any]) -> str:
+    """Return the requirement of a package that pip has found."""
+    about = found["metadata"]
+    if found["is_direct"]:
+        return f"{about['name']} @ {found['download_info']['url']}"
+    return f"{about['name']}=={about['version']}"
+
+
+def _find(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
+    found = Path(local_path(path)).absolute()
+    if not is_there(found):
+        msg = f"set_python_requirements takes a {kind} that is there, got {path!r}, which is {str(found)!r}"
+        raise DeclarationValueError(f"{msg}; give the path of one")
+    return found
+
+
+def _pip(path: str, *arguments: str) -> str:
+    """Run `pip install` for the requirements file at a path, and return what it writes.
+
+    Raises:
+        HostError: It fails.
+    """
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "pip", "install", *quiet, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # this Python
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         said = "; ".join(errors) or done.stderr.strip()[-300:]
@@ -54,18 +86,4 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
             "install them for this Python, or give a requirements_cache_dir that has all of them"
         )
         raise HostError(msg)
-    return folder
-
-
-def _existing(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
-    found = Path(local_path(path)).absolute()
-    if not is_there(found):
-        msg = f"set_python_requirements takes a {kind} that is there, got {path!r}, which is {str(found)!r}"
-        raise DeclarationValueError(f"{msg}; give the path of one")
-    return found
-
-
-def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # of this Python
+    return done.stdout

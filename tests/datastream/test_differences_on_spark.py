@@ -35,10 +35,11 @@ def windows(stream, assigner):
     return stream.window(assigner.of(Time.seconds(1))).reduce(lambda _, other: other)
 
 
-def test_times_are_not_assigned_between_operators_that_wait_for_them(env):
-    """PyFlink has a watermark for each operator; Spark has one for a query."""
+def test_times_are_not_assigned_on_one_of_several_ways_between_operators(env):
+    """PyFlink has a watermark for each operator; Spark tells nobody the one of the other ways in time."""
     strategy = WatermarkStrategy.for_monotonous_timestamps()
-    again = keyed_lines(env).reduce(max).assign_timestamps_and_watermarks(strategy).key_by(len)
+    lines = keyed_lines(env).reduce(max)
+    again = lines.union(lines.assign_timestamps_and_watermarks(strategy)).key_by(len)
     windows(again, TumblingEventTimeWindows).print()
 
     with pytest.raises(HostError, match="a watermark strategy between keyed operators"):

@@ -111,7 +111,9 @@ class LocalRun(DrivenRun):
         return self._metrics.reports()
 
     def _end(self) -> None:
-        self._metrics.add(self._wiring.counts())
+        graph = self._job.graph
+        names = {**graph.state_names, **find_counting_nodes(graph)}
+        self._metrics.add(self._wiring.counts(names))
         for station in self._wiring.stations:
             station.close()
         for writer in self._wiring.writers:
@@ -306,17 +308,22 @@ class Wiring:
             for number in self._graph.state_names
         }
 
-    def counts(self) -> Iterator[Count]:
-        """Yield what the metrics of functions have counted since the last call.
+    def counts(self, names: Mapping[int, str]) -> list[Count]:
+        """Return what the metrics of functions have counted since the last call.
+
+        Args:
+            names: The names under which functions report, by the numbers of their nodes.
 
         Raises:
             UserFunctionError: A gauge raised.
         """
-        names = {**self._graph.state_names, **find_counting_nodes(self._graph)}
-        for number, name in names.items():
-            for station in self._instances[number]:
-                if isinstance(station, OperatorStation):
-                    yield from (Count(name, *each) for each in station.take_metrics())
+        return [
+            Count(name, *increment)
+            for number, name in names.items()
+            for station in self._instances.get(number, ())
+            if isinstance(station, OperatorStation)
+            for increment in station.take_metrics()
+        ]
 
     def key_groups(self) -> dict[int, int]:
         """Return the number of key groups by which elements go to instances, as `stateful` does."""

@@ -27,6 +27,7 @@ __all__ = [
     "LogStorage",
     "WatermarkStorage",
     "exchange_watermark",
+    "raise_watermark",
 ]
 
 
@@ -225,6 +226,28 @@ def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) ->
     if blob is None or watermark != former:
         storage.write_segment(WATERMARK_AT, _write(watermark))
     return former
+
+
+def raise_watermark(
+    storage: WatermarkStorage, watermark: int, position: int, where: str
+) -> tuple[int, int]:
+    """Store a watermark that never goes back; return the one before, and the one of now, in ms.
+
+    Args:
+        storage: Where watermarks are kept, beside that of `exchange_watermark`.
+        watermark: In ms; a lower one than that before changes nothing.
+        position: The position of the watermark among several, from 0.
+        where: Name of the owner, for messages.
+
+    Raises:
+        CorruptStateError: The stored watermark is damaged.
+    """
+    at = WATERMARK_AT - 1 - position
+    blob = storage.read_segment(at)
+    former = MIN_WATERMARK if blob is None else _read(blob, where)
+    if watermark > former:
+        storage.write_segment(at, _write(watermark))
+    return former, max(former, watermark)
 
 
 def _write(watermark: int) -> bytes:

@@ -143,8 +143,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             return self._results([])
         self._set_time(timerValues, batch_time)
         if is_home(key[0]):
-            self._call_home(payloads)
-            return self._results([])
+            return self._results(self._call_home(payloads))
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
     @tell_errors

@@ -33,8 +33,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike import __version__
-from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
-from pyflinklike.engine.log.log_storage import LogStorage, exchange_watermark
+from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from pyflinklike.engine.log.log_storage import LogStorage, exchange_watermark, raise_watermark
 from pyflinklike.engine.log.operator_record import OperatorRecord, RecordStorage, call_roll
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
@@ -56,9 +56,18 @@ from pyflinklike.spark.host.python_stage import freeze_imports, tell_errors, wit
 from pyflinklike.spark.host.wake_up import find_waking
 from pyflinklike.spark.plan.operator_plan import Plan
 from pyflinklike.spark.wire.key_groups import groups_in, index_of
-from pyflinklike.spark.wire.parcels import divide_payloads, pass_on
+from pyflinklike.spark.wire.parcels import (
+    OWN_TIMES,
+    Address,
+    Parcel,
+    divide_payloads,
+    dump,
+    pass_on,
+    wrap_to_pass,
+)
 from pyflinklike.spark.wire.payloads import (
     Home,
+    own_times_in,
     partitions_of_state,
     payload_to_batch,
     to_payload,
@@ -109,6 +118,8 @@ class KeyGroupTask:
         """For which Spark has called last."""
         self._home: Home | None = None
         self._former_watermark: int | None = None
+        self._own_watermarks: dict[int, tuple[int, int]] = {}
+        """The former and the present watermark by each node that assigns times between operators."""
 
     @tell_errors
     def close(self) -> None:
@@ -156,14 +167,31 @@ class KeyGroupTask:
         There is nothing to check on Spark 4, which itself refuses another time mode.
         """
 
-    def _call_home(self, payloads: list[bytes]) -> None:
-        """Read the watermark of the micro-batch before from the home, and store the one of now."""
+    def _call_home(self, payloads: list[bytes]) -> list[Result]:
+        """Read the watermark of the micro-batch before from the home, and store the one of now.
+
+        Returns:
+            The watermarks that Spark does not know, for operators behind.
+        """
         with self._guard() as operator:
             self._home = self._home or Home.of(payloads)
             self._check_home()
+            where = f"operator {self._plan.task.name!r}"
             self._former_watermark = exchange_watermark(
-                self._store, operator.clock.watermark, f"operator {self._plan.task.name!r}"
+                self._store, operator.clock.watermark, where
             )
+            told = own_times_in(payloads)
+            self._own_watermarks = {
+                assigner: raise_watermark(
+                    self._store, told.get(assigner, MIN_WATERMARK), position, where
+                )
+                for position, assigner in enumerate(self._plan.own_times)
+            }
+            if not told:
+                return []
+            records: list[Any] = sorted(told.items())
+            parcel = Parcel(Address(OWN_TIMES, 0), dump(records))
+            return list(pass_on([wrap_to_pass(parcel.to_bytes())]))
 
     def _check_home(self) -> None:
         if self._home is not None and self._grouping_key is not None:
@@ -172,6 +200,7 @@ class KeyGroupTask:
     def know_as(self, other: KeyGroupTask) -> None:
         """Take over the watermark that another operator of the task read at their common home."""
         self._home, self._former_watermark = other._home, other._former_watermark
+        self._own_watermarks = other._own_watermarks
 
     def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -186,7 +215,7 @@ class KeyGroupTask:
             refused = plan.timer_refusals()
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
-            self._waking = find_waking(plan.time_mode)
+            self._waking = find_waking(plan.time_mode, has_own_time=plan.own_time is not None)
         return self._operator
 
     @contextmanager
@@ -217,6 +246,8 @@ class KeyGroupTask:
             passing, payloads = divide_payloads(payloads)
             if not payloads and not passing:
                 served_at = None  # called for its timers, of which no roll tells
+            if self._plan.own_time is not None and operator.clock.watermark != MAX_WATERMARK:
+                operator.clock.watermark = self._own_watermark()[1]
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -255,18 +286,26 @@ class KeyGroupTask:
         plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
         if plan.reader.before_watermark is None:
             return NONE_EARLY, plan.reader.read_payloads(packed)
+        if plan.own_time is not None:
+            # What comes in a micro-batch makes its watermark, so all of it comes before.
+            return EarlyRecords(
+                plan.reader.read_payloads(packed), self._own_watermark()[0]
+            ), NO_RECORDS
         early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
             return EarlyRecords(early, MIN_WATERMARK), records
         self._check_home()
         if self._former_watermark is None:
-            msg = (
-                "an operator behind another one needs the former watermark before its first "
-                "records, got no call for it; set spark.sql.shuffle.partitions to the number that "
-                "the checkpoint was begun with"
-            )
-            raise HostError(msg)
+            raise _without_home()
         return EarlyRecords(early, self._former_watermark), records
+
+    def _own_watermark(self) -> tuple[int, int]:
+        """Return the former and the present watermark of times that were assigned behind an operator."""
+        self._check_home()
+        found = self._own_watermarks.get(self._plan.own_time or 0)
+        if found is None:
+            raise _without_home()
+        return found
 
     def _encode_outputs(self, operator: KeyedProcessOperator) -> list[Result]:
         early, outputs = operator.outputs.take_apart()
@@ -279,6 +318,14 @@ class KeyGroupTask:
         ]
         head, *tail = results or [(first, None, None, None)]
         return [(*head[:2], *make_count_cells(*operator.take_metrics())), *tail]
+
+
+def _without_home() -> HostError:
+    return HostError(
+        "an operator behind another one needs the former watermark before its first "
+        "records, got no call for it; set spark.sql.shuffle.partitions to the number that "
+        "the checkpoint was begun with"
+    )
 
 
 def of_checkpoint(plan: Plan) -> Plan:

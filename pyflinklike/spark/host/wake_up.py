@@ -46,8 +46,16 @@ class Times(Protocol):
         """The watermark."""
 
 
-def find_waking(mode: TimeMode) -> Waking:
-    """Return how Spark calls a key group without records in a time mode."""
+def find_waking(mode: TimeMode, *, has_own_time: bool = False) -> Waking:
+    """Return how Spark calls a key group without records in a time mode.
+
+    Args:
+        mode: The time mode of the query.
+        has_own_time: Whether the operator has a watermark that Spark does not know: then a task before
+            it calls all key groups, and Spark only calls them at the end.
+    """
+    if has_own_time:
+        return Waking(mode.domain(), _at_the_end)
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)
     return Waking() if policy is None else Waking(mode.domain(), policy)
@@ -100,6 +108,14 @@ def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | N
     event = operator.earliest_timer(operator.event_timers)
     processing = operator.earliest_timer(operator.processing_timers)
     return _at_triggers(operator.clock, event, processing, sweep_at)
+
+
+def _at_the_end(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    if operator.clock.watermark == MAX_WATERMARK:
+        return None
+    queues = operator.event_timers, operator.processing_timers
+    times = [sweep_at, *map(operator.earliest_timer, queues)]
+    return None if times == [None] * len(times) else ENDED
 
 
 def _as_watermark_moves(

@@ -420,6 +420,7 @@ class JobOperator:
         max_parallelism: The number of key groups.
         depth: The most keyed operators that an element passes up to this one, which counts as well;
             operators of one depth share a state operator of Spark.
+        has_own_time: Whether its watermark follows times that are assigned behind another operator.
     """
 
     name: str
@@ -428,17 +429,22 @@ class JobOperator:
     key_type: str
     max_parallelism: int
     depth: int
+    has_own_time: bool = False
 
     def __str__(self) -> str:
+        own = ", times assigned behind another operator" if self.has_own_time else ""
         return (
             f"operator {self.name!r} ({self.function}, keys {self.key_type}, "
-            f"max_parallelism {self.max_parallelism}, depth {self.depth})"
+            f"max_parallelism {self.max_parallelism}, depth {self.depth}{own})"
         )
 
     def is_same(self, other: JobOperator) -> bool:
         """Return whether it is the same operator; its function may change if it has a uid."""
-        settings = (self.name, self.key_type, self.max_parallelism, self.depth)
-        if settings != (other.name, other.key_type, other.max_parallelism, other.depth):
+        # Spark calls key groups by timers that it keeps, which are of its watermark or of the end.
+        if (self.depth, self.has_own_time) != (other.depth, other.has_own_time):
+            return False
+        settings = (self.name, self.key_type, self.max_parallelism)
+        if settings != (other.name, other.key_type, other.max_parallelism):
             return False
         return bool(self.uid or other.uid) or self.function == other.function
 
@@ -512,6 +518,7 @@ def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
         depth=depth,
+        has_own_time=node.id in steps.own_times,
     )
 
 

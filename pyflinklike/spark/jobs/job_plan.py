@@ -43,6 +43,7 @@ from pyflinklike.spark.jobs.stage_outputs import (
 from pyflinklike.spark.jobs.stage_task import StageTask, Target, sides_read
 from pyflinklike.spark.jobs.stages import (
     Stage,
+    find_own_times,
     needs_ticks,
     observe_functions,
     registers_processing_timers,
@@ -179,6 +180,8 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
         """The names of functions without keys whose metrics are told, by the numbers of their nodes."""
+        self.own_times = find_own_times(job.graph) if self.is_streaming else {}
+        """The nodes that assign times between operators, by the keyed nodes whose watermark they make."""
         self.tells_counts = False
         """Whether the driver gets the counts of a batch, beside the results."""
         self.shown_names: Mapping[str, str] = {}
@@ -251,8 +254,16 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
+        own_time = self.own_times.get(node.id)
         is_ticked = self.is_ticked and registers_processing_timers(node)
-        return Target(node.id, place, self.key_groups(node), *options, is_ticked=is_ticked)
+        return Target(
+            node.id,
+            place,
+            self.key_groups(node),
+            *options,
+            is_ticked=is_ticked or own_time is not None,
+            own_time=own_time,
+        )
 
     def tick_calls(self) -> list[tuple[int, int]]:
         """Return the places of the first operators that are called at every trigger, with their key groups."""
@@ -266,8 +277,12 @@ class JobSteps:
             DeclarationTypeError: A function has state that belongs to no key.
         """
         packer, plans, first_output = self._packer(before), [], 0
+        found = (self.own_times.get(number) for number in stage.entrances)
+        own_times = tuple(dict.fromkeys(each for each in found if each is not None))
         for number in stage.entrances:
-            plans.append(self._operator(self.job.graph.nodes[number], stage, packer, first_output))
+            node = self.job.graph.nodes[number]
+            plan = self._operator(node, stage, packer, first_output)
+            plans.append(attrs.evolve(plan, own_times=own_times))
             first_output += 1 + len(sides_read(stage, number))
         return plans
 
@@ -288,6 +303,7 @@ class JobSteps:
             timed_outputs=True,
             first_output=first_output,
             is_ticked=self._is_ticked(node),
+            own_time=self.own_times.get(node.id),
         )
 
     def _is_ticked(self, node: Node) -> bool:

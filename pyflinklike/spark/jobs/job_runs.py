@@ -26,7 +26,6 @@ from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
 from pyflinklike.engine.graph.job_savepoint import begin_with
 from pyflinklike.engine.graph.nodes import (
-    AssignTimestamps,
     Fold,
     FromSource,
     KeyBy,
@@ -45,6 +44,7 @@ from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
 from pyflinklike.spark.jobs.stages import (
     Stage,
+    find_watermark_makers,
     has_processing_timers,
     is_keyed,
     needs_ticks,
@@ -402,6 +402,10 @@ class StreamRun(DrivenRun):
 
 
 _REMEDY = "set execution.target to local"
+_ON_ALL_WAYS = (
+    "assign times and watermarks behind the union of all ways, or before the first keyed operator; or set "
+    "execution.target to local"
+)
 _AFTER_THE_OTHER = (
     "Spark begins to read all streams of a query at once, and only a KafkaSource can wait (PySpark 4.2): bound "
     "it, read a topic or new files last, or unite the sources with union if their order does not matter"
@@ -454,17 +458,6 @@ def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
         yield from _find_missing_on_streams(job)
 
 
-def _is_waited_for(node: Node, job: Job) -> bool:
-    """Return whether a keyed operator behind a node depends on its watermark."""
-    for consumer, _ in job.graph.consumers[node.id]:
-        # The outputs of a fold do not depend on time.
-        if is_keyed(consumer) and not isinstance(consumer, Fold):
-            return True
-        if _is_waited_for(consumer, job):
-            return True
-    return False
-
-
 def _find_partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
     """Yield partitionings that functions see, if a consumer is in another stage."""
     for stage in stages_of(job.graph):
@@ -500,11 +493,12 @@ def _is_read(source: Source) -> bool:
 
 
 def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
-    for stage in stages_of(job.graph):
-        for number in sorted(stage.inner):
-            node = job.graph.nodes[number]
-            if stage.number and isinstance(node, AssignTimestamps) and _is_waited_for(node, job):
-                yield node, "a watermark strategy between keyed operators", _REMEDY
+    makers = find_watermark_makers(job.graph)
+    for node in job.graph.nodes.values():
+        # The outputs of a fold do not depend on time.
+        if is_keyed(node) and not isinstance(node, Fold) and len(makers[node.id]) > 1:
+            what = "a watermark strategy between keyed operators, on one of several ways to another one,"
+            yield node, what, _ON_ALL_WAYS
 
 
 _PARTITIONS = "spark.sql.shuffle.partitions"

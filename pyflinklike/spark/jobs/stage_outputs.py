@@ -25,6 +25,7 @@ from pyflinklike.spark.jobs.watermark_feed import mark_rows, pack_rows
 from pyflinklike.spark.wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
 from pyflinklike.spark.wire.parcels import CALL, Address, Parcel, dump, wrap, wrap_to_pass
+from pyflinklike.spark.wire.payloads import tell_homes
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = [
@@ -78,6 +79,9 @@ class Sender(Protocol):
     def parcel(self, parcel: Parcel) -> None:
         """Take a parcel for a later stage; it stays closed."""
 
+    def tell(self, assigner: int, watermark: int) -> None:
+        """Tell the operators behind a watermark, in ms, of times that a node between operators has assigned."""
+
     def take(self) -> Iterator[pa.RecordBatch]:
         """Yield what was taken since the last call."""
 
@@ -129,10 +133,14 @@ class StreamSender:
     Args:
         following: The keyed operators, in the order of their places.
         task: The number of this task.
+        tasks: The number of tasks.
         is_first: True for the first stage, whose rows carry the watermark.
     """
 
-    def __init__(self, following: Sequence[NextOperator], task: int, *, is_first: bool) -> None:
+    def __init__(
+        self, following: Sequence[NextOperator], task: int, tasks: int, *, is_first: bool
+    ) -> None:
+        self._tasks = tasks
         self._following = {each.node: each for each in following}
         self._task, self._sequence = task, task * _MAX_PAYLOADS
         self._is_first = is_first
@@ -157,6 +165,11 @@ class StreamSender:
             return
         first = next(iter(self._following.values()))
         self._add(first, self._task % first.key_groups, wrap_to_pass(parcel.to_bytes()))
+
+    def tell(self, assigner: int, watermark: int) -> None:
+        """Tell all homes of the state operator behind a watermark."""
+        told = tell_homes(assigner, watermark, self._tasks)
+        self._rows += [(home, -1, payload) for home, payload in told]
 
     def _add(self, following: NextOperator, group: int, payload: bytes) -> None:
         self._called[following.node].add(group)
@@ -245,6 +258,9 @@ class BatchSender:
         self._rows.append((-1, None, self._arrival, parcel.to_bytes()))
         self._arrival += 1
 
+    def tell(self, assigner: int, watermark: int) -> None:
+        """Do nothing: in a batch the watermark comes at the end."""
+
     def take(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows so far."""
         if self._rows:
@@ -291,6 +307,9 @@ class LastSender:
             self._outlets.write(parcel.address.node, parcel.records())
         else:
             self._rows.append((parcel.address.node, parcel.contents))
+
+    def tell(self, assigner: int, watermark: int) -> None:
+        """Do nothing: sinks need no watermark."""
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows so far."""

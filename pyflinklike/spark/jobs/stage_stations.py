@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.graph.job import Job, JobSettings
-from pyflinklike.engine.graph.job_metrics import Count
 from pyflinklike.engine.graph.nodes import FromSource, Node, Partition
 from pyflinklike.engine.local.local_run import PASSED_ON, Wiring
 from pyflinklike.engine.local.operator_stations import OperatorStation, WaitingStation
@@ -65,23 +64,6 @@ class StageStations(Wiring):
             if isinstance(station, OperatorStation):
                 station.abandon()
 
-    def counts(self, names: Mapping[int, str]) -> list[Count]:
-        """Return what the metrics of functions have counted since the last call.
-
-        Args:
-            names: The names of the functions that may count, by the numbers of their nodes.
-
-        Raises:
-            UserFunctionError: A gauge raised.
-        """
-        return [
-            Count(names[number], *increment)
-            for number in self._stage.inner & names.keys()
-            for station in self._instances[number]
-            if isinstance(station, OperatorStation)
-            for increment in station.take_metrics()
-        ]
-
     def tick(self, now: int) -> None:
         """Set the processing time, in ms."""
         for station in self.stations:
@@ -119,6 +101,16 @@ class StageStations(Wiring):
         """Return the least watermark for keyed operators, in ms; the last of all if none waits."""
         found = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
         return min((each for each in found if each is not None), default=MAX_WATERMARK)
+
+    def watermark_for(self, number: int) -> int:
+        """Return the watermark of the elements for a keyed operator behind, in ms.
+
+        Args:
+            number: The number of the operator's node.
+        """
+        (station,) = self._instances[number]
+        assert isinstance(station, _ExitStation)
+        return MIN_WATERMARK if station.watermark is None else station.watermark
 
     def _number_of_instances(self, node: Node) -> int:
         """Return 1, as other tasks run the other instances, unless functions see a partitioning.

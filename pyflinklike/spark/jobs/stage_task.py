@@ -30,7 +30,7 @@ from pyflinklike.spark.jobs.stage_stations import StageStations
 from pyflinklike.spark.jobs.stages import COUNTS, Stage
 from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark.wire.own_columns import check_watermark
-from pyflinklike.spark.wire.parcels import PASSED_ON, Address, Parcel, dump, unwrap
+from pyflinklike.spark.wire.parcels import OWN_TIMES, PASSED_ON, Address, Parcel, dump, unwrap
 from pyflinklike.spark.wire.schema import WireSchema
 
 __all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
@@ -64,6 +64,7 @@ class Target:
         has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether its second input is broadcast.
         is_ticked: Whether its key groups are called in every micro-batch.
+        own_time: The number of the node between operators that makes its watermark, or None.
     """
 
     node: int
@@ -72,6 +73,7 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
     is_ticked: bool = attrs.field(default=False, kw_only=True)
+    own_time: int | None = attrs.field(default=None, kw_only=True)
 
     def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
@@ -114,6 +116,7 @@ class StageTask:
         try:
             splits: set[tuple[int, str]] = set()
             yield from self._process(self._note_splits(batches, splits), stations, sender)
+            self._tell_own_times(stations, sender)
             watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
@@ -124,6 +127,18 @@ class StageTask:
         except BaseException:
             sender.abandon()
             raise
+
+    def _tell_own_times(self, stations: StageStations, sender: Sender) -> None:
+        """Tell the operators behind the watermarks of times that were assigned in this stage."""
+        found = {
+            target.own_time: stations.watermark_for(target.node)
+            for target in self.targets
+            if target.own_time is not None and target.own_time in self.stage.inner
+        }
+        for assigner, watermark in found.items():
+            check_watermark(watermark)
+            if watermark > MIN_WATERMARK:
+                sender.tell(assigner, watermark)
 
     def _note_splits(
         self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
@@ -178,7 +193,7 @@ class StageTask:
             )
         if not self.is_streaming:
             return BatchSender(following, number)
-        return StreamSender(following, number, is_first=self.stage.number == 0)
+        return StreamSender(following, number, self.tasks, is_first=self.stage.number == 0)
 
     def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
         """Return the function that takes in record batches."""
@@ -242,10 +257,23 @@ class StageTask:
     ) -> None:
         if parcel.address.is_early is not is_early:
             return
+        if parcel.address.node == OWN_TIMES:
+            self._pass_own_times(parcel, sender)
+            return
         if parcel.address.node in self.stage.inner:
             stations.take_in(parcel.address, parcel.records())
         else:
             sender.parcel(parcel)
+
+    def _pass_own_times(self, parcel: Parcel, sender: Sender) -> None:
+        """Pass watermarks that the operators before had on to those behind."""
+        context = TaskContext.get()
+        # The homes of all tasks have told the same.
+        if context is None or context.partitionId() == 0:
+            wanted = {target.own_time for target in self.targets}
+            for assigner, watermark in parcel.records():
+                if assigner in wanted:
+                    sender.tell(assigner, watermark)
 
     def _take_outputs(self, number: int, contents: bytes, stations: StageStations) -> None:
         """Take in the outputs of a keyed operator."""

@@ -36,6 +36,8 @@ from pyflinklike.spark.wire.key_groups import PLACES
 __all__ = [
     "COUNTS",
     "Stage",
+    "find_own_times",
+    "find_watermark_makers",
     "has_event_time",
     "has_processing_timers",
     "is_keyed",
@@ -150,6 +152,48 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
     if graph.is_bounded or has_event_time(graph) or not has_processing_timers(graph):
         return TimeMode.EVENT_TIME
     return TimeMode.PROCESSING_TIME
+
+
+def find_own_times(graph: JobGraph) -> Mapping[int, int]:
+    """Return the keyed nodes whose watermark follows from times that are assigned behind another keyed node.
+
+    It is that of the last node that assigns times on each way to them; Spark, which has one watermark
+    for a query, does not know it.  A node whose ways pass several such nodes, or none, is left out.
+
+    Returns:
+        The number of the node that assigns times, by the number of the keyed node.
+    """
+    makers, numbers = find_watermark_makers(graph), _stage_numbers(graph)
+    heeded = {
+        maker
+        for node in graph.nodes.values()
+        if is_keyed(node) and not isinstance(node, Fold)
+        for maker in makers[node.id]
+    }
+    return {
+        number: maker
+        for number, found in makers.items()
+        if is_keyed(graph.nodes[number]) and numbers[number] > 1 and len(found) == 1
+        for maker in found
+        if maker in heeded and maker != _OF_SPARK
+    }
+
+
+def find_watermark_makers(graph: JobGraph) -> Mapping[int, frozenset[int]]:
+    """Return what makes the watermarks that come to each node: nodes between operators, or 0 for Spark."""
+    numbers = _stage_numbers(graph)
+    found: dict[int, frozenset[int]] = {}
+    for node in graph.nodes.values():
+        if isinstance(node, AssignTimestamps) and numbers[node.id]:
+            found[node.id] = frozenset([node.id])
+        else:
+            inputs = [found[each] for each in node.inputs]
+            found[node.id] = frozenset().union(*inputs) or frozenset([_OF_SPARK])
+    return found
+
+
+_OF_SPARK = 0
+"""Spark as a maker of watermarks; numbers of nodes begin with 1."""
 
 
 def has_processing_timers(graph: JobGraph) -> bool:

@@ -110,6 +110,9 @@ class Plan:
         saved: The declarations of the states in the savepoint that the query begins with.
         is_ticked: Whether processing timers fire in event-time mode, since the host calls key groups
             for them.
+        own_time: The number of the node, behind another operator, that assigns the times of its elements
+            and so makes its watermark; None if Spark makes it.
+        own_times: The same of all operators that share the state operator, in order.
         key_groups: Makes the number of key groups of the number of Spark's partitions; None where
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
@@ -132,6 +135,8 @@ class Plan:
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
     is_ticked: bool = attrs.field(default=False, kw_only=True)
     on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
+    own_time: int | None = attrs.field(default=None, kw_only=True)
+    own_times: tuple[int, ...] = attrs.field(default=(), kw_only=True)
 
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire."""

@@ -21,7 +21,7 @@ from pyflinklike.engine.inspection.group_reader import StoredKeys
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.log_check import Checked, Finding, GroupChecker
 from pyflinklike.engine.log.checkpoint_logs import check_groups, record_and_roll
-from pyflinklike.engine.log.log_storage import Head
+from pyflinklike.engine.log.log_storage import WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import OperatorRecord, Roll
 from pyflinklike.errors import (
     CorruptStateError,
@@ -161,9 +161,10 @@ class OperatorCheck:
     def _run(self, blobs: DataFrame, record: OperatorRecord, roll: Roll) -> _Found:
         prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
-        checker = GroupChecker(
-            record, dict(roll.served_at), functools.partial(find_wanted_call, mode, clock)
-        )
+        wanted = None
+        if not self._has_own_times(blobs):
+            wanted = functools.partial(find_wanted_call, mode, clock)
+        checker = GroupChecker(record, dict(roll.served_at), wanted)
         parallelism = record.identity.max_parallelism
         table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
         marks = [row for row in table if not row["part"]]
@@ -183,6 +184,11 @@ class OperatorCheck:
             left_out=() if unread is None else (unread,),
         )
         return found, checked
+
+    def _has_own_times(self, blobs: DataFrame) -> bool:
+        """Return whether homes keep watermarks that Spark does not know: then tasks call key groups in time."""
+        of_homes = blobs.where(f"{KEY_GROUP} < {ROLL_CALL} and sequence < {WATERMARK_AT}")
+        return bool(self._answer(of_homes.limit(1).toArrow).num_rows)
 
     def _read_roll_calls(self, blobs: DataFrame) -> dict[int, bytes]:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()

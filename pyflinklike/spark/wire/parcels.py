@@ -24,6 +24,7 @@ from pyflinklike.spark.wire.payloads import payload_to_batch, to_payload
 
 __all__ = [
     "CALL",
+    "OWN_TIMES",
     "PASSED_ON",
     "Address",
     "Parcel",
@@ -37,6 +38,11 @@ __all__ = [
     "wrap_to_pass",
 ]
 
+OWN_TIMES = -2
+"""The address of parcels with watermarks of times that are assigned between operators, from homes.
+
+Numbers of nodes begin with 1.
+"""
 PASSED_ON = 2**31 - 1
 """The output number of payloads that pass through a state operator."""
 

@@ -35,11 +35,13 @@ __all__ = [
     "call_homes",
     "home_ids",
     "is_home",
+    "own_times_in",
     "pack",
     "pack_rows",
     "partitions_of_state",
     "payload_to_batch",
     "refuse_null_keys",
+    "tell_homes",
     "to_payload",
 ]
 
@@ -220,7 +222,12 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
 # grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
 # whatever the session is set to at a restart, and Spark tells it to its tasks.
 
+#
+# Times that are assigned behind an operator make a watermark of their own, which Spark does not know.
+# Each task with such elements tells it to all homes, beside the call of the first task.
+
 _HOME = struct.Struct("<ii")
+_OWN_TIME = struct.Struct("<iq")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
 """The number of partitions of a query's state as its checkpoint has it; from Spark 4.1 on."""
 _OF_SESSION = "spark.sql.shuffle.partitions"
@@ -266,6 +273,28 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
         yield pack_rows((key, _HOME.pack(at, len(ids))) for at, key in enumerate(ids))
 
 
+def tell_homes(assigner: int, watermark: int, default: int) -> list[tuple[int, bytes]]:
+    """Return the grouping keys and payloads that tell all homes a watermark of times assigned between operators.
+
+    Args:
+        assigner: The number of the node that assigns them.
+        watermark: In ms.
+        default: The number of partitions to use if Spark does not tell its tasks.
+    """
+    payload = _OWN_TIME.pack(assigner, watermark)
+    return [(key, payload) for key in home_ids(_partitions(TaskContext.get(), default))]
+
+
+def own_times_in(payloads: Iterable[bytes]) -> dict[int, int]:
+    """Read the greatest watermark in ms that a home was told of each node that assigns times."""
+    found: dict[int, int] = {}
+    for payload in payloads:
+        if len(payload) == _OWN_TIME.size:
+            assigner, watermark = _OWN_TIME.unpack(payload)
+            found[assigner] = max(watermark, found.get(assigner, watermark))
+    return found
+
+
 def _partitions(context: TaskContext | None, default: int) -> int:
     return partitions_of_state(context) or _number_of(context, _OF_SESSION) or default
 
@@ -303,7 +332,8 @@ class Home:
     @classmethod
     def of(cls, payloads: Iterable[bytes]) -> Home:
         """Read the payloads with which a home was called; all tasks that call it agree."""
-        partition, partitions = _HOME.unpack(next(iter(payloads)))
+        calls = (each for each in payloads if len(each) == _HOME.size)
+        partition, partitions = _HOME.unpack(next(calls))
         return cls(partition, partitions)
 
     def check_holds(self, grouping_key: int) -> None:

@@ -122,6 +122,7 @@ class Told(KeyGroupProcessor):
     def _call_home(self, payloads):
         assert [struct.pack("<i", 0)] == payloads
         self._former_watermark = 7_000
+        return []
 
 
 def _home_row():

@@ -355,6 +355,29 @@ def test_timers_of_another_time_are_refused(tmp_path, strategy, told, before, af
         run(endless(environment(tmp_path), strategy(), after))
 
 
+def with_times_between(env, strategy):
+    """A job of two keyed functions, and times that are assigned between them if there is a strategy."""
+    pairs = env.from_collection([("a", n) for n in range(3)])
+    between = pairs.key_by(first, Types.STRING()).process(One()).uid("one")
+    if strategy is not None:
+        between = between.assign_timestamps_and_watermarks(strategy)
+    between.key_by(first, Types.STRING()).process(One()).uid("other").print()
+    return job_of(env)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.restarts("job: times assigned between keyed operators, or no more", "refused")
+def test_times_between_operators_stay_or_are_refused(tmp_path, is_first):
+    """A key group would be called by the other watermark, which may never come to its timers."""
+    strategies = [WatermarkStrategy.for_monotonous_timestamps(), None]
+    before, after = strategies if is_first else reversed(strategies)
+    run(with_times_between(environment(tmp_path), before))
+
+    with pytest.raises(HostError, match=r"'other'.*, times assigned behind another operator"):
+        run(with_times_between(environment(tmp_path), after))
+    run(with_times_between(environment(tmp_path), before))
+
+
 @pytest.mark.restarts("job: functions without state, and sinks", "goes on")
 def test_what_keeps_nothing_may_change(tmp_path):
     """Functions without state and sinks."""

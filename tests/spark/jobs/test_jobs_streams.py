@@ -7,14 +7,15 @@ import time
 
 import pytest
 
-from pyflinklike.common import Configuration, Row, Time, Types
+from pyflinklike.common import Configuration, Row, Time, Types, WatermarkStrategy
+from pyflinklike.common.watermark_strategy import TimestampAssigner
 from pyflinklike.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from pyflinklike.datastream.window import TumblingProcessingTimeWindows
+from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from pyflinklike.errors import HostError
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -183,3 +184,31 @@ def test_a_job_that_ends_fires_the_processing_timers_that_are_due(spark):
         found = list(alarmed.union(late).execute_and_collect())
 
     assert [1, 2] == sorted(found)
+
+
+class ByNumber(TimestampAssigner):
+    """The time is the number."""
+
+    def extract_timestamp(self, value, record_timestamp):
+        """It."""
+        return value[1]
+
+
+def test_times_assigned_between_operators_make_a_watermark_of_their_own(spark):
+    """Windows behind close by it within the job, and those behind these; the source has none."""
+    env = environment()
+    env.configure(Configuration().set_string("pyflinklike.source.records-per-batch", "1"))
+    elements = [("a", 1), ("b", 3), ("a", 4), ("b", 12), ("a", 2), ("c", 31)]
+    first = env.from_collection(elements).key_by(lambda pair: pair[0], Types.STRING())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByNumber())
+    timed = first.filter(lambda pair: True).assign_timestamps_and_watermarks(strategy)
+    sums = timed.key_by(lambda pair: pair[0], Types.STRING())
+    windows = sums.window(TumblingEventTimeWindows.of(Time.milliseconds(5)))
+    wider = windows.reduce(lambda one, other: (one[0], one[1] + other[1])).window_all(
+        TumblingEventTimeWindows.of(Time.milliseconds(10))
+    )
+
+    found = wider.reduce(lambda one, other: (min(one, other)[0], one[1] + other[1]))
+
+    # Of the first window of a the element of time 2 is late: the watermark was 11.
+    assert [("a", 8), ("b", 12), ("c", 31)] == list(found.execute_and_collect())

@@ -12,7 +12,6 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.graph.watermarks import WatermarkKind
-from pyflinklike.errors import HostError
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
 from pyflinklike.spark.jobs.stages import time_mode_of
@@ -91,14 +90,3 @@ def test_processing_time_beside_event_time_is_ticked(strategy):
     assert is_timed is needs_feed(job.graph, steps.stages[0])
     assert ([(0, 8)] if is_timed else []) == steps.tick_calls()
     assert (TimeMode.EVENT_TIME if is_timed else TimeMode.PROCESSING_TIME) is steps.time_mode
-
-
-def test_a_strategy_between_operators_is_refused_where_one_waits_for_it():
-    """Spark has one watermark for all of a query; a fold waits for none."""
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    again = stream_of().process(Counting()).assign_timestamps_and_watermarks(strategy)
-    keyed = again.key_by(lambda n: n, Types.INT())
-
-    refuse_what_is_missing(job_of(keyed.sum()))
-    with pytest.raises(HostError, match="a watermark strategy between keyed operators"):
-        refuse_what_is_missing(job_of(windowed(keyed, TumblingEventTimeWindows)))

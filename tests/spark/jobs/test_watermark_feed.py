@@ -23,8 +23,9 @@ from pyflinklike.spark.jobs.watermark_feed import (
     mark_row,
     needs_feed,
 )
+from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.own_columns import END_OF_INPUT
-from pyflinklike.spark.wire.parcels import PASSED_ON, dump, wrap_to_pass
+from pyflinklike.spark.wire.parcels import CALL, PASSED_ON, dump, wrap_to_pass
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
@@ -271,3 +272,30 @@ def test_alignment_alone_has_the_driver_make_the_watermark(tmp_path):
     found = [needs_feed(each.graph, steps_of(each).stages[0]) for each in (aligned, plain)]
 
     assert [True, False] == found
+
+
+def test_a_source_that_ticks_has_an_offset_for_each_trigger_and_calls_all_key_groups(tmp_path):
+    """Its row is the watermark, as without ticks; another run of the micro-batch gives the same."""
+    from pyflinklike.spark.jobs.watermark_source import _Marking, _Reader
+
+    feed, _ = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
+    reader = _Reader(feed.path, ticks=True)
+    start, end = reader.initialOffset(), reader.latestOffset()
+    rows = pa.RecordBatch.from_pylist(
+        [
+            {"milliseconds": each}
+            for part in reader.partitions(start, end)
+            for (each,) in reader.read(part)
+        ]
+    )
+
+    calls = [
+        row
+        for batch in _Marking(((0, 2), (1, 3))).run([rows])
+        for row in zip(*(batch.column(at).to_pylist() for at in (0, 2)))
+        if row[1] == CALL
+    ]
+
+    assert [*group_ids(2, 0), *group_ids(3, 1)] == [group for group, _ in calls]
+    assert reader.partitions(end, end) == []
+    assert {"watermark", "tick"} == end.keys()
