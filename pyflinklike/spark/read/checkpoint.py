@@ -408,6 +408,9 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
     """
     _check_reads_state(where)
     with refuse_errors(where):
+        # Spark starts the coordinator of state stores with the manager of queries.  Without it Spark
+        # 4.1 and 4.2 read no state: "Cannot find endpoint: spark://StateStoreCoordinator".
+        _ = spark.streams.active
         rows = spark.read.format("state-metadata").load(location).collect()
     found = [each for row in rows for each in _find_sharing(row)]
     return sorted(found, key=lambda row: row["operatorId"])
