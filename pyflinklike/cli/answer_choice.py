@@ -54,7 +54,7 @@ def open_answers(
         return
     from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
 
-    with session(master, quiet=quiet) as spark:
+    with session(master, path, quiet=quiet) as spark:
         yield CheckpointAnswers.open(spark, path, operator_of(operator), batch)
 
 
@@ -112,11 +112,12 @@ _SETTINGS = {
 
 
 @contextmanager
-def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
+def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
     """Start a session, and stop it at the end of the block unless it ran before.
 
     Args:
         master: The master URL of Spark.
+        path: The path of the checkpoint to read, whose format a session of our own takes.
         quiet: Whether to hide what Java prints on standard error.
 
     Raises:
@@ -146,6 +147,9 @@ def session(master: str, *, quiet: bool) -> Iterator[SparkSession]:
             msg = f"a checkpoint is read with Spark, got {(said or [repr(error)])[-1]}"
             raise HostError(f"{msg}; install Java 17 or newer, or give a savepoint") from error
         try:
+            from pyflinklike.spark.read.checkpoint import location_of, take_format_of
+
+            take_format_of(spark, location_of(path))
             yield spark
         finally:
             spark.stop()

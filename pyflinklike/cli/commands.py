@@ -202,7 +202,7 @@ def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Check
 
 
 def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
-    with session(look.master, quiet=not look.traceback) as spark:
+    with session(look.master, look.path, quiet=not look.traceback) as spark:
         from pyflinklike.spark.read.checkpoint_check import check_checkpoint
 
         return check_checkpoint(
@@ -383,7 +383,7 @@ def _report(look: Look, out: str) -> int:
     if look.is_json:
         msg = "report writes a page, got --json; leave it out"
         raise DeclarationValueError(msg)
-    with session(look.master, quiet=not look.traceback) as spark:
+    with session(look.master, look.path, quiet=not look.traceback) as spark:
         from pyflinklike.report import checkpoint_report
 
         which = operator_of(look.operator)

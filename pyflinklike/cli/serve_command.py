@@ -70,7 +70,7 @@ def _replica(look: Look) -> Iterator[QueryableState]:
         return
     from pyflinklike.cli.answer_choice import session
 
-    with session(look.master, quiet=not look.traceback) as spark:
+    with session(look.master, look.path, quiet=not look.traceback) as spark:
         from pyflinklike.spark import open_state as open_followed
 
         operator = operator_of(look.operator)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -57,7 +56,7 @@ __all__ = [
     "CheckpointState",
     "change_feed",
     "checkpoint_states",
-    "in_format_of",
+    "clone_in_format_of",
     "is_ours",
     "last_batch",
     "load_blobs",
@@ -71,6 +70,7 @@ __all__ = [
     "read_registered_timers",
     "refuse_errors",
     "savepoint_at",
+    "take_format_of",
     "where_of",
 ]
 
@@ -408,6 +408,9 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
     """
     _check_reads_state(where)
     with refuse_errors(where):
+        # Spark starts the coordinator of state stores with the manager of queries.  Without it Spark
+        # 4.1 and 4.2 read no state: "Cannot find endpoint: spark://StateStoreCoordinator".
+        _ = spark.streams.active
         rows = spark.read.format("state-metadata").load(location).collect()
     found = [each for row in rows for each in _find_sharing(row)]
     return sorted(found, key=lambda row: row["operatorId"])
@@ -455,52 +458,73 @@ def load_blobs(
         HostError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
-    reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
-    reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
-        return reader.load(location).select(
+    options = {"stateVarName": log_variable(place), "operatorId": number, "batchId": batch_id}
+    with refuse_errors(where):
+        return _load_state(spark, location, batch_id, where, options).select(
             _key_group(place), "user_map_key.sequence", "user_map_value.blob"
         )
 
 
-_setting = threading.RLock()
-"""Held while the format of a session is another one, so that two threads do not mix it up."""
+def _load_state(
+    spark: SparkSession, location: str, batch_id: int, where: str, options: Mapping[str, object]
+) -> DataFrame:
+    """Return Spark's own DataFrame of the state after a micro-batch, or of the writes up to it."""
+    told = {name: str(value) for name, value in options.items()}
+    clone = clone_in_format_of(spark, location, batch_id, where)
+    if clone is None:
+        return spark.read.format("statestore").options(**told).load(location)
+    reader = clone.read().format("statestore")
+    for name, value in told.items():
+        reader = reader.option(name, value)
+    plan = reader.load(location).queryExecution().analyzed()
+    # As a DataFrame of the caller's session, whose settings count when it is used.
+    session: Any = spark
+    frames = session._jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(frames.ofRows(session._jsparkSession, plan), spark)
 
 
-@contextmanager
-def in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Iterator[None]:
-    """Let the session have the format of a checkpoint for as long as Spark makes a DataFrame of it.
+def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Any | None:
+    """Clone the session as one that has the format of a checkpoint; None if the session has it.
 
     Spark looks for files of state by the format of the session, and not by that which the checkpoint
-    tells; the DataFrame keeps what it found.
+    tells; a DataFrame keeps what it found.  The setting of the session itself is never changed, for
+    a query that another thread starts at that moment would take it.
+
+    Returns:
+        Spark's own session, without Python's.
 
     Raises:
         HostError: The session has another format and is one of Spark Connect, which looks for files
             whenever the DataFrame is used.
     """
     written = _format_of(spark, location, batch_id)
-    with _setting:
-        had = spark.conf.get(_FORMAT, None)
-        if written is None or written == (had or "1"):
-            yield
-            return
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
-            msg = (
-                f"{where}: a session of Spark Connect must have the checkpoint's format, {written}, to "
-                f"read its state, got {had or '1'}"
-            )
-            raise HostError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
+    had = spark.conf.get(_FORMAT, None) or "1"
+    if written is None or written == had:
+        return None
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        msg = (
+            f"{where}: a session of Spark Connect must have the checkpoint's format, {written}, to "
+            f"read its state, got {had}"
+        )
+        raise HostError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
+    # Python's `SparkSession(...)` would become the session of `RDD.toDF` as well.
+    session: Any = spark
+    clone = session._jsparkSession.cloneSession()
+    clone.conf().set(_FORMAT, written)
+    return clone
+
+
+def take_format_of(spark: SparkSession, location: str) -> None:
+    """Let a session that reads nothing else have the format of a checkpoint, if that can be told.
+
+    Spark 4.1 reads a checkpoint only in a session of its format.
+    """
+    written = _format_of(spark, location, "[0-9]*")
+    if written is not None:
         spark.conf.set(_FORMAT, written)
-        try:
-            yield
-        finally:
-            if had is None:
-                spark.conf.unset(_FORMAT)
-            else:
-                spark.conf.set(_FORMAT, had)
 
 
-def _format_of(spark: SparkSession, location: str, batch_id: int) -> str | None:
+def _format_of(spark: SparkSession, location: str, batch_id: int | str) -> str | None:
     """Read the format in which a micro-batch was committed; None if that cannot be told."""
     path = f"{location.rstrip('/')}/commits/{batch_id}"
     try:
@@ -532,11 +556,10 @@ def read_registered_timers(
     Raises:
         HostError: Spark cannot read the checkpoint, or the operator has no time mode.
     """
-    reader = spark.read.format("statestore").option("readRegisteredTimers", value=True)
     place, number = divmod(operator_id, _PLACE)
-    reader = reader.option("operatorId", number).option("batchId", batch_id)
-    with refuse_errors(where), in_format_of(spark, location, batch_id, where):
-        frame = reader.load(location)
+    options = {"readRegisteredTimers": "true", "operatorId": number, "batchId": batch_id}
+    with refuse_errors(where):
+        frame = _load_state(spark, location, batch_id, where, options)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
     # Spark gives the timers of all operators that share the state operator.
     return timers.where(F.col(KEY_GROUP).between(roll_call_of(place), roll_call_of(place + 1) - 1))
@@ -554,11 +577,15 @@ def change_feed(
         HostError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
-    reader = spark.read.format("statestore").option("stateVarName", log_variable(place))
-    reader = reader.option("operatorId", number).option("readChangeFeed", value=True)
-    reader = reader.option("changeStartBatchId", first).option("changeEndBatchId", last)
-    with refuse_errors(where), in_format_of(spark, location, last, where):
-        return reader.load(location).select(
+    options = {
+        "stateVarName": log_variable(place),
+        "operatorId": number,
+        "readChangeFeed": "true",
+        "changeStartBatchId": first,
+        "changeEndBatchId": last,
+    }
+    with refuse_errors(where):
+        return _load_state(spark, location, last, where, options).select(
             "batch_id",
             "change_type",
             _key_group(place),

@@ -20,7 +20,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Host
 from pyflinklike.spark.plan.session import prepare_session
 from pyflinklike.spark.read.checkpoint import (
     checkpoint_states,
-    in_format_of,
+    clone_in_format_of,
     location_of,
     query_id_of,
     refuse_errors,
@@ -73,7 +73,10 @@ def repartition_state(
         )
     prepare_session(spark)
     where = f"checkpoint {location!r}"
-    with refuse_errors(where), in_format_of(spark, location, states[0].batch_id, where):
+    with refuse_errors(where):
+        clone = clone_in_format_of(spark, location, states[0].batch_id, where)
+        if clone is not None:
+            manager = type(manager)(clone.streamingCheckpointManager())
         manager.repartition(location, partitions)
 
 

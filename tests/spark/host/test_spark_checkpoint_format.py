@@ -7,6 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import subprocess
+import sys
+import threading
 
 import pyspark
 import pytest
@@ -119,6 +123,31 @@ def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_
     assert (True in formats_of(checkpoint)[2]) == (written == "2")
 
 
+@pytest.mark.skipif(SPARK < (4, 2), reason="Spark reads only the session's format")
+def test_the_setting_of_the_session_is_left_alone_while_the_other_format_is_read(
+    spark, feed, tmp_path
+):
+    """A query that another thread starts at that moment would take it."""
+    checkpoint, seen, done = tmp_path / "c", set(), threading.Event()
+    with checkpoint_format(spark, "2"):
+        drain(summed(feed), checkpoint)
+
+    def watch():
+        while not done.is_set():
+            seen.add(spark.conf.get(CHECKPOINT_FORMAT))
+
+    with checkpoint_format(spark, "1"):
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            frame = read_state(spark, checkpoint, "sum")
+            got = {row.value for row in frame.collect()}
+        finally:
+            done.set()
+            watcher.join()
+    assert ({11}, {"1"}, True) == (got, seen, frame.sparkSession is spark)
+
+
 @pytest.mark.telling
 @pytest.mark.skipif(SPARK >= (4, 1), reason="Spark reads state of format 2")
 def test_spark_4_0_cannot_read_state_of_format_2(spark, feed, tmp_path):
@@ -141,6 +170,25 @@ def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path
     remedy = rf'checkpointFormatVersion", "{written}"\)'
     with checkpoint_format(spark, OTHER[written]), pytest.raises(HostError, match=remedy):
         everything(spark, checkpoint)
+
+
+@pytest.mark.telling
+@pytest.mark.skipif(SPARK < (4, 1), reason="Spark 4.0 reads no state of format 2")
+@pytest.mark.parametrize("written", [pytest.param("1", marks=pytest.mark.thorough), "2"])
+def test_a_command_reads_a_checkpoint_of_either_format(spark, feed, tmp_path, written):
+    """It has a session of its own, in which no query ran and for which nobody could set a format."""
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    with checkpoint_format(spark, written):
+        drain(summed(feed), tmp_path / "c")
+    command = ["state", "get", str(tmp_path / "c"), "sum", "u7", "--json"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pyflinklike", *command], capture_output=True, text=True, check=False
+    )
+    assert (0, [11]) == (
+        run.returncode,
+        [json.loads(line)["value"] for line in run.stdout.splitlines()],
+    ), run.stderr
 
 
 @pytest.mark.thorough
