@@ -234,3 +234,12 @@ def test_a_rebuilt_map_has_the_order_of_the_working_one():
     rebuilt.apply(table.drain())
 
     assert [(2, "b"), (3, "C"), (4, "d"), (1, "A")] == table.items() == rebuilt.items()
+
+
+def test_an_element_between_others_that_lie_far_apart_comes_between_them():
+    """Such a list is a dict by position, which has the order in which it was filled."""
+    table = appended(opened(), ["first"])
+    table.put(10**6, "last")
+    table.put(5 * 10**5, "between")
+
+    assert ["first", "between", "last"] == table.elements()

@@ -261,6 +261,11 @@ def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):
         assert {**record.states, "former": other} == written.states
 
 
+def test_the_record_and_the_roll_lie_where_former_releases_wrote_them():
+    """Below the segments of a log, which have the numbers from 0 on."""
+    assert (-2, -3) == (RECORD_AT, ROLL_AT)
+
+
 class Blobs(dict):
     """What a host keeps of a grouping key."""
 

@@ -186,3 +186,14 @@ def test_the_functions_of_a_query_with_many_operators_all_wait():
 
     for plan, operator in operators.items():
         assert waiting.take(RUN._replace(plan=plan), _task()) is operator
+
+
+def test_the_operators_of_another_run_let_no_more_functions_wait():
+    """As many wait as the query has operators of which a task ran last."""
+    waiting = open_functions.OpenFunctions()
+    for at in range(open_functions.MAX_OPEN + 4):
+        waiting.keep(RUN._replace(query="other", run="earlier", plan=str(at)), _operator())
+
+    waiting.keep(RUN, _operator())
+
+    assert open_functions.MAX_OPEN == len(waiting)

@@ -173,3 +173,10 @@ def test_one_column_takes_plain_values():
     batch = encoder(pa.schema([("n", pa.int64())])).encode([1, (2,), [3]], ["k"] * 3)
 
     assert [1, 2, 3] == batch.column("n").to_pylist()
+
+
+def test_a_local_time_in_a_list_is_an_instant_of_the_session():
+    """As one that is a value by itself, and not one of UTC."""
+    assert to_arrow([NOON], INSTANT, ZONE).equals(
+        to_arrow([[NOON]], pa.list_(INSTANT), ZONE).flatten()
+    )
