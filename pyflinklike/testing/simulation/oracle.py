@@ -14,7 +14,6 @@ serves a key group in a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +41,7 @@ from pyflinklike.testing.simulation.program import (
     State,
     read_state,
     rows_of,
+    with_place,
 )
 from pyflinklike.testing.simulation.value_watch import ValueWatch
 
@@ -99,9 +99,10 @@ class Model:
             ]
             results.append(piece.run(inputs, former, batch))
         read = {each.number for one in operators for each in one.inputs if not each.is_source}
-        return rows_of(
-            chain.from_iterable(results[at] for at in range(len(results)) if at not in read)
-        )
+        last = [at for at in range(len(results)) if at not in read]
+        if len(last) == 1:
+            return rows_of(results[last[0]])
+        return rows_of(with_place(each, at) for at in last for each in results[at])
 
     def states(self) -> tuple[State, ...]:
         """Return the state of each operator, as `read_state` shows it."""

@@ -68,6 +68,7 @@ __all__ = [
     "comparable",
     "read_state",
     "rows_of",
+    "with_place",
 ]
 
 T = TypeVar("T")
@@ -348,15 +349,16 @@ class SharedOperator:
                 # Those before the watermark have the complement of the number.
                 outputs = batch.column("output").to_pylist()
                 numbers = [max(each, ~each) for each in outputs]
-                for first, end, unpack in zip(firsts, [*firsts[1:], 1 << 30], unpackers):
+                bounds = zip(firsts, [*firsts[1:], 1 << 30], unpackers)
+                for place, (first, end, unpack) in enumerate(bounds):
                     mine = [at for at, number in enumerate(numbers) if first <= number < end]
                     own = [numbers[at] - first for at in mine]
                     signed = [own[i] if outputs[at] >= 0 else ~own[i] for i, at in enumerate(mine)]
                     payloads = batch.column("payload").take(pa.array(mine, pa.int64()))
                     cells = [pa.array(signed, pa.int32()), payloads]
-                    yield from unpack(
-                        iter([pa.RecordBatch.from_arrays(cells, names=["output", "payload"])])
-                    )
+                    own_cells = pa.RecordBatch.from_arrays(cells, names=["output", "payload"])
+                    for rows in unpack(iter([own_cells])):
+                        yield with_place(rows, place)
 
         return unpack_all
 
@@ -375,6 +377,11 @@ class SharedOperator:
 
 
 _PLACE = "place"
+
+
+def with_place(rows: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    """Put into a first column which of several operators gave the rows."""
+    return rows.add_column(0, _PLACE, pa.array([place] * rows.num_rows, pa.int32()))
 
 
 def _move(keys: Sequence[int], count: int, place: int) -> list[int]:
