@@ -116,6 +116,10 @@ class CountProgram:
         return self._query.operators
 
     @property
+    def state_operators(self) -> tuple[SimulatedOperator, ...]:
+        return self.operators
+
+    @property
     def clock_may_go_back(self) -> bool:
         return True
 

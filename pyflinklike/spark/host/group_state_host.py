@@ -41,6 +41,7 @@ from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark.wire.payloads import PACKED_SCHEMA
 
 __all__ = [
+    "FIRST_INITIAL",
     "TIMEOUTS",
     "GroupStateTask",
     "apply_plan",
@@ -259,7 +260,7 @@ def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
 
 # A savepoint in the first micro-batch
 
-_FIRST_INITIAL = -2
+FIRST_INITIAL = -2
 """The origin of a savepoint's first part; further ones go downwards, and -1 is the roll call's."""
 _BATCH_ID = "streaming.sql.batchId"
 
@@ -288,7 +289,7 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
 
 def _is_initial(origin: int) -> bool:
     """Return whether a row is a part of the savepoint, by its origin."""
-    return origin <= _FIRST_INITIAL
+    return origin <= FIRST_INITIAL
 
 
 def _check_began(*, is_new: bool) -> None:
@@ -314,7 +315,7 @@ def _with_initial(rows: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         context = TaskContext.get()
         if context is not None and context.partitionId() == 0 and _batch_id() == 0:
             for at, (number, payload) in enumerate(rows.value):
-                yield _row(number, _FIRST_INITIAL - at, payload)
+                yield _row(number, FIRST_INITIAL - at, payload)
         yield from batches
 
     return with_initial

@@ -41,6 +41,7 @@ from pyflinklike.testing.simulation.program import (
     State,
     read_state,
     rows_of,
+    with_place,
 )
 from pyflinklike.testing.simulation.value_watch import ValueWatch
 
@@ -69,7 +70,7 @@ def expect_of(
 
 
 class Model:
-    """A chain of operators that sees every micro-batch once.
+    """Operators of a query that see every micro-batch once.
 
     Args:
         watch: Looks at what functions do with the values that they are given; None for nobody.
@@ -82,7 +83,7 @@ class Model:
         self._watermark, self._now = 0, 0
 
     def run(self, batch: MicroBatch, operators: Sequence[SimulatedOperator]) -> Rows:
-        """Run a micro-batch, and return the rows of the last operator.
+        """Run a micro-batch, and return the rows of the operators that no other one reads.
 
         Args:
             batch: The micro-batch.
@@ -97,7 +98,11 @@ class Model:
                 for each in operator.inputs
             ]
             results.append(piece.run(inputs, former, batch))
-        return rows_of(results[-1])
+        read = {each.number for one in operators for each in one.inputs if not each.is_source}
+        last = [at for at in range(len(results)) if at not in read]
+        if len(last) == 1:
+            return rows_of(results[last[0]])
+        return rows_of(with_place(each, at) for at in last for each in results[at])
 
     def states(self) -> tuple[State, ...]:
         """Return the state of each operator, as `read_state` shows it."""

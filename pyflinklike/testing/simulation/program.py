@@ -41,12 +41,15 @@ from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import make_packing_of
+from pyflinklike.spark.host.task import of_checkpoint
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
 from pyflinklike.spark.wire.arrow_encoder import to_arrow
+from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
 from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark.wire.payloads import Packing
+from pyflinklike.testing.simulation.group_state import GroupStatePlan
 
 __all__ = [
     "START_MS",
@@ -57,12 +60,15 @@ __all__ = [
     "Program",
     "Refused",
     "Rows",
+    "SharedOperator",
     "SimulatedOperator",
     "Source",
     "State",
+    "StateOperator",
     "comparable",
     "read_state",
     "rows_of",
+    "with_place",
 ]
 
 T = TypeVar("T")
@@ -147,6 +153,7 @@ class SimulatedOperator:
         has_parts: Whether the savepoint comes in parts: a key group has one for each state.
         has_stamps: Whether it is certain when an entry was written: not where a TTL was switched on
             or off since then.
+        is_group_state: Whether Spark's operator is that of PySpark 3.5, `applyInPandasWithState`.
     """
 
     plan: Plan
@@ -155,6 +162,7 @@ class SimulatedOperator:
     savepoint: bytes | None = None
     has_parts: bool = False
     has_stamps: bool = True
+    is_group_state: bool = False
 
     def start_as(self, plan_id: str) -> SimulatedOperator:
         """Return the operator of another start of the query."""
@@ -177,6 +185,23 @@ class SimulatedOperator:
         return pa.RecordBatch.from_arrays(
             [groups, kinds, *columns], names=[KEY_GROUP, INPUT, *INPUTS]
         )
+
+    @property
+    def members(self) -> tuple[SimulatedOperator, ...]:
+        """The operators of the program that it serves: itself."""
+        return (self,)
+
+    @property
+    def shipped(self) -> Any:
+        """What Spark ships to its tasks."""
+        if self.is_group_state:
+            return GroupStatePlan(self.plan, begins=self.savepoint is not None)
+        return self.plan
+
+    def wakes_at(self, wake_at: int) -> int:
+        """Return the time that Spark keeps for a key group that is to be called at a time in ms."""
+        # PySpark 3.5 calls after its timeout.
+        return max(wake_at - 1, 1) if self.is_group_state else wake_at
 
     @property
     def is_ordered(self) -> bool:
@@ -239,6 +264,135 @@ class SimulatedOperator:
         hashes = [add_sign(each) for each in _hashes([batch.column(name) for name in key_columns])]
         count = self.plan.task.max_parallelism
         return pa.array(hashes if is_hash else [each % count for each in hashes], kind)
+
+
+@attrs.frozen
+class SharedOperator:
+    """One state operator of Spark that serves several operators of the program, as jobs have it.
+
+    They read sources, each in its own way, and Spark hears of them only by their grouping keys.
+
+    Args:
+        members: The operators, in the order of their places; all in one time mode.
+    """
+
+    members: tuple[SimulatedOperator, ...]
+
+    @classmethod
+    def of(cls, operators: Iterable[SimulatedOperator]) -> SharedOperator:
+        """Return operators at the places of a common one."""
+        members, first = [], 0
+        for each in operators:
+            plan = attrs.evolve(each.plan, first_output=first)
+            members.append(attrs.evolve(each, plan=plan))
+            first += 1 + len(plan.layout.sides)
+        return cls(tuple(members))
+
+    def start_as(self, plan_id: str) -> SharedOperator:
+        """Return the operator of another start of the query."""
+        started = (each.start_as(f"{plan_id}-{at}") for at, each in enumerate(self.members))
+        return SharedOperator(tuple(started))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the first one, with the time mode of all."""
+        return self.members[0].plan
+
+    @property
+    def shipped(self) -> Any:
+        """What Spark ships to its tasks."""
+        return tuple(each.plan for each in self.members)
+
+    @property
+    def inputs(self) -> tuple[OperatorInput, ...]:
+        """The inputs of all of them."""
+        return tuple(one for each in self.members for one in each.inputs)
+
+    def add_key_groups(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Put the key groups of records into a first column, with the place of who reads them.
+
+        Args:
+            number: Of the input, from 0.
+            batch: Its records.
+        """
+        for place, each in enumerate(self.members):
+            if number < len(each.inputs):
+                keyed = each.add_key_groups(number, batch)
+                return keyed.replace_schema_metadata({_PLACE: str(place)})
+            number -= len(each.inputs)
+        raise IndexError(number)
+
+    def make_packing(self) -> Packing:
+        """Return the function that packs keyed records in a task, each to the keys of its place."""
+        packings = [each.make_packing() for each in self.members]
+
+        def pack_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                place = int(batch.schema.metadata[_PLACE.encode()])
+                # Behind a restart by the partitions of the checkpoint, which a task alone knows.
+                count = of_checkpoint(self.members[place].plan).task.max_parallelism
+                for packed in packings[place](iter([batch.replace_schema_metadata()])):
+                    keys = _move(packed.column(KEY_GROUP).to_pylist(), count, place)
+                    at = packed.schema.get_field_index(KEY_GROUP)
+                    field = packed.schema.field(at)
+                    yield packed.set_column(at, field, pa.array(keys, field.type))
+
+        return pack_all
+
+    def unpacker(self) -> Packing:
+        """Return the function that makes rows of a task's results, by the operators' own outputs."""
+        unpackers = [each.unpacker() for each in self.members]
+        firsts = [each.plan.first_output for each in self.members]
+
+        def unpack_all(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                # Those before the watermark have the complement of the number.
+                outputs = batch.column("output").to_pylist()
+                numbers = [max(each, ~each) for each in outputs]
+                bounds = zip(firsts, [*firsts[1:], 1 << 30], unpackers)
+                for place, (first, end, unpack) in enumerate(bounds):
+                    mine = [at for at, number in enumerate(numbers) if first <= number < end]
+                    own = [numbers[at] - first for at in mine]
+                    signed = [own[i] if outputs[at] >= 0 else ~own[i] for i, at in enumerate(mine)]
+                    payloads = batch.column("payload").take(pa.array(mine, pa.int64()))
+                    cells = [pa.array(signed, pa.int32()), payloads]
+                    own_cells = pa.RecordBatch.from_arrays(cells, names=["output", "payload"])
+                    for rows in unpack(iter([own_cells])):
+                        yield with_place(rows, place)
+
+        return unpack_all
+
+    def initial(self) -> list[tuple[int, bytes]] | None:
+        """Return the rows of the state that a new checkpoint begins with: grouping key, payload.
+
+        Raises:
+            PyflinklikeError: The real builder refuses a savepoint.
+        """
+        rows = []
+        for place, each in enumerate(self.members):
+            own = each.initial() or []
+            keys = _move([key for key, _ in own], each.plan.task.max_parallelism, place)
+            rows += list(zip(keys, [payload for _, payload in own]))
+        return rows or None
+
+
+_PLACE = "place"
+
+
+def with_place(rows: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    """Put into a first column which of several operators gave the rows."""
+    return rows.add_column(0, _PLACE, pa.array([place] * rows.num_rows, pa.int32()))
+
+
+def _move(keys: Sequence[int], count: int, place: int) -> list[int]:
+    """Return the grouping keys of another place for those of the first one."""
+    ids = group_ids(count, place)
+    roll_call = roll_call_of(place)
+    return [roll_call if key == ROLL_CALL else ids[index_of(key, count)] for key in keys]
+
+
+StateOperator = SimulatedOperator | SharedOperator
+"""A state operator of Spark."""
 
 
 def _parts_of(payload: bytes) -> list[bytes]:
@@ -346,6 +500,10 @@ class Program(Protocol):
     @property
     def operators(self) -> tuple[SimulatedOperator, ...]:
         """Its operators, each behind those that it reads; the last one's result is the sink's."""
+
+    @property
+    def state_operators(self) -> tuple[StateOperator, ...]:
+        """Spark's state operators: mostly one for each operator."""
 
     @property
     def partitions(self) -> int:

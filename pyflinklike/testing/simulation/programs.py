@@ -65,8 +65,10 @@ from pyflinklike.testing.simulation.program import (
     MicroBatch,
     Program,
     Refused,
+    SharedOperator,
     SimulatedOperator,
     Source,
+    StateOperator,
 )
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.windows import (
@@ -124,6 +126,10 @@ class Stage(Protocol):
         """Whether its records must have event times."""
 
     @property
+    def has_clock(self) -> bool:
+        """Whether it has timers of processing time."""
+
+    @property
     def can_be_divided(self) -> bool:
         """Whether a savepoint of it can be divided by key groups: its types are of `Types`."""
 
@@ -165,6 +171,10 @@ class _Stage:
 
     @property
     def needs_times(self) -> bool:
+        return False
+
+    @property
+    def has_clock(self) -> bool:
         return False
 
     @property
@@ -246,6 +256,10 @@ class StateStage(_Stage):
     @property
     def passes_time(self) -> bool:
         return self.time == "event"
+
+    @property
+    def has_clock(self) -> bool:
+        return self.time == "processing"
 
     @property
     def has_event_time(self) -> bool:
@@ -612,6 +626,10 @@ class WindowStage(_Stage):
         return self.needs_times
 
     @property
+    def has_clock(self) -> bool:
+        return self.assigner in _CLOCKED
+
+    @property
     def can_be_divided(self) -> bool:
         return self.assigner not in _CLOCKED
 
@@ -784,6 +802,9 @@ class Settings:
         uid: Of the operators, before their number.
         has_parts: Whether savepoints come in parts.
         has_stamps: Whether no TTL was switched on or off since the query was begun.
+        is_group_state: Whether Spark's operator is that of PySpark 3.5.
+        is_beside: Whether all operators read the source and share one state operator of Spark, as
+            those of a job do.
         delay: Of the watermark of every source in ms; None where the program declares none, so that
             the first operator with event time does.
     """
@@ -796,6 +817,8 @@ class Settings:
     uid: str = "operator"
     has_parts: bool = False
     has_stamps: bool = True
+    is_beside: bool = False
+    is_group_state: bool = False
 
     def backend(self) -> Any:
         """Make the backend."""
@@ -830,8 +853,10 @@ class DrawnProgram:
         )
         where = "rocksdb" if settings.warm is None else f"{settings.warm} warm"
         begun = ", from a savepoint" if self.savepoints else ""
+        begun += ", on PySpark 3.5" if settings.is_group_state else ""
+        between = " beside " if settings.is_beside else " > "
         return (
-            f"{' > '.join(map(str, self.stages))} by {'+'.join(settings.key)} | {groups} groups, "
+            f"{between.join(map(str, self.stages))} by {'+'.join(settings.key)} | {groups} groups, "
             f"{settings.partitions} partitions, {where}{begun}"
         )
 
@@ -853,6 +878,21 @@ class DrawnProgram:
     def operators(self) -> tuple[SimulatedOperator, ...]:
         """The operators of the program, the first one first."""
         return self._query.operators
+
+    @cached_property
+    def state_operators(self) -> tuple[StateOperator, ...]:
+        """Spark's state operators."""
+        if self.settings.is_beside:
+            return (SharedOperator.of(self.operators),)
+        if self.settings.is_group_state:
+            # PySpark 3.5 does not tell tasks how many partitions the state has.
+            return tuple(
+                attrs.evolve(
+                    each, is_group_state=True, plan=attrs.evolve(each.plan, key_groups=None)
+                )
+                for each in self.operators
+            )
+        return self.operators
 
     @property
     def partitions(self) -> int:
@@ -937,7 +977,8 @@ class DrawnProgram:
             if self.savepoints:
                 common["from_savepoint"] = self.savepoints[number]
             key = self.settings.key if number == 0 else ("k",)
-            frames = [stage.over(frames, {"key": key, "common": common})]
+            result = stage.over(frames, {"key": key, "common": common})
+            frames = frames if settings.is_beside else [result]
         return query
 
 
@@ -986,6 +1027,10 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         kinds: What its first operator may be: names of `KINDS`.
     """
     kind = KINDS[choices.one_of("first operator", kinds)]
+    if choices.happens("operators beside each other", 0.12):
+        beside = _draw_beside(choices, kind)
+        if beside is not None:
+            return beside
     behind = choices.one_of("operators behind it", (0, 0, 0, 1, 1, 2))
     behind = 0 if kind is UpsertStage else behind
     stages: list[Any] = [kind.draw(choices, is_last=behind == 0)]
@@ -1010,12 +1055,45 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     if len(stages) == 1 and not stages[0].has_event_time:
         delays = (None,)
     delay = choices.one_of("delay", delays)
-    settings = Settings(choices.one_of("partitions", (2, 1, 3)), counts, warm, key, delay)
+    partitions = choices.one_of("partitions", (2, 1, 3))
+    settings = Settings(partitions, counts, warm, key, delay)
+    # There no operator is behind another, and one millisecond is between a time and the call for it.
+    if len(stages) == 1 and not stages[0].has_clock and choices.happens("PySpark 3.5", 0.15):
+        settings = attrs.evolve(settings, is_group_state=True)
     program = DrawnProgram(tuple(stages), settings)
     if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.2):
         savepoints = _draw_savepoints(choices, program)
         settings = attrs.evolve(settings, has_parts=choices.happens("savepoint in parts", 0.7))
         program = DrawnProgram(program.stages, settings, savepoints)
+    return program
+
+
+def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:
+    """Draw operators of event time that share one state operator; None if the first cannot."""
+    first = kind.draw(choices, is_last=False)
+    if first.inputs > 1 or not (first.passes_time and first.has_event_time):
+        return None
+    kinds = (StateStage, StoreStage, FoldStage, ColumnsStage, TwiceStage)
+    stages = [first]
+    for number in range(choices.integer("beside it", 1, 2)):
+        other: Any = choices.one_of(f"kind {number}", kinds)
+        stages.append(other.draw(choices, is_last=False))
+    counts = tuple(
+        1
+        if getattr(each, "is_shared", False)
+        else choices.one_of("max_parallelism", (4, 1, 7, None))
+        for each in stages
+    )
+    settings = Settings(
+        choices.one_of("partitions", (2, 1, 3)),
+        counts,
+        choices.one_of("warm", _WARM),
+        delay=choices.one_of("delay", (1, 500, 2_000)),
+        is_beside=True,
+    )
+    program = DrawnProgram(tuple(stages), settings)
+    if all(each.can_be_divided for each in stages) and choices.happens("from savepoint", 0.2):
+        return DrawnProgram(program.stages, settings, _draw_savepoints(choices, program))
     return program
 
 

@@ -492,10 +492,10 @@ class _Life:
         self._program = program
         self._run_id = f"run-{number}"
         self._operators = [
-            each.start_as(f"plan-{number}-{at}") for at, each in enumerate(program.operators)
+            each.start_as(f"plan-{number}-{at}") for at, each in enumerate(program.state_operators)
         ]
         self._plans = [
-            cloudpickle.dumps(each.plan)  # type: ignore[no-untyped-call]
+            cloudpickle.dumps(each.shipped)  # type: ignore[no-untyped-call]
             for each in self._operators
         ]
         self._packings = [each.make_packing() for each in self._operators]

@@ -35,12 +35,23 @@ from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host import python_stage
-from pyflinklike.spark.host.blob_map import LOG_VARIABLE
+from pyflinklike.spark.host.blob_map import log_variable
 from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of
+from pyflinklike.spark.wire.key_groups import (
+    ROLL_CALL,
+    index_of,
+    is_roll_call,
+    place_of,
+    roll_call_of,
+)
 from pyflinklike.testing.simulation.choices import Choices, Decision, shorten
 from pyflinklike.testing.simulation.file_system import KINDS, FileSystem
-from pyflinklike.testing.simulation.program import Expected, Program, read_state
+from pyflinklike.testing.simulation.program import (
+    Expected,
+    Program,
+    SimulatedOperator,
+    read_state,
+)
 from pyflinklike.testing.simulation.query import (
     DriverDiedError,
     Faults,
@@ -430,8 +441,9 @@ class Run:
         self._compare_states(expected)
 
     def _compare_states(self, expected: Expected) -> None:
+        states = self._states()
         for at, wanted_state in enumerate(expected.states):
-            got_state = self._state(at)
+            got_state = next(states)
             for name in sorted({*got_state, *wanted_state}):
                 nothing: Mapping[Any, int] = {}
                 got_rows = got_state.get(name, nothing)
@@ -455,28 +467,34 @@ class Run:
 
     # State as the readers of state see it
 
-    def _state(self, at: int) -> Any:
+    def _states(self) -> Iterator[Any]:
+        # Of the program that wrote it: another may have been started since, without a micro-batch.
+        for at, shared in enumerate(self._query.committed[-1].program.state_operators):
+            for place, operator in enumerate(shared.members):
+                yield self._state(at, place, operator)
+
+    def _state(self, at: int, place: int, operator: SimulatedOperator) -> Any:
         query = self._query
         last = query.committed[-1]
         version = last.number + 1
-        # Of the program that wrote it: another may have been started since, without a micro-batch.
-        operator = last.program.operators[at]
         where = f"operator {operator.plan.task.name!r}"
         groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
         own: dict[int, bytes] = {}
         count = operator.plan.task.max_parallelism
-        home: Place = at, index_of(ROLL_CALL, query.partitions)
+        home: Place = at, index_of(roll_call_of(place), query.partitions)
         places: dict[int, Place] = {}
         for partition in range(query.partitions):
             self._places = {(at, partition)}
             contents = self._stores.contents(
                 at, partition, version, query.unique_id(at, partition, version)
             )
-            self._check_leftovers(contents, where)
+            self._check_leftovers(contents, where, operator)
             for (_, key), blobs in contents.blobs.items():
-                if key == ROLL_CALL:
+                if key < ROLL_CALL or place_of(key) != place:
+                    continue
+                if is_roll_call(key):
                     own = blobs
-                elif key > ROLL_CALL:
+                else:
                     index = index_of(key, count)
                     places[index] = at, partition
                     groups[index] = (Head.from_bytes(blobs[HEAD_AT], where), blobs)
@@ -497,22 +515,23 @@ class Run:
         self._places = set()
         return read_state(record, logs, last.now, last.watermark, operator)
 
-    def _check_leftovers(self, contents: Contents, where: str) -> None:
+    def _check_leftovers(self, contents: Contents, where: str, operator: SimulatedOperator) -> None:
         """Check that a store holds nothing that belongs to nobody."""
         timers: dict[int, list[int]] = {}
         for time, key in contents.timers:
             timers.setdefault(key, []).append(time)
         for (variable, key), blobs in contents.blobs.items():
-            if variable != LOG_VARIABLE:
-                continue
-            if key == ROLL_CALL:
+            if variable != log_variable(max(place_of(key), 0)):
+                msg = f"{where}, grouping key {key}: blobs in variable {variable!r}"
+                raise DifferenceError(msg)
+            if is_roll_call(key):
                 expected = {RECORD_AT, ROLL_AT}
             elif key < ROLL_CALL:
                 expected = {WATERMARK_AT}
             else:
                 head = Head.from_bytes(blobs[HEAD_AT], where)
                 expected = {HEAD_AT, *range(head.first_sequence, head.next_sequence)}
-                wake = [] if head.wake_at is None else [head.wake_at]
+                wake = [] if head.wake_at is None else [operator.wakes_at(head.wake_at)]
                 if sorted(timers.pop(key, [])) != wake:
                     msg = f"{where}, grouping key {key}: Spark's timers are not {wake}"
                     raise DifferenceError(msg)

@@ -32,7 +32,7 @@ from pyflinklike.engine.backends.heap import keyed_heap
 from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
 from pyflinklike.engine.backends.rocksdb import local_database
 from pyflinklike.spark.host import task as host_task
-from pyflinklike.spark.host.group_state_host import GroupStateTask
+from pyflinklike.spark.host.group_state_host import FIRST_INITIAL, GroupStateTask
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.host.task import OpenFunctions
 from pyflinklike.spark.plan.operator_plan import TimeMode
@@ -561,7 +561,12 @@ class Attempt:
         groups = GroupStates(
             function, store, task.mode, task.times.now, task.times.watermark, pass_point
         )
-        return groups.run(task.input.rows)
+        rows = {key: list(mine) for key, mine in task.input.rows.items()}
+        # `applyInPandasWithState` takes no initial state: it comes among the rows, before all others.
+        parts = [(key, each) for key, mine in task.input.initial.items() for each in mine]
+        for at, (key, payload) in enumerate(parts):
+            rows.setdefault(key, []).append((FIRST_INITIAL - at, payload))
+        return groups.run(rows)
 
     def _expire(self, store: LoadedStore) -> list[tuple[int, int]]:
         """Return the timers that are due, as `TimerStateImpl.getExpiredTimers` finds them."""

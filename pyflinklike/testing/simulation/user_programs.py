@@ -355,6 +355,11 @@ class _UserProgram:
         """The operators, the first one first."""
         return self._built.query(self.partitions).operators
 
+    @property
+    def state_operators(self) -> tuple[SimulatedOperator, ...]:
+        """Spark's state operators, one for each."""
+        return self.operators
+
     def draw_records(self, choices: Draws, source: int, at: int) -> pa.RecordBatch:  # noqa: ARG002
         """Take the next records of an input, as many as a draw says."""
         records, start = self._built.given.batches[source], self._read[source]

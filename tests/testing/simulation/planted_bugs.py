@@ -474,6 +474,12 @@ BUGS = [
     ),
     # Tasks and workers
     _bug(
+        "outputs of operators that share one begin at 0",
+        TASK,
+        "first = self._plan.first_output",
+        "first = 0",
+    ),
+    _bug(
         "a key group stays warm while it is worked on",
         HEAP,
         "            return self._remove(owner)\n\n    def use",

@@ -39,6 +39,18 @@ def test_drawn_programs_are_right_or_end_with_an_explained_error() -> None:
     assert failures(outcomes) == []
 
 
+@pytest.mark.parametrize("setting", ["is_beside", "is_group_state"])
+def test_other_hosts_are_right_or_end_with_an_explained_error(setting: str) -> None:
+    """Operators that share one of Spark's, and PySpark 3.5's `applyInPandasWithState`."""
+
+    def draw(choices: Any) -> Any:
+        drawn = (draw_program(choices.within(f"try {at}")) for at in range(200))
+        return next(each for each in drawn if getattr(each.settings, setting))
+
+    outcomes = [run(seed, draw, 8) for seed in range(4)]
+    assert failures(outcomes) == []
+
+
 def test_one_seed_gives_one_history() -> None:
     """A run is a function of its seed, to the last line of its history."""
     histories = [run(3, draw_count, 15) for _ in range(2)]
