@@ -94,6 +94,7 @@ class KeyedProcessHarness(OperatorHarness):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        *,
         on_error: DeadLetters | None = None,
     ) -> None:
         check_key_selector(key_selector, "key_selector")

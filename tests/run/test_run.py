@@ -237,7 +237,10 @@ def test_a_job_without_a_target_goes_to_spark_where_a_source_does_not_end(tmp_pa
         "from types import ModuleType; host = ModuleType('host'); host.start = lambda job: Run(); "
         "sys.modules['pyflinklike.spark.jobs.job_runs'] = host"
     )
-    last = "class Run:\n    wait = staticmethod(lambda: print('on Spark'))\nenv.execute()"
+    last = (
+        "class Run:\n    wait = staticmethod(lambda: print('on Spark'))\n"
+        "    metrics = staticmethod(dict)\nenv.execute()"
+    )
     (tmp_path / "job.py").write_text(ENDLESS.format(first=first, last=last), encoding="utf-8")
 
     lines, said = run("job.py", cwd=tmp_path)

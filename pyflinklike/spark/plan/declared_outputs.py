@@ -12,6 +12,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.api.dead_letters import LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.event_time import EventTimeMark
@@ -79,7 +80,7 @@ class DeclaredOutputs:
         """
         given: Any = on_error
         if not isinstance(given, DeadLetters):
-            msg = f"on_error takes DeadLetters, got {given!r}; for example DeadLetters('dead')"
+            msg = f"on_error takes DeadLetters, got {shown(given)}; for example DeadLetters('dead')"
             raise DeclarationTypeError(msg)
         tag_id = on_error.tag.tag_id
         if tag_id in self.sides:

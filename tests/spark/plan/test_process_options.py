@@ -34,6 +34,7 @@ OPTIONS = {
     "output_before_watermark": None,
     "arrival_order": False,
     "allow_pickle": True,
+    "on_error": None,
 }
 """The keywords of `process` with their defaults, in the order in which `help` shows them."""
 
