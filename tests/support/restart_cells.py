@@ -18,6 +18,7 @@ from window_support import Contents, Sum, elements
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    DeadLetters,
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
@@ -345,6 +346,17 @@ def states() -> Iterable[Cell]:
             READ,
             [[HELD[kind]]],
         )
+        for former, now in ((None, DeadLetters("dead")), (DeadLetters("dead"), None)):
+            yield Cell(
+                "dead letters",
+                GOES_ON,
+                f"{kind}, {'off' if now is None else 'on'}",
+                keeping(make(), on_error=former),
+                keeping(make(), on_error=now),
+                given(7),
+                READ,
+                [[HELD[kind]]],
+            )
     for former, make in HOLDING.items():
         for now, other in HOLDING.items():
             if former != now:
