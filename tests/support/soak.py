@@ -154,7 +154,8 @@ class Soak:
                 # A machine with much to do takes minutes to start: the time is that of the query.
                 self._end = min(self._end, now + self.schedule.whole)
             if math.isinf(sample_at) and self.model.number >= first + _FIRST_BATCHES:
-                sample_at, saved_at = now, now + self.schedule.savepoint
+                # The first savepoint loads packages into the driver: a step, which is no growth.
+                sample_at = saved_at = now
                 worker_at, driver_at = (
                     self._in(self.schedule.worker),
                     self._in(self.schedule.driver),
@@ -360,7 +361,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 def judge(folder: Path, hours: float) -> bool:
     """Say what the notes of a folder tell, and write its page."""
     notes = notes_of(folder)
-    verdict = verdict_of(notes, settle=min(max(hours * 360, 30), 120))
+    verdict = verdict_of(notes, settle=min(max(hours * 360, 30), 600))
     Notes(folder / "soak.jsonl").note("verdict", **attrs.asdict(verdict), is_good=verdict.is_good)
     print("\n".join([f"== {folder.name}", *verdict.told()]), flush=True)
     try:
