@@ -122,7 +122,7 @@ def backends() -> list[StateBackend]:
 
 
 @pytest.mark.parametrize("backend", backends(), ids=["heap", "rocksdb"])
-@settings(max_examples=settings().max_examples * 2, deadline=None)
+@settings(deadline=None)
 @given(calls=st.lists(st.tuples(st.lists(steps(), max_size=8), st.booleans()), max_size=8))
 def test_calls_that_fail_are_as_if_they_had_not_been(backend, calls):
     """What is read, kept and logged is that of the calls that succeeded."""
