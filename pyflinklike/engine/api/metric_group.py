@@ -119,8 +119,10 @@ class MetricGroup:
                 numbers.update(_numbers(name, metric))
         return numbers
 
-    def __len__(self) -> int:
-        return len(self._metrics)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is registered, in no group of the operator."""
+        return not self._metrics
 
     def mark(self) -> MetricMarks:
         """Return what all metrics of this group have counted, for `go_back`."""

@@ -89,6 +89,7 @@ class CallGuard:
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
         self._told = ""
+        self._has_begun = False
 
     def watch(self, metrics: MetricGroup) -> None:
         """Undo what a call that fails has counted in the user's metrics, too."""
@@ -100,6 +101,7 @@ class CallGuard:
         """Begin a call."""
         # Runs for every record.
         self._calls += 1
+        self._has_begun = False
         stage = self._stage
         if stage.has_changed or not stage.is_open:
             stage.begin()
@@ -110,8 +112,9 @@ class CallGuard:
         outputs = self._outputs
         self._main, self._keys = len(outputs.main), len(outputs.keys)
         self._side = outputs.count_sides() if outputs.side else _NO_SIDES
-        if self._user_metrics:
+        if self._user_metrics is not None and not self._user_metrics.is_empty:
             self._counted = self._user_metrics.mark()
+        self._has_begun = True
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
@@ -121,7 +124,13 @@ class CallGuard:
 
     def may_keep(self, error: BaseException) -> bool:
         """Return whether an error is that of a record, and no reason to fail."""
-        return not isinstance(error, _NOT_OF_A_RECORD)
+        # What the call before has written may fail to reach the backend: that is no record's error.
+        return self._has_begun and not isinstance(error, _NOT_OF_A_RECORD)
+
+    def give_up(self) -> None:
+        """Undo what waits of a call whose error fails the query."""
+        self._stage.drop()
+        self.end()
 
     def fail(
         self,
@@ -151,7 +160,7 @@ class CallGuard:
         for queue in self._queues:
             queue.undo_changes()
         self._outputs.go_back(self._main, self._keys, self._side)
-        if self._user_metrics:
+        if self._user_metrics is not None:
             self._user_metrics.go_back(self._counted)
         self._letters += 1
         self._metrics.dead_letters += 1

@@ -137,9 +137,9 @@ class FunctionCalls:
                     is_over = True
                 except Exception as error:
                     self._fail(error, *self._name_call(value))
+        finally:
             if parts.guard is not None:
                 parts.guard.end()
-        finally:
             current.key, clock.timestamp = NO_KEY, None
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
@@ -212,9 +212,9 @@ class FunctionCalls:
                         self._explain(error, "on_timer", timestamp)
                         raise
                     self._fail(error, "on_timer", timestamp)
-            if parts.guard is not None and fired:
-                parts.guard.end()
         finally:
+            if parts.guard is not None:
+                parts.guard.end()
             due.close()  # if a call raised: timers not yet given stay due
             current.key = NO_KEY
             context.domain = context.fired_at = None
@@ -255,7 +255,10 @@ class FunctionCalls:
             told = explained
         parts = self._parts
         guard = parts.guard
-        if guard is None or not guard.may_keep(error):
+        if guard is None:
+            raise told
+        if not guard.may_keep(error):
+            guard.give_up()
             raise told
         key = parts.current.key
         name, _ = (

@@ -383,3 +383,38 @@ def test_an_element_of_the_broadcast_input_may_fail_too():
             ],
             1,
         ) == (harness.output, letters, harness.num_keyed_state_entries("count"))
+
+
+class Counts(KeyedProcessFunction):
+    """Counts the elements of a key; runs out of memory for None, behind a write."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        if value[1] is None:
+            raise MemoryError
+        yield self.count.value()
+
+
+def test_what_a_backend_fails_to_take_is_no_letter_of_the_next_record():
+    """The write of the first record is lost then, so the query must fail, and the second is innocent."""
+    with KeyedProcessHarness(Counts(), lambda each: each[0], on_error=MANY) as harness:
+        harness._operator.runtime_context.assembled["count"].table._put = _break
+        with pytest.raises(UserFunctionError, match="OSError: disk"):
+            harness.process_elements([(("a", 1), 1), (("b", 1), 2)])
+        assert [] == harness.side_output(DEAD)
+
+
+def _break(user_key: Any, entry: Any) -> None:
+    """Fail as a backend does whose disk is gone."""
+    raise OSError("disk")
+
+
+def test_a_call_whose_error_fails_leaves_nothing_waiting():
+    """A harness goes on, and counts as if the record had not come."""
+    with KeyedProcessHarness(Counts(), lambda each: each[0], on_error=MANY) as harness:
+        with pytest.raises(UserFunctionError, match="MemoryError"):
+            harness.process_elements([(("a", 1), 1), (("a", None), 2)])
+        assert [2] == harness.process_element(("a", 1))
