@@ -24,12 +24,13 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
+from pyflinklike.engine.backends.heap import keyed_heap
 from pyflinklike.engine.log.checkpoint_logs import check_groups, check_log, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
@@ -151,6 +152,9 @@ def use_seed(seed: int) -> Iterator[str]:
     os.environ["SPARK_REUSE_WORKER"] = "1"
     # The collections between tasks go by CPU time.
     frozen, python_stage._FROZEN = python_stage._FROZEN, _NothingFrozen()  # type: ignore[assignment]
+    # What stays warm goes by the size of objects, which is each Python's own.
+    heap: Any = keyed_heap
+    getsizeof, heap.getsizeof = heap.getsizeof, _size_of
     seeds = _columnar_seed(seed)
     base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a folder within it
     folder = tempfile.mkdtemp(prefix="simulated-", dir=base)
@@ -167,6 +171,7 @@ def use_seed(seed: int) -> Iterator[str]:
         _restore("SPARK_REUSE_WORKER", reuse)
         _restore("SPARK_LOCAL_DIRS", dirs)
         python_stage._FROZEN = frozen
+        heap.getsizeof = getsizeof
         _columnar_seed(seeds)
         logger.setLevel(level)
         if was_on:
@@ -179,6 +184,10 @@ def _restore(name: str, value: str | None) -> None:
         os.environ.pop(name, None)
     else:
         os.environ[name] = value
+
+
+def _size_of(value: object) -> int:
+    return 64 * (1 + len(value)) if isinstance(value, Sized) else 32
 
 
 class _NothingFrozen:

@@ -14,11 +14,11 @@ replaced or deleted is not taken off; the cache has a group measured again when 
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -252,7 +252,7 @@ def measure(group: WorkingState) -> int:
         data.weight = _measure_table(data)
         for domain, agenda in group.timers.items():
             if name == timers_table(domain):
-                data.weight += sys.getsizeof(agenda.keys_at) + sys.getsizeof(agenda.times)
+                data.weight += getsizeof(agenda.keys_at) + getsizeof(agenda.times)
                 data.weight += _inner(agenda.keys_at.values()) + _FIXED * len(agenda.keys_at)
         data.measured = data.weight
     return weight_of(group)
@@ -288,7 +288,7 @@ def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
 
 
 def _total(data: HeapTableData) -> int:
-    return (data.weight or 0) + sys.getsizeof(data.entries)
+    return (data.weight or 0) + getsizeof(data.entries)
 
 
 def _count_pending_bytes(group: WorkingState) -> int:
@@ -301,7 +301,7 @@ def _measure_table(data: HeapTableData) -> int:
     weight = _column(entries)
     if spec.shape is Shape.SINGLE:
         return weight + _entries(spec, entries.values())
-    weight += sum(map(sys.getsizeof, data.sorted.values())) + _CONTAINER * len(entries)
+    weight += sum(map(getsizeof, data.sorted.values())) + _CONTAINER * len(entries)
     weight += _inner(entries.values())
     if spec.shape is Shape.LIST:
         return weight + _entries(spec, chain.from_iterable(map(_in_order, entries.values())))
@@ -311,7 +311,7 @@ def _measure_table(data: HeapTableData) -> int:
 
 def _inner(containers: Iterable[Any]) -> int:
     """Weigh dicts or lists without their contents, with room for the growth by one entry."""
-    return sum(max(sys.getsizeof(each), _PLACE * len(each)) for each in containers)
+    return sum(max(getsizeof(each), _PLACE * len(each)) for each in containers)
 
 
 def _in_order(mine: Any) -> Iterable[Any]:
@@ -363,7 +363,7 @@ def _same(objects: list[Any]) -> int:
     if kinds <= _small:
         return 32 * len(objects)
     if kinds == {tuple} and len(set(map(len, objects))) == 1:  # pairs of key and namespace
-        own = sys.getsizeof(objects[0]) * len(objects)
+        own = getsizeof(objects[0]) * len(objects)
         return own + sum(_same(list(parts)) for parts in zip(*objects))
     return _any(objects)
 
@@ -372,7 +372,7 @@ def _any(objects: list[Any]) -> int:
     """Weigh objects of any kind, with all that they refer to."""
     weight, seen = 0, set[int]()
     while objects:
-        weight += sum(map(sys.getsizeof, objects))
+        weight += sum(map(getsizeof, objects))
         inner = gc.get_referents(*objects)
         # An object that several entries share counts for each of them: after a restart it is
         # several. An object of a cycle counts once.
