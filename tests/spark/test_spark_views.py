@@ -99,6 +99,7 @@ def _commits(checkpoint):
     return [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
 
 
+@pytest.mark.thorough
 def test_a_reprocessed_version_takes_the_place_of_the_old(spark, tmp_path):
     """The Kappa example: stream and batch of one function agree with plain Python, and a rollback."""
     kappa = example("kappa_reprocess")

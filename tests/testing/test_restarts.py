@@ -34,7 +34,8 @@ def _cases() -> Iterator[Any]:
             if through == "log" and _is_of_snapshots(cell, backend):
                 continue
             marks = [pytest.mark.restarts(cell.row, cell.answer)]
-            if (backend, through) == ("rocksdb", "log"):
+            of_both = not _is_of_snapshots(cell, backend)
+            if of_both and (backend, through) in (("rocksdb", "log"), ("heap", "snapshot")):
                 marks.append(pytest.mark.thorough)
             yield pytest.param(
                 cell, backend, through, id=f"{cell}-{backend}-{through}", marks=marks

@@ -89,6 +89,7 @@ def _time(timed):
     return timed[1]
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_a_chain_may_be_a_later_branch_of_a_union(spark, tmp_path):
     """There Spark numbers the tasks from where those of the other branch end: neither the homes nor the numbers that functions see go by that."""

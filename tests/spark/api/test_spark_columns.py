@@ -197,6 +197,7 @@ class SignsInColumns(KeyedBatchFunction):
         return {"user": batch["user"], "n": size, "total": total}
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 def test_timers_and_maps_go_on_from_each_others_checkpoint(spark, tmp_path):
     """Those that one kind of function registers fire in the other, and see the maps of both."""

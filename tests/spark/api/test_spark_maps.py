@@ -56,6 +56,7 @@ def test_maps_of_a_batch_have_state_of_their_keys(spark):
     assert ["a", "b", *"ccccc"] == [row.page for row in sorted(spread.collect())]
 
 
+@pytest.mark.thorough
 def test_a_filter_of_a_stream_goes_on_after_a_restart(spark, tmp_path):
     """Records stay as they are, with all their columns, and have their event time for what comes behind."""
     feed = Feed(spark, tmp_path / "input", CLICKS)

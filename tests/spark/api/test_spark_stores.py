@@ -128,7 +128,10 @@ def _plain(key):
 
 @pytest.mark.parametrize(
     "backend",
-    [HashMapStateBackend, pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling)],
+    [
+        pytest.param(HashMapStateBackend, marks=pytest.mark.thorough),
+        pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling),
+    ],
 )
 def test_stores_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
     """Two micro-batches in one query, a restart, and one more; main output and changelogs."""

@@ -83,6 +83,7 @@ class BothDomains(KeyedProcessFunction):
         yield ctx.get_current_key(), domain, timestamp, 0
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 def test_timers_of_both_domains_fire_on_one_idle_stream(spark, tmp_path):
     """Without new data processing timers fire as time passes and event timers as the watermark has come, over a restart."""

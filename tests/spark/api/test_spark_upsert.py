@@ -61,7 +61,10 @@ def by_key(rows):
 
 @pytest.mark.parametrize(
     "backend",
-    [HashMapStateBackend, pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling)],
+    [
+        pytest.param(HashMapStateBackend, marks=pytest.mark.thorough),
+        pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling),
+    ],
 )
 def test_upserts_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
     """Row by row and error by error, over two micro-batches, a restart, and one more."""

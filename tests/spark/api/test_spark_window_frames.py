@@ -25,6 +25,7 @@ def feed(spark, tmp_path):
 FIRST = [("ann", 0, 1_000, 999, 4, 2), ("bob", 0, 1_000, 999, 2, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 def test_windows_fire_over_restarts_and_late_records_go_to_the_side(feed, tmp_path):
     """Each run does one micro-batch's worth of input; no window is lost, none is there twice."""

@@ -135,10 +135,26 @@ class Fails(KeyedProcessFunction):
             ["OutputError: op output: column 'n' is int32, got 'many' (str) for key 'k'"],
         ),
         (Yields(("x", 1), ("x", 2**31)), ["column 'n' is int32, got 2147483648 (int) for key 'k'"]),
-        (Yields(("x", 1), ("x",)), ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"]),
-        (Yields(("x", 1, 2)), ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"]),
-        (Yields({"s": "x", "m": 1}), ["the columns ['s', 'n'], got ['s', 'm'] for key 'k'"]),
-        (Yields(7), ["a tuple, Row or mapping of the columns ['s', 'n'], got 7 for key 'k'"]),
+        pytest.param(
+            Yields(("x", 1), ("x",)),
+            ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            Yields(("x", 1, 2)),
+            ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            Yields({"s": "x", "m": 1}),
+            ["the columns ['s', 'n'], got ['s', 'm'] for key 'k'"],
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            Yields(7),
+            ["a tuple, Row or mapping of the columns ['s', 'n'], got 7 for key 'k'"],
+            marks=pytest.mark.thorough,
+        ),
         (
             Fails("return"),
             ["OutputError", "got 'abc'; yield it instead of returning it", "key 'k'"],

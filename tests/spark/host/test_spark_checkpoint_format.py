@@ -174,7 +174,8 @@ def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path
 
 @pytest.mark.telling
 @pytest.mark.skipif(SPARK < (4, 1), reason="Spark 4.0 reads no state of format 2")
-@pytest.mark.parametrize("written", [pytest.param("1", marks=pytest.mark.thorough), "2"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("written", ["1", "2"])
 def test_a_command_reads_a_checkpoint_of_either_format(spark, feed, tmp_path, written):
     """It has a session of its own, in which no query ran and for which nobody could set a format."""
     pytest.importorskip("click")

@@ -123,6 +123,7 @@ def test_a_default_number_of_key_groups_is_the_checkpoints_own(spark, tmp_path, 
     assert totals == [run(number) for number in (3, 5, 24)]
 
 
+@pytest.mark.thorough
 @keeps_partitions
 def test_a_sink_may_set_the_partitions_of_its_own_joins(spark, tmp_path):
     """In the session of its micro-batches, whose tasks then hear of that number, too."""
@@ -141,6 +142,7 @@ def test_a_sink_may_set_the_partitions_of_its_own_joins(spark, tmp_path):
     assert [("a 2 16", 1), ("a 2 16", 2)] == seen
 
 
+@pytest.mark.thorough
 @keeps_partitions
 def test_a_savepoint_is_not_begun_with_over_other_key_groups(spark, tmp_path, partitions):
     """Where the session's partitions change between process() and start()."""
@@ -158,6 +160,7 @@ def test_a_savepoint_is_not_begun_with_over_other_key_groups(spark, tmp_path, pa
     assert [("a", 2)] == rows_of(drain(df, tmp_path / "other"))
 
 
+@pytest.mark.thorough
 @keeps_partitions
 @passes_watermarks
 def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, partitions):
@@ -178,7 +181,9 @@ def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, parti
     ("kind", "key", "columns", "cast"),
     [
         ("string", "a", ("other", "key"), "string"),
-        ("date", dt.date(2024, 2, 29), ("key",), "timestamp"),
+        pytest.param(
+            "date", dt.date(2024, 2, 29), ("key",), "timestamp", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_changed_key_columns_are_refused(spark, tmp_path, kind, key, columns, cast):
@@ -267,6 +272,7 @@ def test_a_savepoint_before_the_first_commit_is_refused(spark, tmp_path):
     assert [("a", 2)] == restored.process_element(Row(key="a"))
 
 
+@pytest.mark.thorough
 @reads_state
 def test_a_damaged_file_of_spark_is_refused(spark, tmp_path):
     """Cut short, which Spark may take for its end, or find in Java's own words."""

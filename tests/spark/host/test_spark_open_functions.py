@@ -48,6 +48,7 @@ def _noted(notes):
     return [tuple(line.split()) for line in notes.read_text().splitlines()]
 
 
+@pytest.mark.thorough
 @pytest.mark.classic(reason="over Connect foreachBatch opens a function for each task")
 def test_a_function_stays_open_from_batch_to_batch(spark, tmp_path):
     """Each worker opens it once, and again for the next run of the same DataFrame, closing the former; the counts are right."""

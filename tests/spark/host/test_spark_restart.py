@@ -161,6 +161,7 @@ def test_the_state_of_a_batch_that_is_done_again_replaces_that_of_its_first_atte
     assert _sums_kept(feed.elements()) == totals
 
 
+@pytest.mark.thorough
 def test_warm_state_of_another_run_is_never_used(spark, tmp_path):
     """The same plan started on a second, empty checkpoint and again on the first starts from what each checkpoint holds."""
     feed = Feed(spark, tmp_path / "input", "key string, n int")
@@ -256,6 +257,7 @@ class Mutator(KeyedProcessFunction):
         mark.append(99)
 
 
+@pytest.mark.thorough
 def test_what_is_read_and_changed_but_not_updated_stays_as_it_was(spark, tmp_path):
     """On Spark, too, a value that was read is the caller's own, whether the state is warm or rebuilt."""
     expected = repr(

@@ -285,20 +285,42 @@ _KEYED = "the key columns are fixed by its checkpoint"
 CELLS = [
     Cell("TTL: clock", REFUSED, "", "counts", counted(ByOtherTime), "the clock of its TTL"),
     Cell(
-        "store: window_size",
-        REFUSED,
-        "",
-        "counts",
-        counted(OtherWindows),
-        "'seen'.*per window of 500 ms",
-    ),
-    Cell(
         "store: retention, a shorter one",
         GOES_ON,
         "and a longer TTL",
         "counts",
         counted(Longer),
         [("a", 3, 1), ("c", 1, 1)],
+    ),
+    Cell(
+        "key: order of its columns", REFUSED, "", "of two keys", counted(key=("n", "user")), _KEYED
+    ),
+    Cell("uid", REFUSED, "", "counts", counted(uid="other"), "its place in the query is fixed"),
+    Cell(
+        "windows: size or slide of count windows",
+        REFUSED,
+        "",
+        "windows of three",
+        windowed(2),
+        "keeps the windows, 'count windows of 3'",
+    ),
+    Cell(
+        "fold: running",
+        REFUSED,
+        "off",
+        "running sum",
+        folded(running=False),
+        "when a key gives out its fold",
+    ),
+]
+MORE = [
+    Cell(
+        "store: window_size",
+        REFUSED,
+        "",
+        "counts",
+        counted(OtherWindows),
+        "'seen'.*per window of 500 ms",
     ),
     Cell(
         "key: type",
@@ -309,12 +331,8 @@ CELLS = [
         _KEYED,
     ),
     Cell(
-        "key: order of its columns", REFUSED, "", "of two keys", counted(key=("n", "user")), _KEYED
-    ),
-    Cell(
         "max_parallelism", REFUSED, "", "counts", counted(max_parallelism=4), "fixed .* at 2, got 4"
     ),
-    Cell("uid", REFUSED, "", "counts", counted(uid="other"), "its place in the query is fixed"),
     Cell(
         "state: as columns or by record",
         GOES_ON,
@@ -332,14 +350,6 @@ CELLS = [
         [("[4]",)],
     ),
     Cell(
-        "windows: size or slide of count windows",
-        REFUSED,
-        "",
-        "windows of three",
-        windowed(2),
-        "keeps the windows, 'count windows of 3'",
-    ),
-    Cell(
         "interval join: an input that becomes an outer one",
         REFUSED,
         "",
@@ -348,18 +358,8 @@ CELLS = [
         "the kind of the join",
     ),
     Cell(
-        "fold: running",
-        REFUSED,
-        "off",
-        "running sum",
-        folded(running=False),
-        "when a key gives out its fold",
-    ),
-    Cell(
         "broadcast: another type", REFUSED, "", "rules", ruled(CAST), f"'{LIMITS.name}'.*value type"
     ),
-]
-MORE = [
     Cell("state: a type that grows", GOES_ON, "", "counts", counted(Wider), ON),
     Cell(
         "state: as columns or by record",

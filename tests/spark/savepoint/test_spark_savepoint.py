@@ -59,6 +59,7 @@ def rows(*runs):
     return rich_rows(row for run in runs for batch in run.values() for row in batch)
 
 
+@pytest.mark.thorough
 @reads_state
 @pytest.mark.telling
 def test_a_harness_goes_on_from_the_savepoint_of_a_stream(spark, tmp_path):
