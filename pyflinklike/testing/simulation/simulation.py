@@ -442,6 +442,11 @@ class Run:
         except DriverDiedError:
             pass
         query.die(keeps_executors=False)
+        # What called nobody is the same under any program; the model cannot begin with this one.
+        query.committed[:] = [
+            attrs.evolve(each, program=self._program) if each.program is refused.program else each
+            for each in query.committed
+        ]
 
     # What came of it
 
