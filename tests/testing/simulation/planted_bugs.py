@@ -94,6 +94,8 @@ _SAME_SEGMENTS = (
     "the same each time and Spark pins their times; damage is found by the checksums"
 )
 
+_ALL_DECLARED = "the programs declare all of their states at every start"
+
 BUGS = [
     # Loading
     _bug("the nonce is not compared", LOG, "if state.nonce == head.nonce:", "if state.nonce:"),
@@ -170,7 +172,7 @@ BUGS = [
         HEAP,
         "return not data.entries or (table is not None and table.spec == data.spec)",
         "return True",
-        unseen="only a function that declares a state after `open` has such data, and none here does",
+        unseen=_ALL_DECLARED,
     ),
     # Damage
     _bug(
@@ -191,6 +193,7 @@ BUGS = [
         "        storage.write_head(extended)\n"
         "        for segment, blob in written:\n"
         "            self._append(storage, state, segment, blob)\n",
+        unseen="Spark commits all that a task has written, or nothing",
     ),
     _bug(
         "the head of a small commit is not written",
@@ -285,6 +288,7 @@ BUGS = [
         LOG,
         "sections = chain(self._sections(contents), undeclared)",
         "sections = self._sections(contents)",
+        unseen=_ALL_DECLARED,
     ),
     _bug(
         "a snapshot leaves the last table out",
@@ -303,6 +307,7 @@ BUGS = [
         LOG,
         "if not contents and not any(state.pending.values()):",
         "if not contents:",
+        unseen=_ALL_DECLARED,
     ),
     _bug(
         "the snapshot's head begins at the old log",
