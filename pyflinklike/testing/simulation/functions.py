@@ -167,10 +167,13 @@ class EveryState(KeyedProcessFunction):
         is_grown: Whether its types have grown since the query was begun.
         events: Whether it registers event timers.
         processing: Whether it registers processing timers.
+        has_more: Whether it declares a state that it may have left out before.
     """
 
-    def __init__(self, ttl: Ttl, *, is_grown: bool, events: bool, processing: bool) -> None:
-        self._ttl, self._is_grown = ttl, is_grown
+    def __init__(
+        self, ttl: Ttl, *, is_grown: bool, events: bool, processing: bool, has_more: bool
+    ) -> None:
+        self._ttl, self._is_grown, self._has_more = ttl, is_grown, has_more
         self._events, self._processing = events, processing
 
     def open(self, runtime_context: Any) -> None:
@@ -189,8 +192,12 @@ class EveryState(KeyedProcessFunction):
         self.folded = of.get_aggregating_state(
             on(AggregatingStateDescriptor("folded", _Extremes(), pair))
         )
+        self.more = None
+        if self._has_more:
+            self.more = of.get_state(on(ValueStateDescriptor("more", LONG)))
         self._writes = [
             self._sum_up,
+            self._sum_up_more,
             self._set_row,
             lambda n: self.list.add(n % 997),
             lambda n: self.map.put(f"m{n % 5}", n % 997),
@@ -207,6 +214,7 @@ class EveryState(KeyedProcessFunction):
         ]
         self._reads = [
             self.sum.value,
+            lambda: self.more and self.more.value(),
             lambda: self.row.value() and tuple(self.row.value().as_dict().items()),
             lambda: list(self.list),
             lambda: sorted(self.map.items()),
@@ -265,6 +273,10 @@ class EveryState(KeyedProcessFunction):
 
     def _sum_up(self, n: int) -> None:
         self.sum.update(((self.sum.value() or 0) + n) & _MASK)
+
+    def _sum_up_more(self, n: int) -> None:
+        if self.more is not None:
+            self.more.update((self.more.value() or 0) + n)
 
     def _set_row(self, n: int) -> None:
         from pyflinklike.engine.types.row import Row

@@ -234,16 +234,19 @@ class StateStage(_Stage):
         time: "none", "event" or "processing".
         is_grown: Whether the types have grown.
         has_side: Whether the side output is asked for.
+        has_more: Whether it declares a state that another version of it leaves out.
     """
 
     ttl: Ttl
     time: str
     is_grown: bool = False
     has_side: bool = False
+    has_more: bool = True
 
     def __str__(self) -> str:
         grown = ", grown types" if self.is_grown else ""
-        return f"every state ({_show_ttl(self.ttl)}, {self.time} timers{grown})"
+        fewer = "" if self.has_more else ", one fewer"
+        return f"every state ({_show_ttl(self.ttl)}, {self.time} timers{grown}{fewer})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> StateStage:
@@ -280,6 +283,7 @@ class StateStage(_Stage):
             is_grown=self.is_grown,
             events=self.time != "none",
             processing=self.time == "processing",
+            has_more=self.has_more,
         )
         return key_by(frames[0], *options["key"]).process(
             function,
@@ -291,8 +295,12 @@ class StateStage(_Stage):
         )
 
     def change(self, choices: Draws) -> StateStage:
-        is_grown = self.is_grown or choices.happens("types grow", 0.4)
-        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices), is_grown=is_grown)
+        return attrs.evolve(
+            self,
+            ttl=_other_ttl(self.ttl, choices),
+            is_grown=self.is_grown or choices.happens("types grow", 0.4),
+            has_more=not choices.happens("a state is left out", 0.4),
+        )
 
 
 @attrs.frozen
