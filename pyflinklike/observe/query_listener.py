@@ -143,8 +143,9 @@ class QueryListener(StreamingQueryListener):
         run, batch = str(get(progress, "runId")), get(progress, "batchId")
         if not did_a_batch(progress) or batch <= self._last_batches.get(run, -1):
             return
-        # Read as a whole before anything is added: an error adds no half of a micro-batch.
-        readings = list(read_progress(progress))
+        # Read as a whole before anything is added, so that an error, also over what is no number,
+        # adds no half of a micro-batch.
+        readings = [each._replace(value=0 + each.value) for each in read_progress(progress)]
         self._note_batch(run, batch)
         self._begin(query_label(progress), get(progress, "id"))
         for reading in readings:
