@@ -38,7 +38,7 @@ class Pace(NamedTuple):
     scrape: int
 
 
-FAST = Pace(6 * 60, 60)
+FAST = Pace(8 * 60, 60)
 SLOW = Pace(5 * 3_600, 30 * 60)
 
 

@@ -115,7 +115,7 @@ class _Parser:
             left = {k: v for k, v in left.items() if (_only(k, on) in known) is keeps}
         return left
 
-    def comparisons(self) -> Vector:
+    def comparisons(self) -> Any:
         left = self.sums()
         while self.peek() in _COMPARISONS:
             holds = _COMPARISONS[self.take()]
