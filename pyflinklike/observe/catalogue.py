@@ -21,7 +21,7 @@ __all__ = [
     "FROM_OPERATORS",
     "Kind",
     "Metric",
-    "metric",
+    "find_metric",
 ]
 
 
@@ -78,34 +78,38 @@ _STATE_OPERATOR = ("query", "state_operator")
 _USERS = ("query", "operator", "name")
 
 
-def _counted(field: str, text: str, unit: Unit = "") -> Metric:
+def _make_counter(field: str, text: str, unit: Unit = "") -> Metric:
     stem = field.removesuffix(f"_{unit}") if unit else field
     return Metric(stem, "counter", unit, _OPERATOR, text, f"`{field}` of `metrics_of`")
 
 
 FROM_OPERATORS: Final = {
-    "records": _counted("records", "Records processed"),
-    "outputs": _counted("outputs", "Elements yielded to the main and to side outputs"),
-    "late_records": _counted(
+    "records": _make_counter("records", "Records processed"),
+    "outputs": _make_counter("outputs", "Elements yielded to the main and to side outputs"),
+    "late_records": _make_counter(
         "late_records", "Records whose timestamp the watermark had reached; processed all the same"
     ),
-    "keys": _counted("keys", "Keys that had a record or a timer, counted in each micro-batch"),
-    "timers_fired": _counted("timers_fired", "Timers fired, of both time domains"),
-    "expired_entries": _counted("expired_entries", "Entries deleted because their TTL had passed"),
-    "key_groups": _counted("key_groups", "Key groups served, counted in each micro-batch"),
-    "warm_loads": _counted("warm_loads", "Key groups whose working state could be used as it was"),
-    "caught_up_loads": _counted(
+    "keys": _make_counter("keys", "Keys that had a record or a timer, counted in each micro-batch"),
+    "timers_fired": _make_counter("timers_fired", "Timers fired, of both time domains"),
+    "expired_entries": _make_counter(
+        "expired_entries", "Entries deleted because their TTL had passed"
+    ),
+    "key_groups": _make_counter("key_groups", "Key groups served, counted in each micro-batch"),
+    "warm_loads": _make_counter(
+        "warm_loads", "Key groups whose working state could be used as it was"
+    ),
+    "caught_up_loads": _make_counter(
         "caught_up_loads", "Key groups whose working state had the latest segments replayed"
     ),
-    "cold_loads": _counted("cold_loads", "Key groups rebuilt from their whole log"),
-    "segment_bytes": _counted("segment_bytes", "Bytes written to the logs of state", "bytes"),
-    "compactions": _counted("compactions", "Logs replaced by a snapshot"),
-    "dead_letters": _counted("dead_letters", "Records and timers that became dead letters"),
+    "cold_loads": _make_counter("cold_loads", "Key groups rebuilt from their whole log"),
+    "segment_bytes": _make_counter("segment_bytes", "Bytes written to the logs of state", "bytes"),
+    "compactions": _make_counter("compactions", "Logs replaced by a snapshot"),
+    "dead_letters": _make_counter("dead_letters", "Records and timers that became dead letters"),
 }
 """The counters that are sums of the numbers of `OperatorMetrics`, by the names of these."""
 
 
-def _of_batch(stem: str, text: str, source: str, unit: Unit = "") -> Metric:
+def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> Metric:
     return Metric(stem, "gauge", unit, _OPERATOR, text, source)
 
 
@@ -160,44 +164,44 @@ CATALOGUE: Final = (
         "Late records that windows and joins dropped",
         "`numLateRecordsDropped` of `metrics_of(...).user`",
     ),
-    _of_batch(
+    _make_gauge(
         "served_key_groups",
         "Key groups that the last micro-batch served",
         "`key_groups` of `metrics_of`",
     ),
-    _of_batch(
+    _make_gauge(
         "live_entries",
         "Entries stored in the key groups that the last micro-batch served",
         "`live_entries` of `metrics_of`",
     ),
-    _of_batch(
+    _make_gauge(
         "timers",
         "Timers registered in the key groups that the last micro-batch served",
         "`timers` of `metrics_of`",
     ),
-    _of_batch(
+    _make_gauge(
         "state",
         "Bytes of the logs of the key groups that the last micro-batch served",
         "`state_bytes` of `metrics_of`",
         "bytes",
     ),
-    _of_batch(
+    _make_gauge(
         "key_group_live_entries",
         "Mean number of entries of a key group; comparable whatever groups were served",
         "`live_entries` / `key_groups`",
     ),
-    _of_batch(
+    _make_gauge(
         "key_group_state",
         "Mean size of the log of a key group; comparable whatever groups were served",
         "`state_bytes` / `key_groups`",
         "bytes",
     ),
-    _of_batch(
+    _make_gauge(
         "key_group_records",
         "Mean number of records of a key group in the last micro-batch",
         "`records` / `key_groups`",
     ),
-    _of_batch(
+    _make_gauge(
         "busiest_key_group_records",
         "Records of the key group that had most of them in the last micro-batch",
         "`busiest_records` of `metrics_of`",
@@ -292,6 +296,6 @@ CATALOGUE: Final = (
 _BY_STEM: Final = {each.stem: each for each in CATALOGUE}
 
 
-def metric(stem: str) -> Metric:
+def find_metric(stem: str) -> Metric:
     """Return the metric with this stem."""
     return _BY_STEM[stem]

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, metric
+from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
 from pyflinklike.spark.host.observed_metrics import OF_INPUTS, metrics_of
 from pyflinklike.windows.window_operator import LATE_RECORDS
 
-__all__ = ["Reading", "did_a_batch", "get", "query_label", "read_progress"]
+__all__ = ["Reading", "did_a_batch", "get", "label_of", "read_progress"]
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -47,7 +47,7 @@ def get(progress: Any, name: str, default: Any = None) -> Any:
     return default if found is None else found
 
 
-def query_label(progress: Any) -> str:
+def label_of(progress: Any) -> str:
     """Return what a query is called in labels: its name, or else its id, which restarts keep."""
     return str(get(progress, "name") or get(progress, "id"))
 
@@ -63,9 +63,9 @@ def read_progress(progress: Any) -> Iterator[Reading]:
     Args:
         progress: The progress of a query's micro-batch.
     """
-    query = query_label(progress)
-    yield Reading(metric("batches"), (query,), 1)
-    yield Reading(metric("input_rows"), (query,), get(progress, "numInputRows", 0))
+    query = label_of(progress)
+    yield Reading(find_metric("batches"), (query,), 1)
+    yield Reading(find_metric("input_rows"), (query,), get(progress, "numInputRows", 0))
     yield from _read_times(progress, query)
     for number, operator in enumerate(get(progress, "stateOperators", [])):
         yield from _read_state_operator(operator, (query, str(number)))
@@ -78,17 +78,17 @@ def _read_times(progress: Any, query: str) -> Iterator[Reading]:
     durations = dict(get(progress, "durationMs", {}))
     total = durations.pop(_TOTAL, sum(durations.values()))
     durations["other"] = max(total - sum(durations.values()), 0)
-    yield Reading(metric("batch_duration"), (query,), total / 1000)
+    yield Reading(find_metric("batch_duration"), (query,), total / 1000)
     for phase, milliseconds in durations.items():
-        yield Reading(metric("batch_phase_duration"), (query, phase), milliseconds / 1000)
+        yield Reading(find_metric("batch_phase_duration"), (query, phase), milliseconds / 1000)
     began = _seconds(get(progress, "timestamp"))
-    yield Reading(metric("last_batch_timestamp"), (query,), began)
+    yield Reading(find_metric("last_batch_timestamp"), (query,), began)
     watermark = get(get(progress, "eventTime", {}), "watermark")
     if watermark is not None:
         seconds = _seconds(watermark)
-        yield Reading(metric("watermark_timestamp"), (query,), seconds)
+        yield Reading(find_metric("watermark_timestamp"), (query,), seconds)
         if seconds:  # before the first event Spark's watermark is 1970
-            yield Reading(metric("watermark_lag"), (query,), began - seconds)
+            yield Reading(find_metric("watermark_lag"), (query,), began - seconds)
 
 
 def _seconds(instant: str) -> float:
@@ -97,12 +97,12 @@ def _seconds(instant: str) -> float:
 
 
 def _read_state_operator(operator: Any, labels: tuple[str, str]) -> Iterator[Reading]:
-    yield Reading(metric("state_rows"), labels, get(operator, "numRowsTotal", 0))
-    yield Reading(metric("state_memory"), labels, get(operator, "memoryUsedBytes", 0))
+    yield Reading(find_metric("state_rows"), labels, get(operator, "numRowsTotal", 0))
+    yield Reading(find_metric("state_memory"), labels, get(operator, "memoryUsedBytes", 0))
     commits = get(operator, "commitTimeMs", 0) / 1000
-    yield Reading(metric("state_commit_duration"), labels, commits)
+    yield Reading(find_metric("state_commit_duration"), labels, commits)
     dropped = get(operator, "numRowsDroppedByWatermark", 0)
-    yield Reading(metric("rows_dropped_by_watermark"), labels, dropped)
+    yield Reading(find_metric("rows_dropped_by_watermark"), labels, dropped)
 
 
 def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
@@ -117,28 +117,28 @@ def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
     if counts:
         for name, counter in FROM_OPERATORS.items():
             yield Reading(counter, labels, told[name])
-        yield Reading(metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
+        yield Reading(find_metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
         if told["key_groups"]:  # gauges keep their values where no key group was served
             yield from _read_key_groups(told, labels)
     for number, each in enumerate(told.get("inputs", ()), 1):
         own = (*labels, str(number))
-        yield Reading(metric("input_records"), own, each.records)
+        yield Reading(find_metric("input_records"), own, each.records)
         if each.latest is not None:
-            yield Reading(metric("input_latest_timestamp"), own, each.latest / 1000)
+            yield Reading(find_metric("input_latest_timestamp"), own, each.latest / 1000)
     yield from _read_users(users, labels)
 
 
 def _read_key_groups(told: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
     groups = told["key_groups"]
-    yield Reading(metric("served_key_groups"), labels, groups)
-    yield Reading(metric("live_entries"), labels, told["live_entries"])
-    yield Reading(metric("timers"), labels, told["timers"])
-    yield Reading(metric("state"), labels, told["state_bytes"])
-    yield Reading(metric("key_group_live_entries"), labels, told["live_entries"] / groups)
-    yield Reading(metric("key_group_state"), labels, told["state_bytes"] / groups)
-    yield Reading(metric("key_group_records"), labels, told["records"] / groups)
+    yield Reading(find_metric("served_key_groups"), labels, groups)
+    yield Reading(find_metric("live_entries"), labels, told["live_entries"])
+    yield Reading(find_metric("timers"), labels, told["timers"])
+    yield Reading(find_metric("state"), labels, told["state_bytes"])
+    yield Reading(find_metric("key_group_live_entries"), labels, told["live_entries"] / groups)
+    yield Reading(find_metric("key_group_state"), labels, told["state_bytes"] / groups)
+    yield Reading(find_metric("key_group_records"), labels, told["records"] / groups)
     if "busiest_records" in told:
-        yield Reading(metric("busiest_key_group_records"), labels, told["busiest_records"])
+        yield Reading(find_metric("busiest_key_group_records"), labels, told["busiest_records"])
 
 
 def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
@@ -156,7 +156,7 @@ def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[R
         kind = "distribution" if f"{name}.count" in users else "gauge"
         for part in ("count", "sum", "min", "max") if kind == "distribution" else ("min", "max"):
             value = users.get(f"{name}.{part}", 0)
-            yield Reading(metric(f"user_{kind}_{part}"), (*labels, name), value)
+            yield Reading(find_metric(f"user_{kind}_{part}"), (*labels, name), value)
     for name, value in users.items():
         whole, _, part = name.rpartition(".")
         is_part = whole in ranged and (
@@ -165,6 +165,6 @@ def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[R
         if is_part or not is_int(value):
             continue
         if value < 0:
-            yield Reading(metric("user_counter_decrease"), (*labels, name), -value)
+            yield Reading(find_metric("user_counter_decrease"), (*labels, name), -value)
         else:
-            yield Reading(metric("user_counter"), (*labels, name), value)
+            yield Reading(find_metric("user_counter"), (*labels, name), value)

@@ -28,12 +28,12 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, metric
+from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
 from pyflinklike.observe.progress_readings import (
     Reading,
     did_a_batch,
     get,
-    query_label,
+    label_of,
     read_progress,
 )
 
@@ -48,20 +48,20 @@ _Listener = TypeVar("_Listener", bound="QueryListener")
 Samples = list[tuple[tuple[str, ...], float]]
 
 
-def _harmless(
+def _keep_errors(
     handle: Callable[[_Listener, Any], None],
 ) -> Callable[[_Listener, Any], None]:
     """Keep the errors of an event's handler from Spark; the first is in the log."""
 
     @functools.wraps(handle)
-    def guarded(self: _Listener, event: Any) -> None:
+    def handle_safely(self: _Listener, event: Any) -> None:
         try:
             with self._lock:
                 handle(self, event)
         except Exception:
             self._note_error()
 
-    return guarded
+    return handle_safely
 
 
 class QueryListener(StreamingQueryListener):
@@ -91,12 +91,12 @@ class QueryListener(StreamingQueryListener):
         )
         raise HostError(msg)
 
-    @_harmless
+    @_keep_errors
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
         """Note that a query runs."""
-        self._begin(query_label(event), event.id)
+        self._begin(label_of(event), event.id)
 
-    @_harmless
+    @_keep_errors
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Add what a micro-batch tells."""
         self._add_progress(event.progress)
@@ -104,12 +104,14 @@ class QueryListener(StreamingQueryListener):
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Ignore the event."""
 
-    @_harmless
+    @_keep_errors
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Remove the gauges of a query, and count it if it failed."""
         query = self._labels.pop(str(event.id), str(event.id))
         self._note_batch(str(event.runId), math.inf)
-        self._add(Reading(metric("query_failures"), (query,), int(event.exception is not None)))
+        self._add(
+            Reading(find_metric("query_failures"), (query,), int(event.exception is not None))
+        )
         for kept, values in self._series.items():
             if kept.kind == "gauge":
                 for labels in [each for each in values if each[:1] == (query,)]:
@@ -134,10 +136,10 @@ class QueryListener(StreamingQueryListener):
             return
         self._labels[str(identity)] = query
         self._ended.pop(query, None)
-        self._add(Reading(metric("query_running"), (query,), 1))
-        self._add(Reading(metric("query_failures"), (query,), 0))
+        self._add(Reading(find_metric("query_running"), (query,), 1))
+        self._add(Reading(find_metric("query_failures"), (query,), 0))
         if query in self._triggers:
-            self._add(Reading(metric("trigger_interval"), (query,), self._triggers[query]))
+            self._add(Reading(find_metric("trigger_interval"), (query,), self._triggers[query]))
 
     def _add_progress(self, progress: Any) -> None:
         run, batch = str(get(progress, "runId")), get(progress, "batchId")
@@ -147,7 +149,7 @@ class QueryListener(StreamingQueryListener):
         # adds no half of a micro-batch.
         readings = [each._replace(value=0 + each.value) for each in read_progress(progress)]
         self._note_batch(run, batch)
-        self._begin(query_label(progress), get(progress, "id"))
+        self._begin(label_of(progress), get(progress, "id"))
         for reading in readings:
             self._add(reading)
 
@@ -184,7 +186,7 @@ class QueryListener(StreamingQueryListener):
                 "a listener keeps at most max_series=%d series, got one more, of %s; it and others "
                 "are left out and counted by %s: raise max_series, or give queries names and "
                 "metrics fewer names",
-                *(self._max_series, of.name, metric("listener_dropped_samples").name),
+                *(self._max_series, of.name, find_metric("listener_dropped_samples").name),
             )
         self._dropped += 1
 
@@ -195,7 +197,7 @@ class QueryListener(StreamingQueryListener):
                 _LOG.warning(
                     "a listener could not read an event; the query is not affected, and further "
                     "ones are counted by %s",
-                    metric("listener_errors").name,
+                    find_metric("listener_errors").name,
                     exc_info=True,
                 )
 

@@ -7,6 +7,7 @@ import urllib.request
 
 import pytest
 
+pytest.importorskip("pyspark")
 pytest.importorskip("prometheus_client", reason="the extra `prometheus`")
 pytest.importorskip("opentelemetry.sdk", reason="the extra `otel`")
 
