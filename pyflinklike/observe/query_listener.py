@@ -20,7 +20,7 @@ import functools
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 from pyspark.sql.streaming import StreamingQueryListener
@@ -28,7 +28,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
+from pyflinklike.observe.catalogue import FROM_OPERATORS, Kind, Metric, find_metric
 from pyflinklike.observe.progress_readings import (
     Reading,
     did_a_batch,
@@ -78,7 +78,7 @@ class QueryListener(StreamingQueryListener):
         self._lock = threading.RLock()
         self._series: dict[Metric, dict[tuple[str, ...], float]] = {}
         self._size = 0
-        self._labels: dict[str, str] = {}
+        self._running: dict[str, tuple[str, str]] = {}  # label and run of a query, by its id
         self._last_batches: dict[str, float] = {}
         self._ended: dict[str, None] = {}
         self._dropped = self._errors = 0
@@ -94,7 +94,7 @@ class QueryListener(StreamingQueryListener):
     @_keep_errors
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
         """Note that a query runs."""
-        self._begin(label_of(event), event.id)
+        self._begin(event)
 
     @_keep_errors
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
@@ -107,17 +107,16 @@ class QueryListener(StreamingQueryListener):
     @_keep_errors
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Remove the gauges of a query, and count it if it failed."""
-        query = self._labels.pop(str(event.id), str(event.id))
-        self._note_batch(str(event.runId), math.inf)
-        self._add(
-            Reading(find_metric("query_failures"), (query,), int(event.exception is not None))
-        )
-        for kept, values in self._series.items():
-            if kept.kind == "gauge":
-                for labels in [each for each in values if each[:1] == (query,)]:
-                    del values[labels]
-                    self._size -= 1
-        self._ended[query] = None
+        identity, run = str(event.id), str(event.runId)
+        query, running = self._running.get(identity, (identity, run))
+        self._note_batch(run, math.inf)
+        self._add(Reading(find_metric("query_failures"), (query,), int(bool(event.exception))))
+        # Spark tells of a start at once and of an end later: the query may run again already.
+        if running == run:
+            self._running.pop(identity, None)
+        if all(label != query for label, _ in self._running.values()):
+            self._remove(query, ("gauge",))
+            self._ended[query] = None
 
     def samples(self, of: Metric) -> Samples:
         """Return the values of a metric now, each with the values of its labels."""
@@ -131,10 +130,16 @@ class QueryListener(StreamingQueryListener):
                 return [((), own[of.stem])]
             return list(self._series.get(of, {}).items())
 
-    def _begin(self, query: str, identity: Any) -> None:
-        if self._labels.get(str(identity)) == query:
+    def _begin(self, told: Any) -> None:
+        """Note that the query of an event or a progress runs."""
+        query, identity, run = label_of(told), str(get(told, "id")), str(get(told, "runId"))
+        known = run in self._last_batches
+        # A run that is known and not the one that runs is over: it tells of its last batches late.
+        if self._running.get(identity) == (query, run) or (known and identity in self._running):
             return
-        self._labels[str(identity)] = query
+        self._running[identity] = query, run
+        if not known:
+            self._note_batch(run, -1)
         self._ended.pop(query, None)
         self._add(Reading(find_metric("query_running"), (query,), 1))
         self._add(Reading(find_metric("query_failures"), (query,), 0))
@@ -148,8 +153,8 @@ class QueryListener(StreamingQueryListener):
         # Read as a whole before anything is added, so that an error, also over what is no number,
         # adds no half of a micro-batch.
         readings = [each._replace(value=0 + each.value) for each in read_progress(progress)]
+        self._begin(progress)
         self._note_batch(run, batch)
-        self._begin(label_of(progress), get(progress, "id"))
         for reading in readings:
             self._add(reading)
 
@@ -174,11 +179,16 @@ class QueryListener(StreamingQueryListener):
         while self._ended and self._size >= self._max_series:
             query = next(iter(self._ended))
             del self._ended[query]
-            for values in self._series.values():
-                for labels in [each for each in values if each[:1] == (query,)]:
+            self._remove(query, ("counter", "sum", "gauge"))
+        return self._size < self._max_series
+
+    def _remove(self, query: str, kinds: Collection[Kind]) -> None:
+        """Forget the series of a query that are of these kinds."""
+        for kept, values in self._series.items():
+            if kept.kind in kinds:
+                for labels in [each for each in values if each[0] == query]:
                     del values[labels]
                     self._size -= 1
-        return self._size < self._max_series
 
     def _drop(self, of: Metric) -> None:
         if not self._dropped:

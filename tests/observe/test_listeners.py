@@ -8,6 +8,7 @@ import pickle
 import socket
 import urllib.request
 import uuid
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +30,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.observe import OpenTelemetryListener, PrometheusListener
 from pyflinklike.observe.catalogue import CATALOGUE
+from pyflinklike.observe.progress_readings import read_progress
 
 COUNTS = {**dict.fromkeys(OperatorMetrics.names(), 0), "busiest_records": 0, "user": {}}
 RUNS = [str(uuid.UUID(int=n)) for n in range(9)]
@@ -162,6 +164,28 @@ def test_a_query_that_is_started_again_goes_on(scraped):
         found["query_running", "clicks"],
         found["query_failures_total", "clicks"],
     )
+
+
+@pytest.mark.parametrize(
+    "again", [started(run=RUNS[2]), started(query=RUNS[3], run=RUNS[2])], ids=["itself", "another"]
+)
+def test_an_end_that_is_told_after_the_next_start_ends_nothing(scraped, again):
+    """Spark tells of starts at once, and of batches and ends when it comes to it."""
+    told = counted(0, key_groups=1), counted(1, key_groups=1)
+    found = scraped(started(), told[0], again, told[1], ended(exception="boom"))
+    assert (1, 1, 1) == (
+        found["query_running", "clicks"],
+        found["query_failures_total", "clicks"],
+        found["served_key_groups", "clicks", "count"],
+    )
+
+
+def test_progress_may_come_as_objects():
+    """As PySpark 3.5 gives it, whose progress is no dict."""
+    told = recorded("stands-still")[3]["progress"]
+    operators = [SimpleNamespace(**each) for each in told["stateOperators"]]
+    as_object = SimpleNamespace(**{**told, "stateOperators": operators})
+    assert list(read_progress(told)) == list(read_progress(as_object))
 
 
 def test_a_query_without_a_name_is_called_by_its_id(scraped):
