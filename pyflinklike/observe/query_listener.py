@@ -20,7 +20,7 @@ import functools
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 from pyspark.sql.streaming import StreamingQueryListener
@@ -28,7 +28,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.observe.catalogue import FROM_OPERATORS, Kind, Metric, find_metric
+from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
 from pyflinklike.observe.progress_readings import (
     Reading,
     did_a_batch,
@@ -115,7 +115,7 @@ class QueryListener(StreamingQueryListener):
         if running == run:
             self._running.pop(identity, None)
         if all(label != query for label, _ in self._running.values()):
-            self._remove(query, ("gauge",))
+            self._remove(query, gauges_only=True)
             self._ended[query] = None
 
     def samples(self, of: Metric) -> Samples:
@@ -179,13 +179,13 @@ class QueryListener(StreamingQueryListener):
         while self._ended and self._size >= self._max_series:
             query = next(iter(self._ended))
             del self._ended[query]
-            self._remove(query, ("counter", "sum", "gauge"))
+            self._remove(query, gauges_only=False)
         return self._size < self._max_series
 
-    def _remove(self, query: str, kinds: Collection[Kind]) -> None:
-        """Forget the series of a query that are of these kinds."""
+    def _remove(self, query: str, *, gauges_only: bool) -> None:
+        """Forget the series of a query."""
         for kept, values in self._series.items():
-            if kept.kind in kinds:
+            if kept.kind == "gauge" or not gauges_only:
                 for labels in [each for each in values if each[0] == query]:
                     del values[labels]
                     self._size -= 1

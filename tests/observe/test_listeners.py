@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import pickle
 import socket
+import sys
 import urllib.request
 import uuid
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     HostError,
+    RequirementError,
 )
 from pyflinklike.observe import OpenTelemetryListener, PrometheusListener
 from pyflinklike.observe.catalogue import CATALOGUE
@@ -395,6 +397,20 @@ def test_wrong_arguments_are_refused(wrong, error):
     (given,) = wrong.values()
     with pytest.raises(error, match=str(given).partition("{")[0] or "got {"):
         PrometheusListener(**{"registry": CollectorRegistry(), **wrong})
+
+
+@pytest.mark.parametrize(
+    ("listener", "package", "extra"),
+    [
+        (PrometheusListener, "prometheus_client", "prometheus"),
+        (OpenTelemetryListener, "opentelemetry", "otel"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, listener, package, extra):
+    """When the listener is made: the door opens without either."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(RequirementError, match=rf"got no module '{package}'; .*\[{extra}\]"):
+        listener()
 
 
 def test_what_is_no_provider_is_refused():

@@ -77,7 +77,7 @@ def names_of(expression: str) -> set[str]:
 def evaluate(expression: str, samples: Samples, now: float) -> Vector:
     """The instant vector of an expression at a time."""
     parser = _Parser(_tokens(expression), samples, now)
-    found = parser.alternatives()
+    found: Vector = parser.alternatives()
     assert parser.at == len(parser.tokens), parser.tokens[parser.at :]
     return found
 
@@ -98,7 +98,7 @@ class _Parser:
         self.at += 1
         return text
 
-    def alternatives(self) -> Vector:
+    def alternatives(self) -> Any:
         left = self.conjunctions()
         while self.peek() == "or":
             _, on = self.take(), self.matching()
@@ -107,7 +107,7 @@ class _Parser:
             left = {**left, **{k: v for k, v in right.items() if _only(k, on) not in known}}
         return left
 
-    def conjunctions(self) -> Vector:
+    def conjunctions(self) -> Any:
         left = self.comparisons()
         while self.peek() in ("and", "unless"):
             keeps, on = self.take() == "and", self.matching()
