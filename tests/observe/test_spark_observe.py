@@ -68,27 +68,25 @@ def test_a_running_query_is_scraped_with_every_name_that_dashboard_and_alerts_us
     """The sums are those of its progress; when it ends its gauges go, and its counters stay."""
     listener, reader = listeners
     first, second = (Feed(spark, tmp_path / each, SCHEMA) for each in ("first", "second"))
-    first.add(*[[(key, at(60_000 * n), n + 1) for key in "abc"] for n in range(1, 4)])
-    second.add(*[[(key, at(60_000 * n), n) for key in "ax"] for n in range(1, 4)])
-    writer = watched(first.stream(), second.stream()).writeStream.format("noop")
-    writer = writer.queryName("watched").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.start()
-    records = "pyflinklike_records_total", frozenset({"watched"})
+    first.add(*[[(key, at(60_000 * n), n) for key in "abc"] for n in (1, 2)])
+    second.add(*[[(key, at(60_000 * n), n) for key in "ax"] for n in (1, 2)])
+    df = watched(first.stream(), second.stream(), max_parallelism=4)
+    writer = df.writeStream.format("noop").queryName("watched")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    operator = frozenset({"watched"})
     try:
-        until(query, lambda: scrape(listener).get(records) == 15)
+        until(query, lambda: scrape(listener).get(("pyflinklike_records_total", operator)) == 10)
         running = scrape(listener)
     finally:
         query.stop()
-    told = [metrics_of(each, "watched") for each in query.recentProgress]
-    sums = {
-        f"pyflinklike_{name}_total": sum(each[name] for each in told[:3])
-        for name in ("records", "outputs", "keys")
-    }
-    assert {name: running[name, frozenset({"watched"})] for name in sums} == sums
-    assert 9 == running["pyflinklike_user_counter_total", frozenset({"watched", "seen"})]
     assert set() == used_names() - {name for name, _ in running}
+    assert 6 == running["pyflinklike_user_counter_total", frozenset({"watched", "seen"})]
     until(query, lambda: not any("query_running" in name for name, _ in scrape(listener)))
-    gone = {name for name, _ in running} - {name for name, _ in scrape(listener)}
+    ended = scrape(listener)
+    told = [metrics_of(each, "watched") for each in query.recentProgress]
+    names = "records", "outputs", "keys", "timers_fired", "segment_bytes"
+    sums = [sum(each[name] for each in told if each is not None) for name in names]
+    assert sums == [ended[f"pyflinklike_{name}_total", operator] for name in names]
+    gone = {name for name, _ in running} - {name for name, _ in ended}
     assert {"pyflinklike_live_entries", "pyflinklike_watermark_lag_seconds"} <= gone
-    assert 15 == scrape(listener)[records]
-    assert [({"query": "watched", "operator": "watched"}, 15)] == pushed(reader)
+    assert [({"query": "watched", "operator": "watched"}, 10)] == pushed(reader)

@@ -73,10 +73,10 @@ class Watched(KeyedCoProcessFunction):
         yield ctx.get_current_key(), -1
 
 
-def watched(first: DataFrame, second: DataFrame) -> DataFrame:
+def watched(first: DataFrame, second: DataFrame, max_parallelism: int = GROUPS) -> DataFrame:
     """The two inputs, watched."""
     connected = connect(first, second).key_by("key")
-    times: Any = {"event_time": ("ts", "ts"), "max_parallelism": GROUPS}
+    times: Any = {"event_time": ("ts", "ts"), "max_parallelism": max_parallelism}
     return connected.process(Watched(), "key string, total long", uid="watched", **times)
 
 
