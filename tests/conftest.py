@@ -65,6 +65,10 @@ ON_REQUEST = {
     "test_connect_": ("--connect", "start a Spark Connect server, and run on it what needs Spark"),
     "test_brokers_": ("--brokers", "start brokers and databases, and kill drivers that use them"),
     "test_jobs_": ("--jobs", "run whole jobs on Spark, over restarts or from the collection"),
+    "test_promtool_": (
+        "--promtool",
+        "run Prometheus' promtool on the alerts of examples/dashboard/",
+    ),
     "test_environments_": ("--environments", "install packages into empty environments"),
 }
 

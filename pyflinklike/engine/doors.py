@@ -36,6 +36,7 @@ DOORS: Final = frozenset(
         "pyflinklike.folds",
         "pyflinklike.joins",
         "pyflinklike.kafka",
+        "pyflinklike.observe",
         "pyflinklike.replica",
         "pyflinklike.report",
         "pyflinklike.run",

@@ -103,6 +103,7 @@ _KAFKA = ("pyflinklike.kafka", "pyflinklike.datastream.connectors.kafka")
 NEEDED_BY = {
     "pyspark": (
         "pyflinklike.spark",
+        "pyflinklike.observe",
         "pyflinklike.report",
         "pyflinklike.testing.simulation",
         *_KAFKA,

@@ -45,6 +45,7 @@ NEEDED = {
     "pyflinklike.spark": "pyspark",
     "pyflinklike.datastream.connectors.kafka": "confluent_kafka",
     "pyflinklike.kafka": "confluent_kafka",
+    "pyflinklike.observe": "pyspark",
     "pyflinklike.report": "pyspark",
 }
 

@@ -51,7 +51,7 @@ LAYERS = [
     ("simulation", ["testing.simulation"]),
     ("connectors", ["kafka"]),
     ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("pictures and command line", ["report", "cli", "__main__"]),
+    ("pictures and command line", ["report", "observe", "cli", "__main__"]),
 ]
 
 # The rooms of Spark, from the lowest to the highest: none imports one behind it.
@@ -87,6 +87,7 @@ ONLY_IN = {
         "cli.answer_choice",
         "cli.checkpoint_answers",
         "report",
+        "observe",
     ],
     "confluent_kafka": ["kafka"],
     "cloudpickle": ["engine.graph.function_copies"],
@@ -99,6 +100,8 @@ ONLY_IN = {
         "testing.simulation.tasks",
     ],
     "altair": ["report"],
+    "prometheus_client": ["observe.prometheus"],
+    "opentelemetry": ["observe.open_telemetry"],
     "fastavro": ["datastream"],
     "graphlay": ["engine.graph"],
     "vl_convert": ["report"],

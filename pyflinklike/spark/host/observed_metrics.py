@@ -35,6 +35,7 @@ from pyflinklike.spark.wire.parcels import PASSED_ON
 
 __all__ = [
     "COUNTED_FIELDS",
+    "OF_INPUTS",
     "make_count_cells",
     "metrics_of",
     "numbers_by_name",
@@ -118,6 +119,9 @@ def _observe(transformed: DataFrame, name: str, own: Column | None) -> DataFrame
         F.coalesce(F.sum(F.get(counts, F.lit(at))), F.lit(0)).alias(number)
         for at, number in enumerate(OperatorMetrics.names())
     ]
+    # A row of counts is of one call for a key group: beside the mean, the greatest tells of skew.
+    records = F.get(counts, F.lit(OperatorMetrics.names().index("records")))
+    numbers.append(F.coalesce(F.max(records), F.lit(0)).alias("busiest_records"))
     try:
         seen = transformed.observe(name, *numbers, numbers_by_name(user_counts).alias("user"))
         seen.schema  # noqa: B018 - Spark Connect looks at a plan only when it is asked something

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readings of a query's progress: what one micro-batch says, as values of the catalogue's metrics.
+
+A reading of a counter is how much the micro-batch adds; a reading of a gauge is its value.
+
+Progress comes as an object of PySpark (a dict from 4.0 on) or as the dict of its JSON.  It may lack
+any part: what is missing gives no reading.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
+from pyflinklike.spark.host.observed_metrics import OF_INPUTS, metrics_of
+from pyflinklike.windows.window_operator import LATE_RECORDS
+
+__all__ = ["Reading", "did_a_batch", "get", "label_of", "read_progress"]
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_TOTAL = "triggerExecution"
+
+
+class Reading(NamedTuple):
+    """A value of a metric.
+
+    Args:
+        metric: The metric.
+        labels: The values of its labels, in their order.
+        value: What a micro-batch adds to a counter or a sum, or the value of a gauge.
+    """
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+def get(progress: Any, name: str, default: Any = None) -> Any:
+    """Return a part of a progress, or of an object in it; PySpark 3.5 gives objects, others dicts."""
+    is_dict = isinstance(progress, Mapping)
+    found = progress.get(name) if is_dict else getattr(progress, name, None)
+    return default if found is None else found
+
+
+def label_of(progress: Any) -> str:
+    """Return what a query is called in labels: its name, or else its id, which restarts keep."""
+    return str(get(progress, "name") or get(progress, "id"))
+
+
+def did_a_batch(progress: Any) -> bool:
+    """Return whether a trigger did a micro-batch, instead of finding nothing to do."""
+    return "addBatch" in get(progress, "durationMs", {})
+
+
+def read_progress(progress: Any) -> Iterator[Reading]:
+    """Read what a micro-batch says.
+
+    Args:
+        progress: The progress of a query's micro-batch.
+    """
+    query = label_of(progress)
+    yield Reading(find_metric("batches"), (query,), 1)
+    yield Reading(find_metric("input_rows"), (query,), get(progress, "numInputRows", 0))
+    yield from _read_times(progress, query)
+    for number, operator in enumerate(get(progress, "stateOperators", [])):
+        yield from _read_state_operator(operator, (query, str(number)))
+    for uid in get(progress, "observedMetrics", {}):
+        if not uid.endswith(OF_INPUTS):
+            yield from _read_operator(progress, query, uid)
+
+
+def _read_times(progress: Any, query: str) -> Iterator[Reading]:
+    durations = dict(get(progress, "durationMs", {}))
+    total = durations.pop(_TOTAL, sum(durations.values()))
+    durations["other"] = max(total - sum(durations.values()), 0)
+    yield Reading(find_metric("batch_duration"), (query,), total / 1000)
+    for phase, milliseconds in durations.items():
+        yield Reading(find_metric("batch_phase_duration"), (query, phase), milliseconds / 1000)
+    began = _seconds(get(progress, "timestamp"))
+    yield Reading(find_metric("last_batch_timestamp"), (query,), began)
+    watermark = get(get(progress, "eventTime", {}), "watermark")
+    if watermark is not None:
+        seconds = _seconds(watermark)
+        yield Reading(find_metric("watermark_timestamp"), (query,), seconds)
+        if seconds:  # before the first event Spark's watermark is 1970
+            yield Reading(find_metric("watermark_lag"), (query,), began - seconds)
+
+
+def _seconds(instant: str) -> float:
+    """Return the seconds since 1970 of a time as Spark writes it."""
+    return (dt.datetime.fromisoformat(instant.replace("Z", "+00:00")) - _EPOCH).total_seconds()
+
+
+def _read_state_operator(operator: Any, labels: tuple[str, str]) -> Iterator[Reading]:
+    yield Reading(find_metric("state_rows"), labels, get(operator, "numRowsTotal", 0))
+    yield Reading(find_metric("state_memory"), labels, get(operator, "memoryUsedBytes", 0))
+    commits = get(operator, "commitTimeMs", 0) / 1000
+    yield Reading(find_metric("state_commit_duration"), labels, commits)
+    dropped = get(operator, "numRowsDroppedByWatermark", 0)
+    yield Reading(find_metric("rows_dropped_by_watermark"), labels, dropped)
+
+
+def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
+    row = metrics_of(progress, uid)
+    told = {} if row is None else row.asDict()
+    counts = set(OperatorMetrics.names()) <= told.keys()
+    # What a user observes beside our operators is none of ours.
+    if not counts and told.keys() != {"user"}:
+        return
+    labels = (query, uid)
+    users = dict(told.get("user") or {})
+    if counts:
+        for name, counter in FROM_OPERATORS.items():
+            yield Reading(counter, labels, told[name])
+        yield Reading(find_metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
+        if told["key_groups"]:  # gauges keep their values where no key group was served
+            yield from _read_key_groups(told, labels)
+    for number, each in enumerate(told.get("inputs", ()), 1):
+        own = (*labels, str(number))
+        yield Reading(find_metric("input_records"), own, each.records)
+        if each.latest is not None:
+            yield Reading(find_metric("input_latest_timestamp"), own, each.latest / 1000)
+    yield from _read_users(users, labels)
+
+
+def _read_key_groups(told: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
+    groups = told["key_groups"]
+    yield Reading(find_metric("served_key_groups"), labels, groups)
+    yield Reading(find_metric("live_entries"), labels, told["live_entries"])
+    yield Reading(find_metric("timers"), labels, told["timers"])
+    yield Reading(find_metric("state"), labels, told["state_bytes"])
+    yield Reading(find_metric("key_group_live_entries"), labels, told["live_entries"] / groups)
+    yield Reading(find_metric("key_group_state"), labels, told["state_bytes"] / groups)
+    yield Reading(find_metric("key_group_records"), labels, told["records"] / groups)
+    if "busiest_records" in told:
+        yield Reading(find_metric("busiest_key_group_records"), labels, told["busiest_records"])
+
+
+def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
+    """Read the metrics of a function.
+
+    The map does not say of which kind a metric is, but its numbers do: a distribution has `.count`,
+    `.min` and `.max`, and `.sum` unless that is 0; a gauge has `.min` and `.max` alone.
+    """
+    ranged = {
+        name.removesuffix(".min")
+        for name in users
+        if name.endswith(".min") and f"{name.removesuffix('.min')}.max" in users
+    }
+    for name in sorted(ranged):
+        kind = "distribution" if f"{name}.count" in users else "gauge"
+        for part in ("count", "sum", "min", "max") if kind == "distribution" else ("min", "max"):
+            value = users.get(f"{name}.{part}", 0)
+            yield Reading(find_metric(f"user_{kind}_{part}"), (*labels, name), value)
+    for name, value in users.items():
+        whole, _, part = name.rpartition(".")
+        is_part = whole in ranged and (
+            part in ("min", "max") or (part in ("count", "sum") and f"{whole}.count" in users)
+        )
+        if is_part or not is_int(value):
+            continue
+        if value < 0:
+            yield Reading(find_metric("user_counter_decrease"), (*labels, name), -value)
+        else:
+            yield Reading(find_metric("user_counter"), (*labels, name), value)
