@@ -16,11 +16,13 @@ from typing import Any
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
 from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.runtime.capsule import Called, CapsuleMaker
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import NO_NAMESPACE
 from pyflinklike.engine.state.staged_tables import Stage
 from pyflinklike.engine.types.row import row_class
 from pyflinklike.errors import (
@@ -58,6 +60,7 @@ class CallGuard:
         metrics: Count the letters.
         operator: The name of the operator.
         key_names: The names of the columns of the key.
+        capsules: Makes the capsules of letters; None for letters without one.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class CallGuard:
         metrics: OperatorMetrics,
         operator: str,
         key_names: tuple[str, ...],
+        capsules: CapsuleMaker | None = None,
     ) -> None:
         self.letters = letters
         self.batch: int | None = None
@@ -81,6 +85,10 @@ class CallGuard:
         self._metrics = metrics
         self._operator = operator
         self._key_names = key_names or ("key",)
+        self._capsules = capsules
+        self._looks = stage.looks
+        self.namespace: Any = NO_NAMESPACE
+        """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
         self._user_metrics: MetricGroup | None = None
         self._event_changes, self._processing_changes = (each.changes for each in self._queues)
@@ -103,8 +111,11 @@ class CallGuard:
         self._calls += 1
         self._has_begun = False
         stage = self._stage
+        self.namespace = stage.current.namespace
         if stage.has_changed or not stage.is_open:
             stage.begin()
+        if self._looks:
+            self._looks.clear()
         if self._event_changes:
             self._event_changes.clear()
         if self._processing_changes:
@@ -136,22 +147,20 @@ class CallGuard:
         self,
         error: Exception,
         told: str,
-        key: Any,
+        called: Called,
         shown_key: Any,
-        call: str,
+        method: str,
         subject: Any,
-        timestamp: int | None,
     ) -> None:
         """Undo the call, and put out a dead letter.
 
         Args:
             error: What the function raised.
             told: The text of the error that would have failed the query.
-            key: The frozen key.
+            called: The call.
             shown_key: The key in the user's form; None where there is none.
-            call: The name of the method.
+            method: The name of the method.
             subject: The element, or the time of the timer.
-            timestamp: The time of the element or timer, in ms.
 
         Raises:
             UserFunctionError: There are more than the user wants.
@@ -172,9 +181,9 @@ class CallGuard:
         letter = self._row(
             *keys,
             self._operator,
-            call,
+            method,
             shown(subject),
-            timestamp,
+            called.timestamp,
             clock.watermark,
             clock.processing_time,
             self.batch,
@@ -182,8 +191,9 @@ class CallGuard:
             str(error),
             where_raised(error).strip(" ()"),
             "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
+            None if self._capsules is None else self._capsules.make(called),
         )
-        self._outputs.emit_side((self.letters.tag, letter), key)
+        self._outputs.emit_side((self.letters.tag, letter), called.key)
 
     # Too many
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import attrs
@@ -116,14 +117,14 @@ class EverythingFunction(KeyedProcessFunction):
     def process_element(self, value: Record, ctx: Any) -> Any:
         for at, (verb, number) in enumerate(value.steps):
             if at == value.poison:
-                raise PoisonedError(verb)
+                raise PoisonedError(verb, self._see(number))
             self.counter.inc()
             self.sizes.update(number)
             found = self._step(verb, number, ctx, value)
             if found is not None:
                 yield verb, found
         if value.poison is not None:
-            raise PoisonedError("at the end")
+            raise PoisonedError("at the end", self._see(len(value.steps)))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
         poison = self.plan.get(timestamp)
@@ -135,7 +136,26 @@ class EverythingFunction(KeyedProcessFunction):
             self.list.clear()
             self.table.put(timestamp, 1)
             ctx.timer_service().register_event_time_timer(timestamp + 7)
-            raise PoisonedError("timer")
+            raise PoisonedError("timer", self._see(timestamp // 10))
+
+    def _see(self, much: int) -> Any:
+        """Read nothing, a little or everything, to be told in an error."""
+        if much % 4 == 1:
+            return self.value.value(), [self.map.get(each) for each in range(2)], self.table.get(1)
+        if much % 4 == 2:
+            found = self.table.range(0, 2), self.windows.fetch(1, 0, 30)
+            return [(each.key, each.value) for one in found for each in one]
+        if much % 4 == 3:
+            return (
+                self.value.value(),
+                list(self.list),
+                sorted(self.map.items()),
+                self.sum.get(),
+                [(each.key, each.value) for each in self.table.all()],
+                [(each.key, each.value) for each in self.lru.all()],
+                [(each.key, each.value) for each in self.windows.all()],
+            )
+        return None
 
     def _step(self, verb: str, number: int, ctx: Any, record: Record) -> Any:
         timers = ctx.timer_service()
@@ -257,6 +277,47 @@ def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bu
     assert [*wanted, [("process_element", "PoisonedError")] * poisoned] == [*got, letters]
 
 
+@pytest.mark.parametrize(
+    "backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=["heap", "rocksdb"]
+)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(history=histories, ttl=st.booleans(), most=st.sampled_from([65_536, 3_000]))
+def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl, most):
+    """The error tells what the function saw, so the harness of each capsule is in the same state."""
+    on_error = attrs.evolve(MANY, capsule_bytes=most)
+    with KeyedProcessHarness(
+        EverythingFunction(ttl=ttl), lambda record: record.key, on_error=on_error
+    ) as harness:
+        now = 0
+        for each in history:
+            if isinstance(each, int):
+                now += each
+                harness.process_watermark(now)
+            else:
+                harness.process_elements([(record, now + 3) for record in each])
+        for letter in harness.side_output(DEAD):
+            if letter.capsule is not None or most == 65_536:
+                again = failed_again(letter, EverythingFunction(ttl=ttl), backend)
+                assert (letter.message, frames_of(letter.traceback)) == again
+
+
+def failed_again(letter: Any, function: Any, backend: Any = None) -> tuple[str, list[str]]:
+    """Replay a letter, and return message and frames of what was raised."""
+    with KeyedProcessHarness.of_failure(
+        letter.capsule, function, state_backend=backend, allow_pickle=True
+    ) as harness:
+        try:
+            harness.replay()
+        except Exception as error:
+            return str(error), frames_of("".join(traceback.format_exception(error)))
+    raise AssertionError
+
+
+def frames_of(text: str) -> list[str]:
+    """Return the lines of a traceback that name a frame of the user's, which is this file's."""
+    return [line for line in text.splitlines() if "in process_element" in line or "in on_t" in line]
+
+
 def test_a_timer_that_fails_is_gone_and_has_done_nothing():
     """It is consumed; the list that it cleared, its store and the timer that it registered are undone."""
     record = Record("a", (("add", 1), ("register", 0)), timer_poison=1)
@@ -267,7 +328,7 @@ def test_a_timer_that_fails_is_gone_and_has_done_nothing():
         harness.process_watermark(100)
         letter = harness.side_output(DEAD)[0]
         assert (
-            ("a", "on_timer", "5", 5, 100, "PoisonedError", "timer"),
+            ("a", "on_timer", "5", 5, 100, "PoisonedError", "('timer', None)"),
             [],
             ("list", "plan", "sum"),
             0,
