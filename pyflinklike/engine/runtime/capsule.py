@@ -330,10 +330,10 @@ class CapsuleMaker:
         for look in looks:
             by_table.setdefault(id(look[0]), []).append(look)
         for mine in by_table.values():
-            left = self._looked_at(mine[0][0], mine, held, left)
+            left = self._add_looks(mine[0][0], mine, held, left)
         return held
 
-    def _looked_at(self, table: StagedTable, looks: Sequence[Look], held: _Held, left: int) -> int:
+    def _add_looks(self, table: StagedTable, looks: Sequence[Look], held: _Held, left: int) -> int:
         """Add what was read of a table, and return how many more entries there may be."""
         spec, found = table.spec, {}
         changes = TableChanges(spec)
@@ -472,7 +472,7 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
         CorruptStateError: It is damaged, or of another version.
         IncompatibleStateError: The type of its keys is not known.
     """
-    body = _checked(capsule)
+    body = _unpack(capsule)
     facts = body.facts
     _check_pickles(facts, allow_pickle=allow_pickle)
     with decoding(_WHERE, "must be what a dead letter has"):
@@ -487,7 +487,7 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
             if facts.has_namespace:
                 key, namespace = key
         domain = TimeDomain[facts.domain] if facts.domain else None
-        known = None if facts.is_whole else _known(facts, segment, key_type)
+        known = None if facts.is_whole else _read_known(facts, segment, key_type)
     if facts.kind == TIMER:
         given: Any = facts.timestamp
     else:
@@ -512,7 +512,7 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     )
 
 
-def _checked(capsule: Any) -> _Body:
+def _unpack(capsule: Any) -> _Body:
     if isinstance(capsule, (bytearray, memoryview)):  # as Spark has binary columns
         capsule = bytes(capsule)
     if not isinstance(capsule, bytes):
@@ -573,7 +573,7 @@ def _element_of(facts: Facts, element: bytes) -> Any:
         raise IncompatibleStateError(msg) from error
 
 
-def _known(facts: Facts, segment: Segment, key_type: TypeInformation) -> dict[str, KnownPart]:
+def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> dict[str, KnownPart]:
     """Return what a part of a state knows of each table."""
     known = {
         each["name"]: KnownPart(

@@ -25,6 +25,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 pickle_by_value(__name__)
@@ -125,6 +126,11 @@ def test_a_batch_has_its_letters_as_a_side_output(spark):
         "in process_element" in letter.raised_at,
         "ValueError: -5 is negative" in letter.traceback,
     )
+    # The state of the key, 3, and the record are in the letter, so the failure can be had in a test.
+    with KeyedProcessHarness.of_failure(letter.capsule, Total()) as harness:
+        with pytest.raises(ValueError, match="-5 is negative"):
+            harness.replay()
+        assert [("a", -2)] == harness.output
     result.unpersist()
 
 
