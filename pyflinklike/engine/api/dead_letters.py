@@ -75,7 +75,7 @@ class DeadLetters:
         at_most: A share of the records and timers of a task, between 0 and 1; or a number.
         per: "record" if `at_most` is a share of the records, "batch" if it is a number in a
             micro-batch (a harness is one).
-        capsule_bytes: The most bytes of a capsule; 0 for no capsules, which costs a little less.
+        capsule_bytes: The most bytes of a capsule; 0 for no capsules.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.

@@ -137,9 +137,7 @@ def make_keyed_operator(
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
-    staged = None
-    if on_error is not None:
-        staged = StagedTables(backend, notes_looks=on_error.capsule_bytes > 0)
+    staged = StagedTables(backend) if on_error is not None else None
     tables: Tables = staged or backend
     if known is not None:
         tables = PartialTables(tables, known)

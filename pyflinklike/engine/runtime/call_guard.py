@@ -86,22 +86,23 @@ class CallGuard:
         self._operator = operator
         self._key_names = key_names or ("key",)
         self._capsules = capsules
-        self._looks = stage.looks
+        self._looks, self._current = stage.looks, stage.current
         self.namespace: Any = NO_NAMESPACE
         """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
         self._user_metrics: MetricGroup | None = None
+        self._registered: Mapping[Any, Any] = {}
         self._event_changes, self._processing_changes = (each.changes for each in self._queues)
-        self._main = self._keys = 0
+        self._main = 0
         self._side: Mapping[str, int] = _NO_SIDES
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
         self._told = ""
-        self._has_begun = False
+        self._has_begun = True
 
     def watch(self, metrics: MetricGroup) -> None:
         """Undo what a call that fails has counted in the user's metrics, too."""
-        self._user_metrics = metrics
+        self._user_metrics, self._registered = metrics, metrics.registered
 
     # A call
 
@@ -109,11 +110,13 @@ class CallGuard:
         """Begin a call."""
         # Runs for every record.
         self._calls += 1
-        self._has_begun = False
         stage = self._stage
-        self.namespace = stage.current.namespace
-        if stage.has_changed or not stage.is_open:
-            stage.begin()
+        self.namespace = self._current.namespace
+        if stage.has_changed:
+            self._has_begun = False
+            stage.commit()
+            self._has_begun = True
+        stage.is_open = True
         if self._looks:
             self._looks.clear()
         if self._event_changes:
@@ -121,11 +124,10 @@ class CallGuard:
         if self._processing_changes:
             self._processing_changes.clear()
         outputs = self._outputs
-        self._main, self._keys = len(outputs.main), len(outputs.keys)
+        self._main = len(outputs.main)
         self._side = outputs.count_sides() if outputs.side else _NO_SIDES
-        if self._user_metrics is not None and not self._user_metrics.is_empty:
+        if self._registered and self._user_metrics is not None:
             self._counted = self._user_metrics.mark()
-        self._has_begun = True
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
@@ -142,6 +144,7 @@ class CallGuard:
         """Undo what waits of a call whose error fails the query."""
         self._stage.drop()
         self.end()
+        self._has_begun = True
 
     def fail(
         self,
@@ -168,7 +171,7 @@ class CallGuard:
         self._stage.drop()
         for queue in self._queues:
             queue.undo_changes()
-        self._outputs.go_back(self._main, self._keys, self._side)
+        self._outputs.go_back(self._main, self._side)
         if self._user_metrics is not None:
             self._user_metrics.go_back(self._counted)
         self._letters += 1

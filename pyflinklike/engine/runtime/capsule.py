@@ -323,11 +323,16 @@ class CapsuleMaker:
         states = [each for each in self._staged.made if each.spec.is_replicated]
         return self._part(called, [*looks, *((each, GROUP_KEY, WHOLE) for each in states)])
 
-    def _part(self, _: Called, looks: Sequence[Look]) -> _Held:
+    def _part(self, called: Called, looks: Sequence[Look]) -> _Held:
         """Return what the call has read."""
         held, left = _Held(is_whole=False), self._most
         by_table: dict[int, list[Look]] = {}
         for look in looks:
+            if isinstance(look, StagedTable):
+                shared = look.spec.per_group or look.spec.is_replicated
+                if not shared and not called.has_key:
+                    continue  # of a key that was looked up among all, which are noted
+                look = (look, GROUP_KEY if shared else called.key, WHOLE)
             by_table.setdefault(id(look[0]), []).append(look)
         for mine in by_table.values():
             left = self._add_looks(mine[0][0], mine, held, left)

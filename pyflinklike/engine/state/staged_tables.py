@@ -72,12 +72,11 @@ class RangeLook(NamedTuple):
     most: int | None
 
 
-Look = tuple["StagedTable", Any, Any]
-"""A table, the key, and the user key, `WHOLE`, `EVERY` or a `RangeLook`."""
+Look = Any
+"""A table, the key, and the user key, `WHOLE`, `EVERY` or a `RangeLook`.
 
-
-def _note_nothing(look: Look) -> None:
-    """Take no note of where a call has looked."""
+A table alone stands for its one entry of the call's key: functions look there for every record.
+"""
 
 
 class Stage:
@@ -85,10 +84,9 @@ class Stage:
 
     Args:
         current: The current key, which a commit assigns while it writes.
-        notes_looks: Whether to take note of where a call looks.
     """
 
-    def __init__(self, current: CurrentKey, *, notes_looks: bool = False) -> None:
+    def __init__(self, current: CurrentKey) -> None:
         self.is_open = False
         """Whether a call is under way."""
         self.has_changed = False
@@ -97,8 +95,7 @@ class Stage:
         """The tables that the call has written to."""
         self.current = current
         self.looks: list[Look] = []
-        """Where the call has looked, if that is noted."""
-        self.note: Callable[[Look], None] = self.looks.append if notes_looks else _note_nothing
+        """Where the call has looked."""
         self.settlers: list[Callable[[], None]] = []
         """Write to the stage what stores keep beside their tables, for whoever reads the tables."""
         self._later: list[Callable[[], None]] = []
@@ -128,7 +125,8 @@ class Stage:
             for each in self._later:
                 each()
             self._later.clear()
-        self._undo.clear()
+        if self._undo:
+            self._undo.clear()
         self.has_changed = False
 
     def drop(self) -> None:
@@ -166,15 +164,14 @@ class StagedTables:
 
     Args:
         tables: Those of the backend.
-        notes_looks: Whether to take note of where a call looks.
     """
 
-    def __init__(self, tables: Tables, *, notes_looks: bool = False) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._made: dict[str, StagedTable] = {}
         self.current = tables.current
         self.is_persistent = tables.is_persistent
-        self.stage = Stage(tables.current, notes_looks=notes_looks)
+        self.stage = Stage(tables.current)
         """What the call that is under way has written."""
 
     @property
@@ -212,7 +209,7 @@ class StagedTable:
         self._key: Any = key
         self._stage = stage
         self._overlay: dict[Any, Any] = {}
-        self._note = stage.note
+        self._note = stage.looks.append
         self._namespaces: dict[Any, dict[Any, None]] | None = None
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
@@ -385,13 +382,14 @@ class StagedSingleTable(StagedTable):
         super().__init__(table, key, stage)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
+        self._look = self if self.spec.namespace_type is None else None
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
-        overlay, key = self._overlay, self._key.key
-        self._note((self, key, WHOLE))
+        overlay = self._overlay
+        self._note(self._look or (self, self._key.key, WHOLE))
         if overlay:
-            entry = overlay.get(key, _UNKNOWN)
+            entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
                 return entry
         return self._get(user_key)
