@@ -569,6 +569,7 @@ class KeyedBatchHarness(OperatorHarness):
             so: `Types.LONG()`, `Types.STRING()`.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
+        on_error: `DeadLetters` to keep records and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -587,6 +588,8 @@ class KeyedBatchHarness(OperatorHarness):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        *,
+        on_error: DeadLetters | None = None,
     ) -> None:
         names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
         super().__init__(
@@ -599,6 +602,7 @@ class KeyedBatchHarness(OperatorHarness):
                 key_type=key_type,
                 job_parameters=job_parameters,
                 allow_pickle=allow_pickle,
+                on_error=on_error,
             ),
             key_columns=names,
         )

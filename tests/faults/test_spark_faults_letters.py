@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections import Counter
 
@@ -35,7 +34,6 @@ def test_a_million_records_with_one_in_a_hundred_that_raises(tmp_path):
     settings = {**SETTINGS, "spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
     described = {"root": str(tmp_path), "settings": settings}
     commits, log = tmp_path / "checkpoint" / "commits", tmp_path / "log"
-    begun = time.monotonic()
 
     def committed():
         return len([each for each in commits.glob("*") if each.name.isdecimal()])
@@ -74,10 +72,6 @@ def test_a_million_records_with_one_in_a_hundred_that_raises(tmp_path):
                 str(again.value),
                 _frames(told),
             )
-    print(f"{len(letters)} letters of {RECORDS}, killed after {killed_after} of {FILES} batches")
-    print(
-        f"{time.monotonic() - begun:.0f} s for both lives; largest capsule {_largest(letters)} bytes"
-    )
 
 
 def _frames(text):
@@ -85,7 +79,3 @@ def _frames(text):
     return [
         line for line in text.splitlines() if "letters_driver.py" in line or "ValueError" in line
     ]
-
-
-def _largest(letters):
-    return max(len(each["capsule"]) for each in letters)

@@ -16,7 +16,7 @@ and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs

@@ -14,8 +14,8 @@ from typing import Any
 
 from pyflinklike import __version__
 from pyflinklike.engine.api.async_function import AsyncRetryStrategy
-from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.dead_letters import DeadLetters
+from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.metric_group import Increment
 from pyflinklike.engine.api.process_functions import check_results
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend

@@ -118,13 +118,6 @@ def make_keyed_operator(
             or the backend's files are pickles.
     """
     if isinstance(function, KeyedBatchFunction):
-        if on_error is not None:
-            msg = (
-                f"dead letters are for functions of single records, got {on_error!r} for the "
-                f"KeyedBatchFunction {type(function).__name__}; check its records within process_batch, "
-                "or write a KeyedProcessFunction"
-            )
-            raise DeclarationValueError(msg)
         return _columnar_assembly()(
             function,
             state_backend,
@@ -133,6 +126,7 @@ def make_keyed_operator(
             owner,
             refused_timers=refused_timers,
             allow_pickle=allow_pickle,
+            on_error=on_error,
         )
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)

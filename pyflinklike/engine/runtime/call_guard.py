@@ -34,7 +34,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = ["CallGuard"]
+__all__ = ["CallGuard", "LetterOffice", "is_of_a_record"]
 
 _NOT_OF_A_RECORD = (
     DeclarationError,
@@ -48,7 +48,109 @@ _MOST_TRACEBACK = 8_000
 _NO_SIDES: Mapping[str, int] = {}
 
 
-class CallGuard:
+def is_of_a_record(error: BaseException) -> bool:
+    """Return whether an error is a record's, and not one that fails the query whatever was processed."""
+    return not isinstance(error, _NOT_OF_A_RECORD)
+
+
+class LetterOffice:
+    """Writes dead letters, and counts them against the bound that the user wants.
+
+    Args:
+        letters: What the user wants.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+    ) -> None:
+        self.letters = letters
+        self.batch: int | None = None
+        """The number of the micro-batch, if the host has told."""
+        self._clock = clock
+        self._metrics = metrics
+        self._operator = operator
+        self._key_names = key_names or ("key",)
+        self._user_metrics: MetricGroup | None = None
+        self._registered: Mapping[Any, Any] = {}
+        self._counted: MetricMarks = ()
+        self._letters = self._calls = 0
+        self._told = ""
+
+    def watch(self, metrics: MetricGroup) -> None:
+        """Undo what a call that fails has counted in the user's metrics, too."""
+        self._user_metrics, self._registered = metrics, metrics.registered
+
+    def _count(self, told: str) -> None:
+        """Count a letter.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._letters += 1
+        self._metrics.dead_letters += 1
+        if self.letters.per == "batch" and self._letters > self.letters.at_most:
+            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
+        self._told = told
+
+    def _facts(
+        self, error: Exception, method: str, subject: str, timestamp: int | None
+    ) -> tuple[Any, ...]:
+        """Return the columns of a letter behind those of the key, but the capsule."""
+        clock = self._clock
+        return (
+            self._operator,
+            method,
+            subject,
+            timestamp,
+            clock.watermark,
+            clock.processing_time,
+            self.batch,
+            type(error).__name__,
+            str(error),
+            where_raised(error).strip(" ()"),
+            "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
+        )
+
+    # Too many
+
+    def begin_task(self, batch: int | None) -> None:
+        """Begin a task of a micro-batch, in which letters are counted anew."""
+        self.batch = batch
+        self._letters = self._calls = 0
+
+    def check_share(self) -> None:
+        """Check the share of letters, at the end of a key group.
+
+        Raises:
+            UserFunctionError: There are more letters than the user wants.
+        """
+        letters, most = self._letters, self.letters.at_most
+        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
+            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
+
+    def _too_many(self, got: str, told: str) -> UserFunctionError:
+        letters = self.letters
+        rule = (
+            f"at most {letters.at_most:.2%} of the records and timers of a task"
+            if letters.per == "record"
+            else f"at most {letters.at_most:,} records and timers of a task in a micro-batch"
+        )
+        return UserFunctionError(
+            f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
+            f"raise at_most. The last one: {told}"
+        )
+
+
+class CallGuard(LetterOffice):
     """Makes dead letters of calls that fail.
 
     Args:
@@ -75,34 +177,19 @@ class CallGuard:
         key_names: tuple[str, ...],
         capsules: CapsuleMaker | None = None,
     ) -> None:
-        self.letters = letters
-        self.batch: int | None = None
-        """The number of the micro-batch, if the host has told."""
+        super().__init__(letters, clock, metrics, operator, key_names)
         self._stage = stage
         self._queues = tuple(queues)
         self._outputs = outputs
-        self._clock = clock
-        self._metrics = metrics
-        self._operator = operator
-        self._key_names = key_names or ("key",)
         self._capsules = capsules
         self._looks, self._current = stage.looks, stage.current
         self.namespace: Any = NO_NAMESPACE
         """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
-        self._user_metrics: MetricGroup | None = None
-        self._registered: Mapping[Any, Any] = {}
         self._event_changes, self._processing_changes = (each.changes for each in self._queues)
         self._main = 0
         self._side: Mapping[str, int] = _NO_SIDES
-        self._counted: MetricMarks = ()
-        self._letters = self._calls = 0
-        self._told = ""
         self._has_begun = True
-
-    def watch(self, metrics: MetricGroup) -> None:
-        """Undo what a call that fails has counted in the user's metrics, too."""
-        self._user_metrics, self._registered = metrics, metrics.registered
 
     # A call
 
@@ -138,7 +225,7 @@ class CallGuard:
     def may_keep(self, error: BaseException) -> bool:
         """Return whether an error is that of a record, and no reason to fail."""
         # What the call before has written may fail to reach the backend: that is no record's error.
-        return self._has_begun and not isinstance(error, _NOT_OF_A_RECORD)
+        return self._has_begun and is_of_a_record(error)
 
     def give_up(self) -> None:
         """Undo what waits of a call whose error fails the query."""
@@ -174,55 +261,9 @@ class CallGuard:
         self._outputs.go_back(self._main, self._side)
         if self._user_metrics is not None:
             self._user_metrics.go_back(self._counted)
-        self._letters += 1
-        self._metrics.dead_letters += 1
-        if self.letters.per == "batch" and self._letters > self.letters.at_most:
-            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
-        self._told = told
+        self._count(told)
         keys = shown_key if len(self._key_names) > 1 else (shown_key,)
-        clock = self._clock
-        letter = self._row(
-            *keys,
-            self._operator,
-            method,
-            shown(subject),
-            called.timestamp,
-            clock.watermark,
-            clock.processing_time,
-            self.batch,
-            type(error).__name__,
-            str(error),
-            where_raised(error).strip(" ()"),
-            "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
-            None if self._capsules is None else self._capsules.make(called),
-        )
+        facts = self._facts(error, method, shown(subject), called.timestamp)
+        capsule = None if self._capsules is None else self._capsules.make(called)
+        letter = self._row(*keys, *facts, capsule)
         self._outputs.emit_side((self.letters.tag, letter), called.key)
-
-    # Too many
-
-    def begin_task(self, batch: int | None) -> None:
-        """Begin a task of a micro-batch, in which letters are counted anew."""
-        self.batch = batch
-        self._letters = self._calls = 0
-
-    def check_share(self) -> None:
-        """Check the share of letters, at the end of a key group.
-
-        Raises:
-            UserFunctionError: There are more letters than the user wants.
-        """
-        letters, most = self._letters, self.letters.at_most
-        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
-            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
-
-    def _too_many(self, got: str, told: str) -> UserFunctionError:
-        letters = self.letters
-        rule = (
-            f"at most {letters.at_most:.2%} of the records and timers of a task"
-            if letters.per == "record"
-            else f"at most {letters.at_most:,} records and timers of a task in a micro-batch"
-        )
-        return UserFunctionError(
-            f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
-            f"raise at_most. The last one: {told}"
-        )

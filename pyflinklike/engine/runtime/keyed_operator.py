@@ -34,7 +34,7 @@ from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
 from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
-from pyflinklike.engine.runtime.call_guard import CallGuard
+from pyflinklike.engine.runtime.call_guard import LetterOffice
 from pyflinklike.engine.runtime.capsule import Called, FailedCall
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
@@ -84,7 +84,7 @@ class KeyedProcessOperator:
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
         metrics: OperatorMetrics,
-        guard: CallGuard | None = None,
+        guard: LetterOffice | None = None,
     ) -> None:
         self.clock = clock
         self.group = group

@@ -15,7 +15,6 @@ from pyflinklike import (
     DeadLetters,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -27,8 +26,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -385,26 +382,6 @@ def test_bounds_that_make_no_sense_are_refused(at_most, per, error):
     """When they are declared, with an example of one that does."""
     with pytest.raises(error, match=r"DeadLetters: .*, got "):
         DeadLetters("dead", at_most, per)
-
-
-def test_a_function_of_columns_has_no_dead_letters():
-    """Its call is one for many records, so it is refused and told what to do instead."""
-    with pytest.raises(DeclarationValueError, match="for functions of single records, got Dead"):
-        make_keyed_operator(
-            Doubled(),
-            HashMapStateBackend(),
-            Types.STRING(),
-            TaskInfo("columns"),
-            "owner",
-            on_error=MANY,
-        )
-
-
-class Doubled(KeyedBatchFunction):
-    """Does nothing."""
-
-    def process_batch(self, batch: Any, ctx: Any) -> Any:
-        return None
 
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
