@@ -13,6 +13,7 @@ from pyflinklike import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
     Row,
@@ -273,6 +274,45 @@ class Curious(Ratio):
         self.seen.put(8, 1)
         assert 1 == self.seen.get(8)
         yield self.seen.get(7)
+
+
+class Ranging(KeyedProcessFunction):
+    """Fails for 0 with what two ranges of a store and a list have, behind a write into them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.store = runtime_context.get_store(
+            KeyValueStoreDescriptor("numbers", Types.LONG(), Types.LONG())
+        )
+        self.list = runtime_context.get_list_state(ListStateDescriptor("some", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value.amount:
+            self.store.put(value.amount, 10 * value.amount)
+            if value.amount % 500 == 0:
+                self.list.add(value.amount)
+            return []
+        self.store.delete(6)
+        found = [each.key for each in self.store.range(5, 9)], list(self.list)
+        raise OverflowError(*found, self.store.get(7), self.store.get(3_000))
+
+
+def test_a_capsule_of_what_was_read_has_ranges_and_what_was_not_there():
+    """A range, a list, an entry, and an entry that is missing; another range is not known."""
+
+    def many(driver: Any) -> None:
+        for amount in (*range(1, 2_000), 0):
+            driver.process_element(Row(user="ann", amount=amount), amount)
+
+    (letter,) = letters_of(Ranging(), many, most=5_000)
+    with KeyedProcessHarness.of_failure(letter.capsule, Ranging()) as harness:
+        with pytest.raises(OverflowError) as raised:
+            harness.replay()
+        assert ([5, 7, 8, 9], [500, 1_000, 1_500], 70, None) == raised.value.args
+        assert letter.message == str(raised.value)
+        with pytest.raises(
+            StateAccessError, match=r"'numbers': this capsule has only .* the range"
+        ):
+            list(harness.store("numbers", "ann").range(5, 10))
 
 
 class Odd:
