@@ -79,8 +79,8 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
     names = list(rows[0]) if rows else ["index", *_FIELDS]
     columns = names
     if not look.is_json:
-        keys = [each for each in names if each not in {*_FIELDS, "index", "error"}]
-        columns = ["index", *keys, *_SHORT[1:], "capsule"]
+        of_key = [each for each in names if each not in {*_FIELDS, "index", "error"}]
+        columns = ["index", *of_key, *_SHORT[1:], "capsule"]
     look.printer.rows(rows, columns)
     if limit and len(letters) > limit:
         look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")

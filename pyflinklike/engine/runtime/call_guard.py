@@ -200,9 +200,11 @@ class CallGuard(LetterOffice):
         stage = self._stage
         self.namespace = self._current.namespace
         if stage.has_changed:
-            self._has_begun = False
-            stage.commit()
-            self._has_begun = True
+            try:
+                stage.commit()
+            except BaseException:
+                self._has_begun = False
+                raise
         stage.is_open = True
         if self._looks:
             self._looks.clear()
