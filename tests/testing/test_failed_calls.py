@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -322,6 +322,20 @@ class Odd:
     amount = 0
 
 
+class Payment(NamedTuple):
+    """An element that is a row, and of a class of its own."""
+
+    user: str
+    amount: int
+
+
+class Kind(Ratio):
+    """Tells the class of an element."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield ("Row" if isinstance(value, Row) else type(value).__name__), value.user
+
+
 def test_pickles_are_read_only_where_that_is_allowed():
     """An element that is no plain value is one; an operator that may not unpickle writes none."""
 
@@ -338,6 +352,15 @@ def test_pickles_are_read_only_where_that_is_allowed():
         harness.replay()
     (letter,) = letters_of(Ratio(), odd, allow_pickle=False, key_type=Types.STRING())
     assert letter.capsule is None
+    for allowed, kind in ((True, Payment), (False, Row)):
+        (letter,) = letters_of(
+            Ratio(),
+            lambda driver: driver.process_element(Payment("ann", 0), 1),
+            allow_pickle=allowed,
+            key_type=Types.STRING(),
+        )
+        with KeyedProcessHarness.of_failure(letter.capsule, Kind(), allow_pickle=True) as harness:
+            assert [(kind.__name__, "ann")] == harness.replay()
 
 
 def test_no_capsule_where_none_is_wanted():

@@ -14,15 +14,18 @@ a part of a state a row that clears says that all of a key is there, and one tha
 was no such entry.
 
 The element is written as plain values where it consists of them.  Another one is pickled, unless
-the operator may not unpickle; whoever reads a capsule says whether pickles may be read.
+the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever reads a capsule says whether pickles may be read.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -50,6 +53,7 @@ from pyflinklike.engine.state.staged_tables import (
 from pyflinklike.engine.state.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -280,15 +284,15 @@ class CapsuleMaker:
         if called.kind == TIMER:
             return "", 0, b""
         number, element = called.given if self._inputs == "two inputs" else (0, called.given)
-        try:
-            return "plain", number, encode_row(element)
-        except StateValueError:
-            if not self._allow_pickle:
-                return None
-        try:
-            return "pickle", number, pickle.dumps(element, protocol=5)
-        except Exception:
-            return None
+        forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_row)]
+        if self._allow_pickle:
+            forms.insert(1 if _is_plain(element) else 0, ("pickle", _to_pickle))
+        for form, write in forms:
+            try:
+                return form, number, write(element)
+            except Exception:  # noqa: S112 - also whatever the class of the element raises
+                continue
+        return None
 
     # What there was before the call
 
@@ -417,6 +421,33 @@ class CapsuleMaker:
         body = _encode(_Body(facts, element, key, held.segment(key_type).to_bytes()))
         head = _MAGIC + bytes((VERSION,))
         return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
+
+
+_PLAIN = frozenset(
+    {
+        *(type(None), bool, int, float, str, bytes, Decimal),
+        *(dt.date, dt.time, dt.datetime, dt.timedelta),
+    }
+)
+
+
+def _to_pickle(element: Any) -> bytes:
+    return pickle.dumps(element, protocol=5)
+
+
+_DEEPEST = 50
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Return whether a value comes back as it is, of the same classes, from its plain form."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return True
+    # A list may hold itself.
+    if depth == _DEEPEST or not (cls in (list, tuple, dict) or isinstance(value, Row)):
+        return False
+    parts = chain(value, value.values()) if cls is dict else value
+    return all(_is_plain(each, depth + 1) for each in parts)
 
 
 def _key_spec(namespace_type: TypeInformation | None) -> TableSpec:
@@ -555,7 +586,7 @@ def _check_pickles(facts: Facts, *, allow_pickle: bool) -> None:
         found.append("the element")
     with decoding(_WHERE, "must be of known types"):
         for what, signature in (("the key", facts.key_type), ("windows", facts.namespace_type)):
-            if signature and type_of(signature).is_pickled:
+            if signature and type_of(signature).is_to_pickle:
                 found.append(what)
     if found:
         msg = (
