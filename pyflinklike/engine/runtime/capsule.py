@@ -586,7 +586,7 @@ def _check_pickles(facts: Facts, *, allow_pickle: bool) -> None:
         found.append("the element")
     with decoding(_WHERE, "must be of known types"):
         for what, signature in (("the key", facts.key_type), ("windows", facts.namespace_type)):
-            if signature and type_of(signature).is_to_pickle:
+            if signature and type_of(signature).is_pickled:
                 found.append(what)
     if found:
         msg = (
