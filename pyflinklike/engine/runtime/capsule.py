@@ -38,7 +38,7 @@ from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
 from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import shown, shown_state
 from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.state.partial_tables import KnownPart
 from pyflinklike.engine.state.staged_tables import (
@@ -53,6 +53,7 @@ from pyflinklike.engine.state.staged_tables import (
 from pyflinklike.engine.state.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.pickled_type import PickledByteArrayTypeInfo
 from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import (
     CorruptStateError,
@@ -510,10 +511,11 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     """
     body = _unpack(capsule)
     facts = body.facts
-    _check_pickles(facts, allow_pickle=allow_pickle)
+    with decoding(_WHERE, "must be what a dead letter has"):
+        declarations = [Declaration.of_fields(each) for each in facts.declarations]
+    _check_pickles(facts, declarations, allow_pickle=allow_pickle)
     with decoding(_WHERE, "must be what a dead letter has"):
         key_type = type_of(facts.key_type)
-        declarations = [Declaration.of_fields(each) for each in facts.declarations]
         segment = read_segment(body.state, _WHERE)
         key, namespace = NO_KEY if facts.kind == BROADCAST else GROUP_KEY, NO_NAMESPACE
         if facts.has_key:
@@ -578,20 +580,30 @@ def _unpack(capsule: Any) -> _Body:
         raise CorruptStateError(msg) from error
 
 
-def _check_pickles(facts: Facts, *, allow_pickle: bool) -> None:
+_PICKLES = PickledByteArrayTypeInfo().signature
+
+
+def _check_pickles(
+    facts: Facts, declarations: Iterable[Declaration], *, allow_pickle: bool
+) -> None:
+    """Refuse a capsule of which something would be unpickled, unless that is allowed.
+
+    Raises:
+        DeclarationValueError: There is a pickle.
+    """
     if allow_pickle:
         return
-    found = []
-    if facts.element_form == "pickle":
-        found.append("the element")
-    with decoding(_WHERE, "must be of known types"):
-        for what, signature in (("the key", facts.key_type), ("windows", facts.namespace_type)):
-            if signature and type_of(signature).is_pickled:
-                found.append(what)
+    found = ["the element"] if facts.element_form == "pickle" else []
+    found += ["the key"] if _PICKLES in facts.key_type else []
+    found += [
+        shown_state(each.name)
+        for each in declarations
+        if _PICKLES in f"{each.value} {each.user_key} {each.namespace}"
+    ]
     if found:
         msg = (
             f"{_WHERE}: nothing is unpickled unless that is allowed, got a pickle for "
-            f"{' and '.join(found)}; pass allow_pickle=True, if whoever wrote the letter may run code here"
+            f"{', '.join(found)}; pass allow_pickle=True, if whoever wrote the letter may run code here"
         )
         raise DeclarationValueError(msg)
 
