@@ -455,7 +455,9 @@ def test_a_window_that_fails_is_replayed_with_its_contents():
         return window(EventTimeSessionWindows.with_gap(Time.milliseconds(10))).process(Sums())
 
     (letter,) = letters_of(made(), sessions)
-    with pytest.raises(DeclarationValueError, match="got a pickle for the contents of a window; pass"):
+    with pytest.raises(
+        DeclarationValueError, match="got a pickle for the contents of a window; pass"
+    ):
         KeyedProcessHarness.of_failure(letter.capsule, made())
     with KeyedProcessHarness.of_failure(letter.capsule, made(), allow_pickle=True) as harness:
         with pytest.raises(OverflowError) as raised:
