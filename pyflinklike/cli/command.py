@@ -31,6 +31,7 @@ _MODULES = {
     **dict.fromkeys(("list", "show", "get", "timers"), "commands"),
     **dict.fromkeys(("check", "diff", "export", "report"), "commands"),
     "explain": "explain_command",
+    "failures": "failures_command",
     "serve": "serve_command",
 }
 """The module of each command, imported when the command is called: some import much."""
@@ -57,10 +58,10 @@ def state() -> None:
     """Look into the state of a query.
 
     PATH is the checkpoint of a query, running or stopped (Spark reads it, so Java is needed), or
-    the directory of a savepoint (which needs neither).
+    the directory of a savepoint (which needs neither); for `failures` it is where dead letters are.
 
     Exit codes: 0 done and nothing found; 1 `check` found damage, `diff` a difference, `get` no
-    such key, `explain` a refusal; 2 it could not be done.
+    such key, `explain` a refusal, `failures --replay` the failure again; 2 it could not be done.
     """
 
 

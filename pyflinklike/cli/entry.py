@@ -4,7 +4,7 @@
 | code | |
 |---|---|
 | 0 | done, nothing found |
-| 1 | `check` found damage, `diff` a difference, `get` no such key, `explain` a refusal |
+| 1 | `check` found damage, `diff` a difference, `get` no such key, `explain` a refusal, `failures --replay` the failure |
 | 2 | could not: usage, unreadable, no such state or batch |
 """
 

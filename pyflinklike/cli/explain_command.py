@@ -48,7 +48,7 @@ def _explain(look: Look, address: str | None) -> int:
     It knows of the program what its function declares. The uid, the key columns and
     max_parallelism are compared when the query starts.
     """
-    function = None if address is None else _import_function(address)
+    function = None if address is None else import_function(address, "--function")
     if function is None and is_savepoint(look.path):
         msg = f"explain tells of a program, or of the log of a checkpoint, got savepoint {look.path!r}"
         raise DeclarationValueError(f"{msg}; give --function module:Class")
@@ -63,11 +63,12 @@ def _explain(look: Look, address: str | None) -> int:
         return 1 if any(each.outcome == "refused" for each in found) else 0
 
 
-def _import_function(address: str) -> Function:
+def import_function(address: str, option: str) -> Function:
     """Import the function of a program.
 
     Args:
         address: `module:name` of a class, an object, or a callable without arguments that makes one.
+        option: The option that has the address, for messages.
 
     Raises:
         DeclarationValueError: The address leads to no function.
@@ -83,12 +84,10 @@ def _import_function(address: str) -> Function:
                 found = getattr(found, part)
             function = found if isinstance(found, Function) else found()
     except Exception as error:
-        msg = f"--function takes a class that is made without arguments, got {address!r}"
+        msg = f"{option} takes a class that is made without arguments, got {address!r}"
         raise DeclarationValueError(f"{msg} ({type(error).__name__}: {error}); {remedy}") from error
     if not isinstance(function, Function):
-        msg = (
-            f"--function takes a function of pyflinklike, got {address!r}, which gives {function!r}"
-        )
+        msg = f"{option} takes a function of pyflinklike, got {address!r}, which gives {function!r}"
         raise DeclarationValueError(f"{msg}; {remedy}")
     return function
 

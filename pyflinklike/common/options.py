@@ -8,6 +8,7 @@ which Flink refuses.  Where a key is not set, its older names are asked for, the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from enum import Enum
@@ -19,7 +20,16 @@ from pyflinklike.common.configuration import Configuration
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationValueError
 
-__all__ = ["Option", "boolean", "duration", "enum_member", "integer", "refuse_wrong", "text"]
+__all__ = [
+    "Option",
+    "boolean",
+    "duration",
+    "enum_member",
+    "integer",
+    "number",
+    "refuse_wrong",
+    "text",
+]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -108,6 +118,11 @@ def integer(key: str, default: int, *older: str) -> Option[int]:
     return _remember(Option(key, default, _integer, older))
 
 
+def number(key: str, default: float, *older: str) -> Option[float]:
+    """Declare a number, which may have decimals."""
+    return _remember(Option(key, default, _number, older))
+
+
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
     """Declare a bool."""
     return _remember(Option(key, default, _boolean, older))
@@ -132,6 +147,17 @@ def refuse_wrong(configuration: Configuration) -> None:
     """
     for option in _ALL:
         option.of(configuration)
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        msg = "a number such as 0.01 or 100"
+        raise ValueError(msg)
+    return found
 
 
 def _milliseconds(text: str) -> int:

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 from pyflinklike.common.configuration import Configuration
 from pyflinklike.common.execution_config import ExecutionConfig
-from pyflinklike.common.options import boolean, enum_member, refuse_wrong, text
+from pyflinklike.common.options import boolean, enum_member, integer, number, refuse_wrong, text
 from pyflinklike.common.types import Row, RowKind, make_named_rows
 from pyflinklike.datastream.checkpoint_config import DIRECTORY, INTERVAL, RETENTION
 from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention as Retention
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
@@ -26,7 +27,19 @@ from pyflinklike.engine.graph.job import (
     RuntimeExecutionMode,
 )
 from pyflinklike.engine.graph.job_run import Host, JobRun
-from pyflinklike.engine.graph.nodes import FromSource, Node
+from pyflinklike.engine.graph.nodes import (
+    Filter,
+    FlatMap,
+    Fold,
+    FromSource,
+    Keyed,
+    Map,
+    Node,
+    Process,
+    SideOutput,
+    TwoInputs,
+    WithBroadcast,
+)
 from pyflinklike.engine.local import start
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError, OutputError
@@ -40,6 +53,10 @@ TARGET = "execution.target"
 RUNTIME_MODE = "execution.runtime-mode"
 RECORDS_PER_BATCH = "pyflinklike.source.records-per-batch"
 FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
+_LETTERS = text("pyflinklike.dead-letters.tag")
+_AT_MOST = number("pyflinklike.dead-letters.at-most", 0.01)
+_PER = text("pyflinklike.dead-letters.per")
+_CAPSULE_BYTES = integer("pyflinklike.dead-letters.capsule-bytes", 65_536)
 _DEFAULT_NAME = "Flink Streaming Job"
 _MODE = enum_member(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
 _RECOVERY = text("execution.state-recovery.path", "execution.savepoint.path")
@@ -234,6 +251,7 @@ class Program:
                 *_split_list(values.get("python.files", "")),
             ),
             configuration=values,
+            on_error=_find_letters(config, graph),
         )
 
     def _parallelism(self) -> int | None:
@@ -265,6 +283,43 @@ class Program:
             )
             raise DeclarationValueError(msg)
         return _BACKENDS[name]()
+
+
+def _find_letters(config: Configuration, graph: JobGraph) -> DeadLetters | None:
+    """Return what makes dead letters, if the settings name a tag for them.
+
+    Raises:
+        DeclarationError: A setting is wrong, no operator's side output of the tag is read, or one of
+            an operator that makes no letters is.
+    """
+    tag = _LETTERS.of(config)
+    if tag is None:
+        return None
+    per: Any = _PER.of(config) or "record"
+    at_most = _AT_MOST.of(config)
+    if per == "batch" and at_most == int(at_most):
+        at_most = int(at_most)
+    made = DeadLetters(tag, at_most, per, capsule_bytes=_CAPSULE_BYTES.of(config))
+    read = [node for node in graph.of_kind(SideOutput) if node.tag.tag_id == tag]
+    if not read:
+        msg = (
+            f"{_LETTERS.key} names the side output to which operators send dead letters, got {tag!r}, "
+            f"which the job does not read; call get_side_output(OutputTag({tag!r})) on the stream of each "
+            "operator that shall go on where its function raises"
+        )
+        raise DeclarationError(msg)
+    others = [graph.nodes[node.inputs[0]] for node in read]
+    for node in others:
+        if not isinstance(node, _WITH_LETTERS):
+            msg = (
+                f"dead letters are of operators that process elements with a function, got the side output "
+                f"{tag!r} of {node.name!r}; read that of a map, flat_map, filter, process, reduce or window"
+            )
+            raise DeclarationError(msg)
+    return made
+
+
+_WITH_LETTERS = (Map, FlatMap, Filter, Process, Keyed, Fold, TwoInputs, WithBroadcast)
 
 
 def _spark_host() -> Host:

@@ -68,6 +68,8 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._used: dict[Any, dict[bytes, None]] = {}
 
     def _open_tables(self, context: StoreContext) -> None:
+        if context.stage is not None:
+            context.stage.settlers.append(self._settle)
         by_use = self._spec_of(
             "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )

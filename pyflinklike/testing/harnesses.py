@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -35,8 +35,9 @@ from pyflinklike.engine.api.process_functions import (
     KeyedProcessFunction,
 )
 from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.log.entry_codec import encode_columns
+from pyflinklike.engine.runtime.capsule import FailedCall
 from pyflinklike.engine.shown import shown, shown_message
 from pyflinklike.engine.state.broadcast_state import ReadOnlyBroadcastState
 from pyflinklike.engine.state.current_key import GROUP_KEY
@@ -50,6 +51,8 @@ from pyflinklike.testing.operator_harness import (
     OperatorHarness,
     check_key_selector,
     check_time,
+    key_of_failure,
+    read_failure,
 )
 
 __all__ = [
@@ -58,6 +61,30 @@ __all__ = [
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
 ]
+
+
+_ONE_INPUT = (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction)
+_TWO_INPUTS = (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)
+_WITH_BROADCAST = (KeyedBroadcastProcessFunction, BroadcastProcessFunction)
+
+
+def _options_of(
+    failed: FailedCall,
+    state_backend: StateBackend | None,
+    job_parameters: Mapping[str, str] | None,
+    *,
+    allow_pickle: bool,
+) -> HarnessOptions:
+    """Return the options of a harness in the state that a call began with."""
+    return HarnessOptions(
+        state_backend=state_backend,
+        restore=None,
+        max_parallelism=failed.facts.max_parallelism,
+        key_type=failed.key_type,
+        job_parameters=job_parameters,
+        allow_pickle=allow_pickle,
+        failed=failed,
+    )
 
 
 class KeyedProcessHarness(OperatorHarness):
@@ -100,7 +127,7 @@ class KeyedProcessHarness(OperatorHarness):
         check_key_selector(key_selector, "key_selector")
         super().__init__(
             function,
-            (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction),
+            _ONE_INPUT,
             HarnessOptions(
                 state_backend=state_backend,
                 restore=restore,
@@ -112,6 +139,46 @@ class KeyedProcessHarness(OperatorHarness):
             ),
         )
         self._key_selector = key_selector
+
+    @classmethod
+    def of_failure(
+        cls,
+        capsule: bytes,
+        function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
+        key_selector: Callable[[Any], Any] | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = False,
+    ) -> KeyedProcessHarness:
+        """Make a harness in the state that a call began with which became a dead letter.
+
+        `replay()` makes that call again.  Key type, task, watermark and processing time are those of
+        the call, and of all keys only its own has state.
+
+        Args:
+            capsule: The column of the letter.
+            function: The function that failed, or a mended one with the same states.
+            key_selector: Returns the key of further elements; by default all have the call's key.
+            state_backend: Where state is kept; `HashMapStateBackend()` by default.
+            job_parameters: Values for `get_job_parameter`, by name, which a capsule has not.
+            allow_pickle: Whether the element and state may be unpickled: whoever wrote the letter
+                may then run code here.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there is
+                a pickle, which `allow_pickle` refuses.
+            CorruptStateError: The capsule is damaged.
+            IncompatibleStateError: The function declares its states in another way, or has other
+                inputs.
+        """
+        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        made = cls.__new__(cls)
+        made._key_selector = key_selector or key_of_failure(failed)
+        check_key_selector(made._key_selector, "key_selector")
+        OperatorHarness.__init__(made, function, _ONE_INPUT, options)
+        return made
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element.
@@ -165,7 +232,7 @@ class _TwoInputs(OperatorHarness):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._watermarks = {_FIRST: MIN_WATERMARK, _SECOND: MIN_WATERMARK}
+        self._watermarks = dict.fromkeys((_FIRST, _SECOND), self.watermark)
 
     def _advance(self, number: int, watermark: int) -> list[Any]:
         operator, watermarks = self._open_operator(), self._watermarks
@@ -223,7 +290,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         check_key_selector(key_selector2, "key_selector2")
         super().__init__(
             function,
-            (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction),
+            _TWO_INPUTS,
             HarnessOptions(
                 state_backend=state_backend,
                 restore=restore,
@@ -235,6 +302,33 @@ class KeyedTwoInputHarness(_TwoInputs):
             ),
         )
         self._key_selectors = (key_selector1, key_selector2)
+
+    @classmethod
+    def of_failure(
+        cls,
+        capsule: bytes,
+        function: KeyedCoProcessFunction | CoMapFunction | CoFlatMapFunction,
+        key_selector1: Callable[[Any], Any] | None = None,
+        key_selector2: Callable[[Any], Any] | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = False,
+    ) -> KeyedTwoInputHarness:
+        """Make a harness in the state that a call began with which became a dead letter.
+
+        As `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both inputs are at
+        the watermark of the call.
+        """
+        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        made = cls.__new__(cls)
+        first = key_selector1 or key_of_failure(failed)
+        made._key_selectors = (first, key_selector2 or first)
+        for number, each in enumerate(made._key_selectors, 1):
+            check_key_selector(each, f"key_selector{number}")
+        _TwoInputs.__init__(made, function, _TWO_INPUTS, options)
+        return made
 
     def process_element1(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element of the first input.
@@ -327,7 +421,7 @@ class BroadcastHarness(_TwoInputs):
         self._key_selector = _check_selector(key_selector, function)
         super().__init__(
             function,
-            (KeyedBroadcastProcessFunction, BroadcastProcessFunction),
+            _WITH_BROADCAST,
             HarnessOptions(
                 state_backend=state_backend,
                 restore=restore,
@@ -339,6 +433,35 @@ class BroadcastHarness(_TwoInputs):
             ),
             broadcast_states=broadcast_states,
         )
+
+    @classmethod
+    def of_failure(
+        cls,
+        capsule: bytes,
+        function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
+        broadcast_states: Sequence[MapStateDescriptor[Any, Any]],
+        key_selector: Callable[[Any], Any] | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = False,
+    ) -> BroadcastHarness:
+        """Make a harness in the state that a call began with which became a dead letter.
+
+        As `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at the
+        watermark of the call.  For an element of the broadcast input the capsule has the state of
+        keys only where the call had read it.
+        """
+        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        made = cls.__new__(cls)
+        if key_selector is None and isinstance(function, KeyedBroadcastProcessFunction):
+            key_selector = key_of_failure(failed)
+        made._key_selector = _check_selector(key_selector, function)
+        _TwoInputs.__init__(
+            made, function, _WITH_BROADCAST, options, broadcast_states=broadcast_states
+        )
+        return made
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
         """Process one element of the input that is not broadcast.
@@ -446,6 +569,7 @@ class KeyedBatchHarness(OperatorHarness):
             so: `Types.LONG()`, `Types.STRING()`.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
+        on_error: `DeadLetters` to keep records and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -464,6 +588,8 @@ class KeyedBatchHarness(OperatorHarness):
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = True,
+        *,
+        on_error: DeadLetters | None = None,
     ) -> None:
         names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
         super().__init__(
@@ -476,6 +602,7 @@ class KeyedBatchHarness(OperatorHarness):
                 key_type=key_type,
                 job_parameters=job_parameters,
                 allow_pickle=allow_pickle,
+                on_error=on_error,
             ),
             key_columns=names,
         )
@@ -486,6 +613,20 @@ class KeyedBatchHarness(OperatorHarness):
         kept = key_type or AnyKeyTypeInfo()
         reader = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
         self._reader = ColumnReader(reader, event_time)
+
+    @classmethod
+    def of_failure(cls, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: dead letters of batches have no capsule.
+
+        Raises:
+            DeclarationTypeError: Always.
+        """
+        msg = (
+            "of_failure is for functions of single records, whose letters have a capsule, got "
+            "KeyedBatchHarness; give process_batch the record of the letter's subject in a "
+            "harness that restores a savepoint"
+        )
+        raise DeclarationTypeError(msg)
 
     def process_batch(self, columns: Any) -> pa.Table:
         """Process records; those with an event time in its order, as a stream does.

@@ -32,8 +32,9 @@ from pyflinklike.engine.log.entry_codec import encode_entries
 from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
+from pyflinklike.engine.runtime.assembly import inputs_of, make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.capsule import FailedCall, read_capsule
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import ElementBundles
 from pyflinklike.engine.runtime.user_errors import where_raised
@@ -58,7 +59,14 @@ from pyflinklike.savepoints.savepoint_directory import (
     write_log,
 )
 
-__all__ = ["HarnessOptions", "OperatorHarness", "check_key_selector", "check_time"]
+__all__ = [
+    "HarnessOptions",
+    "OperatorHarness",
+    "check_key_selector",
+    "check_time",
+    "key_of_failure",
+    "read_failure",
+]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
@@ -77,6 +85,7 @@ class HarnessOptions:
         allow_pickle: Whether state may be unpickled.
         on_error: Makes dead letters of elements and timers on which the function raises; None to
             raise.
+        failed: The call whose beginning the harness is in; its task and key type count.
 
     Raises:
         DeclarationTypeError: An option is of the wrong kind.
@@ -90,6 +99,7 @@ class HarnessOptions:
     job_parameters: Mapping[str, str] | None
     allow_pickle: bool
     on_error: DeadLetters | None = None
+    failed: FailedCall | None = None
 
     def __attrs_post_init__(self) -> None:
         optional = type(None)
@@ -137,30 +147,42 @@ class OperatorHarness:
         key_type = options.key_type or AnyKeyTypeInfo()
         self._freeze_key = key_type.freeze_key
         state_backend = options.state_backend or HashMapStateBackend()
-        name = type(function).__name__
+        name, failed = type(function).__name__, options.failed
+        task = TaskInfo(
+            name,
+            max_parallelism=options.max_parallelism,
+            job_parameters=dict(options.job_parameters or {}),
+            key_columns=tuple((name, "any") for name in key_columns),
+        )
+        if failed is not None:
+            task = _task_of(failed, function, task)
+        self._failed = failed
         self._name = f"{name} on {state_backend}"
         self._function, self._key_type = name, key_type
         self._operator = make_keyed_operator(
             function,
             state_backend,
             key_type,
-            TaskInfo(
-                name,
-                max_parallelism=options.max_parallelism,
-                job_parameters=dict(options.job_parameters or {}),
-                key_columns=tuple((name, "any") for name in key_columns),
-            ),
+            task,
             # An owner of its own, so that no harness finds another's warm state or files.
             f"harness-{uuid.uuid4()}",
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
             on_error=options.on_error,
+            known=None if failed is None else failed.known,
         )
         restored = _restore(options.restore, key_type)
+        if failed is not None:
+            restored.state.read(failed.state, "the capsule of a dead letter")
+            clock = self._operator.clock
+            clock.watermark = failed.facts.watermark
+            clock.processing_time = failed.facts.processing_time
         self._former, self._key_columns = restored.record, tuple(key_columns)
         self._operator.enter(restored.state)
         self._operator.open()
         self._closed = False
+        if failed is not None:
+            self._check_fit(failed, function)
         self._batches = ElementBundles(self._operator)
         self._process_one = self._batches.process_one
         self._before = self._operator.runtime_context.before_every_call
@@ -214,6 +236,37 @@ class OperatorHarness:
     def compact(self) -> None:
         """Drop expired entries in background cleanup, as a compaction of the changelog does."""
         self._collect(self._open_operator().cleanup.drop_expired)
+
+    def replay(self) -> list[Any]:
+        """Make the call again that failed, in a harness of `of_failure`.
+
+        What the call had written before it raised stays, to be looked into.
+
+        Returns:
+            The main outputs, where the function does not raise any more.
+
+        Raises:
+            Exception: What the function raises, as it is.
+            StateAccessError: The harness is not one of `of_failure`, or the capsule has only what
+                the call had read, and the function reads something else.
+        """
+        operator, failed = self._open_operator(), self._failed
+        if failed is None:
+            msg = f"replay() is for a harness of {type(self).__name__}.of_failure, got another one"
+            raise StateAccessError(f"{msg}; make one of the capsule of a dead letter")
+        try:
+            operator.repeat(failed)
+        finally:
+            main = self._outputs.move_to(self.output, self._side_output)
+        return main
+
+    def _check_fit(self, failed: FailedCall, function: Any) -> None:
+        """Refuse a function whose declarations are not those of the capsule."""
+        try:
+            failed.check(self._operator.group.specs, function)
+        except IncompatibleStateError:
+            self.close()
+            raise
 
     # Observing
 
@@ -367,6 +420,51 @@ class OperatorHarness:
         finally:
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
+
+
+def read_failure(capsule: Any, *, allow_pickle: bool) -> FailedCall:
+    """Read the capsule of a dead letter for a harness: `read_capsule`."""
+    return read_capsule(capsule, allow_pickle=pickle_allowed(allow_pickle))
+
+
+def key_of_failure(failed: FailedCall) -> Callable[[Any], Any]:
+    """Return a key selector that gives every element the key of the call."""
+    called = failed.called
+    key = failed.key_type.thaw_key(called.key) if called.has_key else None
+    return lambda _: key
+
+
+_HARNESSES = {
+    "one input": "KeyedProcessHarness",
+    "two inputs": "KeyedTwoInputHarness",
+    "a broadcast input": "BroadcastHarness",
+}
+
+
+def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
+    """Return the task of a call that failed.
+
+    Raises:
+        IncompatibleStateError: The function has other inputs than the one that failed.
+    """
+    facts, inputs = failed.facts, inputs_of(function)
+    if facts.inputs != inputs:
+        msg = (
+            f"the capsule of a call of {facts.function} takes a function of {facts.inputs}, got "
+            f"{type(function).__name__} of {inputs}; give the function that failed, to "
+            f"{_HARNESSES.get(facts.inputs, 'its harness')}.of_failure"
+        )
+        raise IncompatibleStateError(msg)
+    return attrs.evolve(
+        task,
+        name=facts.operator,
+        index=facts.index,
+        parallelism=facts.parallelism,
+        max_parallelism=facts.max_parallelism,
+        attempt=facts.attempt,
+        key_columns=tuple(facts.key_columns),
+        batch=facts.batch,
+    )
 
 
 @attrs.frozen

@@ -27,6 +27,7 @@ LETTER_FIELDS = (
     ("message", Types.STRING()),
     ("raised_at", Types.STRING()),
     ("traceback", Types.STRING()),
+    ("capsule", Types.PRIMITIVE_ARRAY(Types.BYTE())),
 )
 """The columns of a dead letter behind those of its key, with their types."""
 
@@ -53,6 +54,13 @@ class DeadLetters:
     | `error_class`, `message` | of the error |
     | `raised_at` | the user's line: file, line and function |
     | `traceback` | the traceback, shortened to its last 8,000 characters |
+    | `capsule` | bytes from which a harness makes the call again: `KeyedProcessHarness.of_failure` |
+
+    A capsule has what the states, stores and timers of the key held before the call, the element
+    or timer, and the times.  Where that takes more than `capsule_bytes`, it has only what the call
+    had read of states and stores.  It is null where that is too large as well, where the element
+    can be written neither as plain values nor, if the operator may unpickle, as a pickle, and for a
+    function of batches.
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
     are more than `at_most` fails, and the query with it: a share of its records and timers with
@@ -67,21 +75,24 @@ class DeadLetters:
         at_most: A share of the records and timers of a task, between 0 and 1; or a number.
         per: "record" if `at_most` is a share of the records, "batch" if it is a number in a
             micro-batch (a harness is one).
+        capsule_bytes: The most bytes of a capsule; 0 for no capsules.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
-        DeclarationValueError: `at_most` or `per` is out of range.
+        DeclarationValueError: `at_most`, `per` or `capsule_bytes` is out of range.
     """
 
     tag: OutputTag[Any]
     at_most: float
     per: Literal["record", "batch"]
+    capsule_bytes: int
 
     def __init__(
         self,
         tag: OutputTag[Any] | str,
         at_most: float = 0.01,
         per: Literal["record", "batch"] = "record",
+        capsule_bytes: int = 65_536,
     ) -> None:
         if isinstance(tag, str):
             tag = OutputTag(tag)
@@ -95,7 +106,11 @@ class DeadLetters:
                 f"{msg}; with at_most=0.01, per='record' is one in a hundred"
             )
         _check_bound(at_most, per)
-        self.__attrs_init__(tag, at_most, per)
+        if not is_int(capsule_bytes) or capsule_bytes < 0:
+            msg = f"DeadLetters: capsule_bytes must be an int from 0 on, got {shown(capsule_bytes)}"
+            kind = DeclarationValueError if is_int(capsule_bytes) else DeclarationTypeError
+            raise kind(f"{msg}; 65536 is the default, 0 makes no capsules")
+        self.__attrs_init__(tag, at_most, per, capsule_bytes)
 
 
 def _check_bound(at_most: Any, per: str) -> None:

@@ -16,7 +16,7 @@ and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import attrs
@@ -120,9 +120,9 @@ class MetricGroup:
         return numbers
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing is registered, in no group of the operator."""
-        return not self._metrics
+    def registered(self) -> Mapping[Any, Any]:
+        """All that is registered in the groups of the operator, now and later."""
+        return self._metrics
 
     def mark(self) -> MetricMarks:
         """Return what all metrics of this group have counted, for `go_back`."""

@@ -12,6 +12,7 @@ key group at a time, as the tables of any backend are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -41,6 +42,8 @@ class ColumnTable:
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self._columns = Columns(spec, vector_of(pa.int64()))
+        self.undo_log: list[Callable[[], None]] | None = None
+        """How to undo the changes of a call that may fail, in order; None where none is undone."""
 
     def point_at(self, group: KeyGroupColumns) -> None:
         """Look into the columns of a key group from now on."""
@@ -67,6 +70,7 @@ class ColumnTable:
 
     def put(self, rows: Any, values: Any, stamps: Any = None) -> None:
         """Store entries.  No row may stand twice."""
+        self._remember(rows)
         columns = self._columns
         columns.values.put(rows, values)
         columns.count += len(rows) - int(columns.present[rows].sum())
@@ -77,6 +81,7 @@ class ColumnTable:
 
     def restamp(self, rows: Any, stamps: Any) -> None:
         """Give entries other stamps."""
+        self._remember(rows)
         self._columns.stamps[rows] = stamps
         self._columns.dirty[rows] = True
 
@@ -84,9 +89,28 @@ class ColumnTable:
         """Remove entries.  Rows without one stay as they are."""
         columns = self._columns
         rows = rows[columns.present[rows]]
+        self._remember(rows)
         columns.count -= len(rows)
         columns.present[rows] = False
         columns.dirty[rows] = True
+
+    def _remember(self, rows: Any) -> None:
+        """Note how to undo a change of rows that is about to happen, if a call may fail."""
+        if self.undo_log is None or not len(rows):
+            return
+        columns = self._columns
+        present, dirty, count = columns.present[rows], columns.dirty[rows], columns.count
+        there = rows[present]
+        values = columns.values.to_arrow(there)
+        stamps = columns.stamps[rows] if self.spec.paired else None
+
+        def undo() -> None:
+            columns.values.put(there, values)
+            columns.present[rows], columns.dirty[rows], columns.count = present, dirty, count
+            if stamps is not None:
+                columns.stamps[rows] = stamps
+
+        self.undo_log.append(undo)
 
     def next_rows(self, count: int) -> Any:
         """Return the next rows with an entry for a sweep, which begins anew at the end."""
@@ -226,12 +250,15 @@ class MapTable(ColumnTable):
         which, places = self.places_of(rows)
         if not len(places):
             return
-        columns.count -= len(places)
-        columns.present[places] = False
         cleared = rows[np.unique(which)]
-        columns.cleared.append(cleared)
         # The log clears these keys first, so their removed entries need no rows of their own.
         _, touched = columns.entries.of(cleared)
+        self._remember(touched)
+        if self.undo_log is not None:
+            self.undo_log.append(columns.cleared.pop)
+        columns.count -= len(places)
+        columns.present[places] = False
+        columns.cleared.append(cleared)
         columns.dirty[touched] = False
 
     # By place instead of by row

@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.columnar.arrays import numbers_of, plain_array
+from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
@@ -59,6 +60,22 @@ class KeyedBatch:
         self.timestamps = timestamps
         """For each record: its event time in ms as a NumPy array of int64, `MIN_WATERMARK` where it
         has none.  None where the host has no event time."""
+
+    def _part(self, start: int, end: int) -> tuple[KeyedBatch, Any]:
+        """Return the records from one number to another, and which groups of the batch these have."""
+        found, first, codes = np.unique(
+            self.groups.codes[start:end], return_index=True, return_inverse=True
+        )
+        order = np.argsort(first, kind="stable")  # groups are in the order of their first records
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        groups = Groups(places[codes], first[order])
+        times = None if self.timestamps is None else self.timestamps[start:end]
+        return KeyedBatch(self._records.slice(start, end - start), groups, times), found[order]
+
+    def _show_first(self) -> str:
+        """Return the first record for messages."""
+        return shown(self._records.slice(0, 1).to_pylist()[0])
 
     def __len__(self) -> int:
         """Return the number of records."""

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
 
 import attrs
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.graph.nodes import (
     Fold,
@@ -146,6 +147,7 @@ class JobSettings:
             possible.
         python_files: The paths of files that functions import.
         configuration: All keys of the program's `Configuration`, as text.
+        on_error: Makes dead letters in operators whose side output of its tag is read; None to fail.
     """
 
     name: str = "Flink Streaming Job"
@@ -163,6 +165,12 @@ class JobSettings:
     checkpoint_interval: int | None = None
     python_files: tuple[str, ...] = ()
     configuration: Mapping[str, str] = attrs.field(factory=dict)
+    on_error: DeadLetters | None = None
+
+    def letters_to(self, side_outputs: Collection[str]) -> DeadLetters | None:
+        """Return what makes dead letters in an operator, by the ids of its side outputs that are read."""
+        on_error = self.on_error
+        return on_error if on_error is not None and on_error.tag.tag_id in side_outputs else None
 
 
 @attrs.frozen

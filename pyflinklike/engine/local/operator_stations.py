@@ -14,6 +14,7 @@ from typing import Any
 
 from pyflinklike import __version__
 from pyflinklike.engine.api.async_function import AsyncRetryStrategy
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.engine.api.metric_group import Increment
 from pyflinklike.engine.api.process_functions import check_results
@@ -89,7 +90,19 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
     kind, key_type, has_keys = _kind_of(node, job)
     states = node.states if isinstance(node, WithBroadcast) else ()
     function = function_of(node, is_batch=job.settings.is_batch)
-    return kind(out, function, task, key_type, backend, has_keys=has_keys, states=states)
+    on_error = job.settings.letters_to(out.side)
+    if on_error is not None and kind is MapStation:
+        kind = OperatorStation  # which can undo a call
+    return kind(
+        out,
+        function,
+        task,
+        key_type,
+        backend,
+        has_keys=has_keys,
+        states=states,
+        on_error=on_error,
+    )
 
 
 def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
@@ -139,6 +152,7 @@ class OperatorStation(Station):
         state_backend: Makes the backend that holds state.
         has_keys: Whether elements have keys.
         states: The descriptors of the broadcast states.
+        on_error: Makes dead letters of calls that fail; None to fail.
     """
 
     def __init__(
@@ -151,6 +165,7 @@ class OperatorStation(Station):
         *,
         has_keys: bool,
         states: Sequence[MapStateDescriptor[Any, Any]] = (),
+        on_error: DeadLetters | None = None,
     ) -> None:
         super().__init__(out)
         self._operator: KeyedProcessOperator = make_keyed_operator(
@@ -163,6 +178,7 @@ class OperatorStation(Station):
             broadcast_states=states,
             has_keys=has_keys,
             timed_outputs=True,
+            on_error=on_error,
         )
         self._has_keys = has_keys
         self._index = task.index
@@ -249,6 +265,7 @@ class OperatorStation(Station):
     def settle(self) -> None:
         """Pass on what is held back: outputs of stores, and of calls that have not returned."""
         self._operator.stores.flush()
+        self._operator.check_letters()
         self._send()
 
     def snapshot(self) -> Segment:
@@ -277,6 +294,7 @@ class OperatorStation(Station):
     def close(self) -> None:
         """End the input, close the function, and delete its state."""
         try:
+            self._operator.check_letters()
             if not self.is_stopped:
                 self._operator.end_stream()
             self._operator.close()

@@ -9,7 +9,7 @@ The class of a user's function decides which caller it has, and which contexts i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -49,6 +49,7 @@ from pyflinklike.engine.runtime.call_contexts import (
 )
 from pyflinklike.engine.runtime.call_guard import CallGuard
 from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, TwoInputCalls
+from pyflinklike.engine.runtime.capsule import CapsuleMaker
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
     KeyedProcessOperator,
@@ -63,6 +64,7 @@ from pyflinklike.engine.runtime.timer_queue import (
 )
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike.engine.state.partial_tables import KnownPart, PartialTables
 from pyflinklike.engine.state.staged_tables import StagedTables
 from pyflinklike.engine.state.state_assembly import Assembled
 from pyflinklike.engine.state.table import Tables
@@ -72,7 +74,7 @@ from pyflinklike.errors import DeclarationValueError, PyflinklikeError, Requirem
 from pyflinklike.stores.registry import StoreRegistry
 from pyflinklike.stores.state_store import StoreContext
 
-__all__ = ["make_keyed_operator"]
+__all__ = ["inputs_of", "make_keyed_operator"]
 
 
 def make_keyed_operator(
@@ -89,6 +91,7 @@ def make_keyed_operator(
     has_keys: bool = True,
     timed_outputs: bool = False,
     on_error: DeadLetters | None = None,
+    known: Mapping[str, KnownPart] | None = None,
 ) -> KeyedProcessOperator:
     """Make an operator whose function may have states, timers and stores; it is not open yet.
 
@@ -107,6 +110,7 @@ def make_keyed_operator(
         timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
         on_error: Makes dead letters of records and timers on which the function raises; None to
             fail.
+        known: The parts of tables that may be read, where the state is a part; None for all.
 
     Raises:
         DeclarationTypeError: A broadcast state is not a map.
@@ -114,13 +118,6 @@ def make_keyed_operator(
             or the backend's files are pickles.
     """
     if isinstance(function, KeyedBatchFunction):
-        if on_error is not None:
-            msg = (
-                f"dead letters are for functions of single records, got {on_error!r} for the "
-                f"KeyedBatchFunction {type(function).__name__}; check its records within process_batch, "
-                "or write a KeyedProcessFunction"
-            )
-            raise DeclarationValueError(msg)
         return _columnar_assembly()(
             function,
             state_backend,
@@ -129,12 +126,15 @@ def make_keyed_operator(
             owner,
             refused_timers=refused_timers,
             allow_pickle=allow_pickle,
+            on_error=on_error,
         )
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     staged = StagedTables(backend) if on_error is not None else None
     tables: Tables = staged or backend
+    if known is not None:
+        tables = PartialTables(tables, known)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     refused = refused_timers or {} if has_keys else NO_TIMERS
     make_queue = TimerQueue if staged is None else UndoableTimerQueue
@@ -142,7 +142,14 @@ def make_keyed_operator(
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
-    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    group = CurrentGroup(
+        backend,
+        log,
+        assembled,
+        timers.queues,
+        allow_pickle=allow_pickle,
+        on_enter=None if staged is None else staged.enter_group,
+    )
     states = BroadcastStates(broadcast_states, tables, group.declare)
     context = _context(function, clock, current, key_type, timers, states, has_keys=has_keys)
     outputs = TimedOutputs(context.timestamp) if timed_outputs else Outputs()
@@ -166,8 +173,24 @@ def make_keyed_operator(
     guard = None
     if on_error is not None and staged is not None:
         names = tuple(name for name, _ in task.key_columns)
-        queues = cast(Iterable[UndoableTimerQueue], timers.queues)
-        guard = CallGuard(on_error, staged.stage, queues, outputs, clock, metrics, task.name, names)
+        queues = cast(Sequence[UndoableTimerQueue], timers.queues)
+        capsules = None
+        if on_error.capsule_bytes:
+            capsules = CapsuleMaker(
+                staged,
+                queues,
+                key_type,
+                namespace_type,
+                lambda: runtime.task,
+                clock,
+                on_error.capsule_bytes,
+                allow_pickle=allow_pickle,
+                function=lambda: calls.name(),  # noqa: PLW0108 - made below
+                inputs=inputs_of(function),
+            )
+        guard = CallGuard(
+            on_error, staged.stage, queues, outputs, clock, metrics, task.name, names, capsules
+        )
         guard.watch(runtime.get_metrics_group())
         guard.begin_task(task.batch)
         before.append(guard.begin)  # before the steps of TTL and stores
@@ -234,6 +257,13 @@ def _timers(
     event_timers = make_queue(TimeDomain.EVENT_TIME, backend, namespace_type)
     processing_timers = make_queue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
+
+
+def inputs_of(function: Any) -> str:
+    """Return the kind of a function by its inputs, as a capsule notes it."""
+    if isinstance(function, BaseBroadcastProcessFunction):
+        return "a broadcast input"
+    return "two inputs" if isinstance(function, _TWO_INPUTS) else "one input"
 
 
 _TWO_INPUTS = (KeyedCoProcessFunction, CoProcessFunction, CoMapFunction, CoFlatMapFunction)

@@ -28,6 +28,7 @@ from pyflinklike.engine.runtime.call_contexts import (
     OperatorRuntimeContext,
 )
 from pyflinklike.engine.runtime.calls import FunctionCalls
+from pyflinklike.engine.runtime.capsule import BROADCAST, Called
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.broadcast_state import (
     BroadcastState,
@@ -106,12 +107,29 @@ class BroadcastCalls(FunctionCalls):
             if results is not None:
                 parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
-            self._fail(error, "process_broadcast_element", element.value)
+            self._fail(error, "process_broadcast_element", element.value, element.value, BROADCAST)
             element.changes.clear()
         finally:
             if guard is not None:
                 guard.end()
             parts.current.key, clock.timestamp = NO_KEY, None
+
+    def repeat(self, called: Called) -> None:
+        """Make a call again that failed elsewhere, as `FunctionCalls` does."""
+        if called.kind != BROADCAST:
+            super().repeat(called)
+            return
+        parts, journal = self._parts, self.states.journal
+        parts.clock.timestamp = called.timestamp
+        journal.begin(called.given, called.timestamp)
+        try:
+            results = self.function.process_broadcast_element(called.given, self._side)
+            if results is not None:
+                parts.outputs.emit(results, GROUP_KEY)
+        finally:
+            journal.end()
+            journal.forget()
+            parts.current.key, parts.clock.timestamp = NO_KEY, None
 
     def _timer_call(self) -> Callable[[int, Any], Iterable[Any] | None]:
         # A function without keys has no timers, and no method for them.

@@ -168,6 +168,11 @@ class OperatorRuntimeContext(RuntimeContext):
         self.task_answers: dict[str, int] = {}
         """The fields that the function has asked for, of those that differ from task to task."""
 
+    @property
+    def task(self) -> TaskInfo:
+        """The task that is served."""
+        return self._task
+
     def resume(self, task: TaskInfo) -> None:
         """Switch to another task of the same operator."""
         self._task = task

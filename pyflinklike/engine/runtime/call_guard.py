@@ -16,11 +16,13 @@ from typing import Any
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
 from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.runtime.capsule import Called, CapsuleMaker
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown
+from pyflinklike.engine.state.current_key import NO_NAMESPACE
 from pyflinklike.engine.state.staged_tables import Stage
 from pyflinklike.engine.types.row import row_class
 from pyflinklike.errors import (
@@ -32,7 +34,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = ["CallGuard"]
+__all__ = ["CallGuard", "LetterOffice", "is_of_a_record"]
 
 _NOT_OF_A_RECORD = (
     DeclarationError,
@@ -46,14 +48,16 @@ _MOST_TRACEBACK = 8_000
 _NO_SIDES: Mapping[str, int] = {}
 
 
-class CallGuard:
-    """Makes dead letters of calls that fail.
+def is_of_a_record(error: BaseException) -> bool:
+    """Return whether an error is a record's, and not one that fails the query whatever was processed."""
+    return not isinstance(error, _NOT_OF_A_RECORD)
+
+
+class LetterOffice:
+    """Writes dead letters, and counts them against the bound that the user wants.
 
     Args:
         letters: What the user wants.
-        stage: The tables of the operator.
-        queues: The timers of both domains.
-        outputs: Gather what the function yields.
         clock: Tells the times of a letter.
         metrics: Count the letters.
         operator: The name of the operator.
@@ -63,9 +67,6 @@ class CallGuard:
     def __init__(
         self,
         letters: DeadLetters,
-        stage: Stage,
-        queues: Iterable[UndoableTimerQueue],
-        outputs: Outputs,
         clock: Clock,
         metrics: OperatorMetrics,
         operator: str,
@@ -74,106 +75,41 @@ class CallGuard:
         self.letters = letters
         self.batch: int | None = None
         """The number of the micro-batch, if the host has told."""
-        self._stage = stage
-        self._queues = tuple(queues)
-        self._outputs = outputs
         self._clock = clock
         self._metrics = metrics
         self._operator = operator
         self._key_names = key_names or ("key",)
-        self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
         self._user_metrics: MetricGroup | None = None
-        self._event_changes, self._processing_changes = (each.changes for each in self._queues)
-        self._main = self._keys = 0
-        self._side: Mapping[str, int] = _NO_SIDES
+        self._registered: Mapping[Any, Any] = {}
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
         self._told = ""
-        self._has_begun = False
 
     def watch(self, metrics: MetricGroup) -> None:
         """Undo what a call that fails has counted in the user's metrics, too."""
-        self._user_metrics = metrics
+        self._user_metrics, self._registered = metrics, metrics.registered
 
-    # A call
-
-    def begin(self) -> None:
-        """Begin a call."""
-        # Runs for every record.
-        self._calls += 1
-        self._has_begun = False
-        stage = self._stage
-        if stage.has_changed or not stage.is_open:
-            stage.begin()
-        if self._event_changes:
-            self._event_changes.clear()
-        if self._processing_changes:
-            self._processing_changes.clear()
-        outputs = self._outputs
-        self._main, self._keys = len(outputs.main), len(outputs.keys)
-        self._side = outputs.count_sides() if outputs.side else _NO_SIDES
-        if self._user_metrics is not None and not self._user_metrics.is_empty:
-            self._counted = self._user_metrics.mark()
-        self._has_begun = True
-
-    def end(self) -> None:
-        """End the last call: what is written from now on is written at once."""
-        self._stage.end()
-        self._event_changes.clear()
-        self._processing_changes.clear()
-
-    def may_keep(self, error: BaseException) -> bool:
-        """Return whether an error is that of a record, and no reason to fail."""
-        # What the call before has written may fail to reach the backend: that is no record's error.
-        return self._has_begun and not isinstance(error, _NOT_OF_A_RECORD)
-
-    def give_up(self) -> None:
-        """Undo what waits of a call whose error fails the query."""
-        self._stage.drop()
-        self.end()
-
-    def fail(
-        self,
-        error: Exception,
-        told: str,
-        key: Any,
-        shown_key: Any,
-        call: str,
-        subject: Any,
-        timestamp: int | None,
-    ) -> None:
-        """Undo the call, and put out a dead letter.
-
-        Args:
-            error: What the function raised.
-            told: The text of the error that would have failed the query.
-            key: The frozen key.
-            shown_key: The key in the user's form; None where there is none.
-            call: The name of the method.
-            subject: The element, or the time of the timer.
-            timestamp: The time of the element or timer, in ms.
+    def _count(self, told: str) -> None:
+        """Count a letter.
 
         Raises:
             UserFunctionError: There are more than the user wants.
         """
-        self._stage.drop()
-        for queue in self._queues:
-            queue.undo_changes()
-        self._outputs.go_back(self._main, self._keys, self._side)
-        if self._user_metrics is not None:
-            self._user_metrics.go_back(self._counted)
         self._letters += 1
         self._metrics.dead_letters += 1
         if self.letters.per == "batch" and self._letters > self.letters.at_most:
             raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
         self._told = told
-        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
+
+    def _facts(
+        self, error: Exception, method: str, subject: str, timestamp: int | None
+    ) -> tuple[Any, ...]:
+        """Return the columns of a letter behind those of the key, but the capsule."""
         clock = self._clock
-        letter = self._row(
-            *keys,
+        return (
             self._operator,
-            call,
-            shown(subject),
+            method,
+            subject,
             timestamp,
             clock.watermark,
             clock.processing_time,
@@ -183,7 +119,6 @@ class CallGuard:
             where_raised(error).strip(" ()"),
             "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
         )
-        self._outputs.emit_side((self.letters.tag, letter), key)
 
     # Too many
 
@@ -213,3 +148,124 @@ class CallGuard:
             f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
             f"raise at_most. The last one: {told}"
         )
+
+
+class CallGuard(LetterOffice):
+    """Makes dead letters of calls that fail.
+
+    Args:
+        letters: What the user wants.
+        stage: The tables of the operator.
+        queues: The timers of both domains.
+        outputs: Gather what the function yields.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+        capsules: Makes the capsules of letters; None for letters without one.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        stage: Stage,
+        queues: Iterable[UndoableTimerQueue],
+        outputs: Outputs,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+        capsules: CapsuleMaker | None = None,
+    ) -> None:
+        super().__init__(letters, clock, metrics, operator, key_names)
+        self._stage = stage
+        self._queues = tuple(queues)
+        self._outputs = outputs
+        self._capsules = capsules
+        self._looks, self._current = stage.looks, stage.current
+        self.namespace: Any = NO_NAMESPACE
+        """The namespace that was current when the call began."""
+        self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
+        self._event_changes, self._processing_changes = (each.changes for each in self._queues)
+        self._main = 0
+        self._side: Mapping[str, int] = _NO_SIDES
+        self._has_begun = True
+
+    # A call
+
+    def begin(self) -> None:
+        """Begin a call."""
+        # Runs for every record.
+        self._calls += 1
+        stage = self._stage
+        self.namespace = self._current.namespace
+        if stage.has_changed:
+            try:
+                stage.commit()
+            except BaseException:
+                self._has_begun = False
+                raise
+        stage.is_open = True
+        if self._looks:
+            self._looks.clear()
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
+        outputs = self._outputs
+        self._main = len(outputs.main)
+        self._side = outputs.count_sides() if outputs.side else _NO_SIDES
+        if self._registered and self._user_metrics is not None:
+            self._counted = self._user_metrics.mark()
+
+    def end(self) -> None:
+        """End the last call: what is written from now on is written at once."""
+        self._stage.end()
+        self._event_changes.clear()
+        self._processing_changes.clear()
+
+    def may_keep(self, error: BaseException) -> bool:
+        """Return whether an error is that of a record, and no reason to fail."""
+        # What the call before has written may fail to reach the backend: that is no record's error.
+        return self._has_begun and is_of_a_record(error)
+
+    def give_up(self) -> None:
+        """Undo what waits of a call whose error fails the query."""
+        self._stage.drop()
+        self.end()
+        self._has_begun = True
+
+    def fail(
+        self,
+        error: Exception,
+        told: str,
+        called: Called,
+        shown_key: Any,
+        method: str,
+        subject: Any,
+    ) -> None:
+        """Undo the call, and put out a dead letter.
+
+        Args:
+            error: What the function raised.
+            told: The text of the error that would have failed the query.
+            called: The call.
+            shown_key: The key in the user's form; None where there is none.
+            method: The name of the method.
+            subject: The element, or the time of the timer.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._stage.drop()
+        for queue in self._queues:
+            queue.undo_changes()
+        self._outputs.go_back(self._main, self._side)
+        if self._user_metrics is not None:
+            self._user_metrics.go_back(self._counted)
+        self._count(told)
+        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
+        facts = self._facts(error, method, shown(subject), called.timestamp)
+        capsule = None if self._capsules is None else self._capsules.make(called)
+        letter = self._row(*keys, *facts, capsule)
+        self._outputs.emit_side((self.letters.tag, letter), called.key)

@@ -27,11 +27,12 @@ from pyflinklike.engine.api.process_functions import (
     check_results,
 )
 from pyflinklike.engine.runtime.call_contexts import OperatorParts
+from pyflinklike.engine.runtime.capsule import ELEMENT, TIMER, Called
 from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error, shown_state
-from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
@@ -136,7 +137,7 @@ class FunctionCalls:
                                 emit_key(current.key)
                     is_over = True
                 except Exception as error:
-                    self._fail(error, *self._name_call(value))
+                    self._fail(error, *self._name_call(value), value)
         finally:
             if parts.guard is not None:
                 parts.guard.end()
@@ -167,7 +168,7 @@ class FunctionCalls:
                 if results is not None:
                     emit(results, key)
             except Exception as error:
-                self._fail(error, *self._name_call(value))
+                self._fail(error, *self._name_call(value), value)
             finally:
                 if guard is not None:
                     guard.end()
@@ -211,7 +212,7 @@ class FunctionCalls:
                     if getgeneratorstate(due) == GEN_CLOSED:  # no call raised, but the queue
                         self._explain(error, "on_timer", timestamp)
                         raise
-                    self._fail(error, "on_timer", timestamp)
+                    self._fail(error, "on_timer", timestamp, timestamp, TIMER)
         finally:
             if parts.guard is not None:
                 parts.guard.end()
@@ -220,6 +221,30 @@ class FunctionCalls:
             context.domain = context.fired_at = None
         parts.metrics.timers_fired += fired
         return fired
+
+    def repeat(self, called: Called) -> None:
+        """Make a call again that failed elsewhere, and gather its outputs.
+
+        What the function raises comes as it is.  Nothing expires before the call: what the state
+        was when the call failed is what the function finds.
+        """
+        parts = self._parts
+        current, clock, context = parts.current, parts.clock, parts.context
+        current.key, current.namespace = called.key, called.namespace
+        is_timer = called.kind == TIMER
+        clock.timestamp = None if is_timer else called.timestamp
+        try:
+            if is_timer:
+                context.domain, context.fired_at = called.domain, called.timestamp
+                results = self._timer_call()(called.given, context)
+            else:
+                results = self._element_call()(called.given, context)
+            if results is not None:
+                parts.outputs.emit(results, called.key)
+        finally:
+            current.key, current.namespace, clock.timestamp = NO_KEY, NO_NAMESPACE, None
+            if is_timer:
+                context.domain = context.fired_at = None
 
     def name(self) -> str:
         """Return the name of the function for messages."""
@@ -242,8 +267,17 @@ class FunctionCalls:
         """Return the name of the method that takes a record, and the element that it gets."""
         return "process_element", value
 
-    def _fail(self, error: Exception, method: str, subject: Any) -> None:
+    def _fail(
+        self, error: Exception, method: str, subject: Any, given: Any, kind: str = ELEMENT
+    ) -> None:
         """Raise what the function raised, with the call named; or make a dead letter of the call.
+
+        Args:
+            error: What the function raised.
+            method: The name of the method that was called.
+            subject: The element that it got, or the time of the timer.
+            given: What was processed: the value of a record, or as `subject`.
+            kind: The kind of the call, as `Called` has it.
 
         Raises:
             UserFunctionError: There are no dead letters, or too many.
@@ -267,7 +301,15 @@ class FunctionCalls:
             else (method, "")
         )
         shown_key = None if key is NO_KEY or key is GROUP_KEY else self.key_type.thaw_key(key)
-        guard.fail(error, str(told), key, shown_key, name, subject, parts.context.timestamp())
+        called = Called(
+            kind=kind,
+            given=given,
+            key=key,
+            namespace=guard.namespace,
+            timestamp=parts.context.timestamp(),
+            domain=parts.context.domain,
+        )
+        guard.fail(error, str(told), called, shown_key, name, subject)
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
         """Name the call that raised: in a note of our own error, or in a new error.

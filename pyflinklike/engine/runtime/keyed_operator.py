@@ -34,7 +34,8 @@ from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.broadcast_calls import BroadcastCalls, BroadcastStates
 from pyflinklike.engine.runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
-from pyflinklike.engine.runtime.call_guard import CallGuard
+from pyflinklike.engine.runtime.call_guard import LetterOffice
+from pyflinklike.engine.runtime.capsule import Called, FailedCall
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs, TimedOutputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueues, Timers
@@ -83,7 +84,7 @@ class KeyedProcessOperator:
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
         metrics: OperatorMetrics,
-        guard: CallGuard | None = None,
+        guard: LetterOffice | None = None,
     ) -> None:
         self.clock = clock
         self.group = group
@@ -129,6 +130,19 @@ class KeyedProcessOperator:
         """
         assert self._broadcast is not None, "a function that has a broadcast input"
         self._broadcast.process_broadcast(self.group.state.index, elements)
+
+    def repeat(self, failed: FailedCall) -> None:
+        """Make a call again that failed elsewhere, after its state was entered.
+
+        What the function raises comes as it is.
+        """
+        stores = self.stores
+        if stores.begin_call in self.runtime_context.before_every_call:
+            self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
+            stores.begin_call()
+        self._calls.repeat(failed.called)
+        if failed.known is None:  # a flush may read what a part of the state has not
+            stores.flush()
 
     @property
     def broadcast_states(self) -> BroadcastStates:
@@ -375,6 +389,7 @@ class CurrentGroup:
         assembled: The states by name; the mapping may grow.
         queues: The timer queue of each domain.
         allow_pickle: Whether a table of pickles may be declared.
+        on_enter: Called whenever another key group is made current; None for nothing.
     """
 
     def __init__(
@@ -385,6 +400,7 @@ class CurrentGroup:
         queues: Iterable[Timers],
         *,
         allow_pickle: bool = True,
+        on_enter: Callable[[], None] | None = None,
     ) -> None:
         self.backend = backend
         # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
@@ -393,6 +409,7 @@ class CurrentGroup:
         self._assembled = assembled
         self._queues = tuple(queues)
         self._allow_pickle = allow_pickle
+        self._on_enter = on_enter
         self._state: WorkingState | None = None
         self.specs = [queue.table.spec for queue in self._queues]
         """The specs of all tables, those of timers first."""
@@ -493,6 +510,8 @@ class CurrentGroup:
         for assembled in self._assembled.values():
             if assembled.ttl is not None:
                 assembled.ttl.enter()
+        if self._on_enter is not None:
+            self._on_enter()
 
     def add(self, snapshot: Segment, where: str) -> None:
         """Add the entries of a savepoint to the current key group.
@@ -779,6 +798,9 @@ class Caller(Protocol):
         Returns:
             A function of the key, the value and the timestamp, with the errors of `process`.
         """
+
+    def repeat(self, called: Called) -> None:
+        """Make a call again that failed elsewhere; what the function raises comes as it is."""
 
     def fire(self, queue: Any, now: int) -> int:
         """Fire the due timers of a queue, and return their number.

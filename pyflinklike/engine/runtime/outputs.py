@@ -95,15 +95,14 @@ class Outputs:
         """Return how many outputs there are of each tag."""
         return {tag_id: len(values) for tag_id, (_, values) in self.side.items()}
 
-    def go_back(self, main: int, keys: int, side: Mapping[str, int]) -> None:
+    def go_back(self, main: int, side: Mapping[str, int]) -> None:
         """Drop the outputs that were added since there were fewer; the host has taken none meanwhile.
 
         Args:
             main: How many main outputs there were.
-            keys: How many of their keys.
             side: How many of each tag.
         """
-        del self.main[main:], self.keys[keys:]
+        del self.main[main:], self.keys[main:]  # there is a key for each, or none at all
         for tag_id, lists in list(self.side.items()):
             left = side.get(tag_id, 0)
             for each in lists:

@@ -9,12 +9,16 @@ or count is exactly what it would be without the call.
 
 Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) passes always: it deletes what
 has expired, which no call can have written.
+
+A stage also knows where a call has looked, so that a failure can be told with what the call has
+read where the whole state of its key would be too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from enum import Enum
+from typing import Any, Final, NamedTuple, cast
 
 from pyflinklike.engine.state.current_key import CurrentKey, TableKey
 from pyflinklike.engine.state.table import (
@@ -27,7 +31,52 @@ from pyflinklike.engine.state.table import (
     TableSpec,
 )
 
-__all__ = ["Stage", "StagedTables"]
+__all__ = [
+    "EVERY",
+    "WHOLE",
+    "Look",
+    "RangeLook",
+    "Stage",
+    "StagedOrderedTable",
+    "StagedTable",
+    "StagedTables",
+]
+
+
+class _Extent(Enum):
+    WHOLE = "whole"
+    EVERY = "every"
+
+
+WHOLE: Final = _Extent.WHOLE
+"""Stands for all user keys of a key, where a call has looked at them together."""
+EVERY: Final = _Extent.EVERY
+"""Stands for all keys of the key group."""
+
+
+class RangeLook(NamedTuple):
+    """A range of user keys that a call has looked at.
+
+    Args:
+        begin: As in `OrderedTable.range`.
+        end: As in `OrderedTable.range`.
+        backwards: As in `OrderedTable.range`.
+        limit: As in `OrderedTable.range`.
+        most: The number of entries that may have been needed of those before the call.
+    """
+
+    begin: bytes | None
+    end: bytes | None
+    backwards: bool
+    limit: int | None
+    most: int | None
+
+
+Look = Any
+"""A table, the key, and the user key, `WHOLE`, `EVERY` or a `RangeLook`.
+
+A table alone stands for its one entry of the call's key: functions look there for every record.
+"""
 
 
 class Stage:
@@ -45,6 +94,10 @@ class Stage:
         self.written: list[StagedTable] = []
         """The tables that the call has written to."""
         self.current = current
+        self.looks: list[Look] = []
+        """Where the call has looked."""
+        self.settlers: list[Callable[[], None]] = []
+        """Write to the stage what stores keep beside their tables, for whoever reads the tables."""
         self._later: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
 
@@ -57,6 +110,7 @@ class Stage:
     def end(self) -> None:
         """End calls: what is written from now on passes at once."""
         self.commit()
+        self.looks.clear()
         self.is_open = False
 
     def commit(self) -> None:
@@ -71,7 +125,8 @@ class Stage:
             for each in self._later:
                 each()
             self._later.clear()
-        self._undo.clear()
+        if self._undo:
+            self._undo.clear()
         self.has_changed = False
 
     def drop(self) -> None:
@@ -119,6 +174,16 @@ class StagedTables:
         self.stage = Stage(tables.current)
         """What the call that is under way has written."""
 
+    @property
+    def made(self) -> Iterable[StagedTable]:
+        """The tables that were made so far."""
+        return self._made.values()
+
+    def enter_group(self) -> None:
+        """Forget what was found out about the former key group."""
+        for table in self._made.values():
+            table.forget_namespaces()
+
     def table(self, spec: TableSpec) -> Table:
         """Return the table of a state, created at its first use."""
         table = self._made.get(spec.name)
@@ -144,6 +209,8 @@ class StagedTable:
         self._key: Any = key
         self._stage = stage
         self._overlay: dict[Any, Any] = {}
+        self._note = stage.looks.append
+        self._namespaces: dict[Any, dict[Any, None]] | None = None
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
 
@@ -153,6 +220,8 @@ class StagedTable:
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
         overlay, self._overlay = self._overlay, {}
+        if self._namespaces is not None:
+            self._add_namespaces(overlay)
         for key, mine in overlay.items():
             if self._is_keyed:
                 self._key.key = key
@@ -161,6 +230,39 @@ class StagedTable:
     def drop(self) -> None:
         """Forget the overlay."""
         self._overlay = {}
+
+    # For who tells what a call began with
+
+    def under(self, key: Any) -> list[tuple[Any, Entry]]:
+        """Make a key current, and return the user keys and entries under it, in order."""
+        if self._is_keyed:
+            self._key.key = key
+        return list(self.items())
+
+    def under_one(self, key: Any, user_key: Any) -> Entry:
+        """Make a key current, and return the entry under a user key, or `MISSING`."""
+        if self._is_keyed:
+            self._key.key = key
+        return self.get(user_key)
+
+    def namespaces_of(self, key: Any) -> list[Any]:
+        """Return the namespaces of a key that may have entries in the backend's table.
+
+        The first call looks at the whole key group; from then on, commits keep count.
+        """
+        if self._namespaces is None:
+            self._namespaces = {}
+            self._add_namespaces(pair for pair, _, _ in self._table.scan())
+        return list(self._namespaces.get(key, ()))
+
+    def forget_namespaces(self) -> None:
+        """Have the next call look at the key group, which is another one."""
+        self._namespaces = None
+
+    def _add_namespaces(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        assert self._namespaces is not None
+        for key, namespace in pairs:
+            self._namespaces.setdefault(key, {})[namespace] = None
 
     def _write(self, mine: Any) -> None:
         """Write the overlay of the current key to the backend's table."""
@@ -186,20 +288,27 @@ class StagedTable:
 
     def elements(self) -> Iterable[Entry]:
         """Return the entries of now, in order."""
-        if self._key.key not in self._overlay:
+        key = self._key.key
+        if key not in self._overlay:
+            self._note((self, key, WHOLE))
             found: Iterable[Entry] = self._table.elements()
             return found
         return [entry for _, entry in self.items()]
 
     def is_empty(self) -> bool:
         """Return whether there is no entry."""
-        if self._key.key not in self._overlay:
+        key = self._key.key
+        if key not in self._overlay:
+            self._note((self, key, WHOLE))
             return bool(self._table.is_empty())
         return not self.items()
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
         """Return the entry or `MISSING` of each user key."""
-        if self._key.key not in self._overlay:
+        key = self._key.key
+        if key not in self._overlay:
+            for user_key in user_keys:
+                self._note((self, key, user_key))
             found: list[Entry] = self._table.multi_get(user_keys)
             return found
         return [self.get(user_key) for user_key in user_keys]
@@ -207,6 +316,7 @@ class StagedTable:
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
         """Store many entries at once; of equal user keys the last one stays."""
         if not self._stage.is_open:
+            self._namespaces = None
             self._table.multi_put(items)
             return
         for user_key, entry in items:
@@ -216,6 +326,7 @@ class StagedTable:
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         """Return every (key, user key, entry) of the key group, whatever the current key is."""
+        self._note((self, None, EVERY))
         found: Iterator[tuple[Hashable, Any, Entry]] = self._table.scan()
         if not self._overlay:
             return found
@@ -271,10 +382,12 @@ class StagedSingleTable(StagedTable):
         super().__init__(table, key, stage)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
+        self._look = self if self.spec.namespace_type is None else None
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
         overlay = self._overlay
+        self._note(self._look or (self, self._key.key, WHOLE))
         if overlay:
             entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
@@ -283,12 +396,14 @@ class StagedSingleTable(StagedTable):
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
-        if not self._stage.is_open:
-            self._table.put(user_key, entry)
-            return
-        overlay = self._overlay
+        overlay, stage = self._overlay, self._stage
         if not overlay:
-            self._stage.add(self)
+            if not stage.is_open:
+                self._namespaces = None
+                self._table.put(user_key, entry)
+                return
+            stage.has_changed = True  # `Stage.add` written out: a call per record less
+            stage.written.append(self)
         overlay[self._key.key] = entry
 
     def append(self, entry: Entry) -> None:
@@ -314,6 +429,8 @@ class StagedSingleTable(StagedTable):
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
         overlay, at, is_keyed = self._overlay, self._key, self._is_keyed
+        if self._namespaces is not None:
+            self._add_namespaces(overlay)
         for key, entry in overlay.items():
             if is_keyed:
                 at.key = key
@@ -357,8 +474,10 @@ class StagedMapTable(StagedTable):
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
+        key = self._key.key
+        self._note((self, key, user_key))
         if self._overlay:
-            mine = self._overlay.get(self._key.key)
+            mine = self._overlay.get(key)
             if mine is not None:
                 entry = mine.entries.get(user_key, _UNKNOWN)
                 if entry is not _UNKNOWN:
@@ -370,6 +489,7 @@ class StagedMapTable(StagedTable):
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
         if not self._stage.is_open:
+            self._namespaces = None
             self._table.put(user_key, entry)
             return
         mine = self._mine()
@@ -401,7 +521,9 @@ class StagedMapTable(StagedTable):
 
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the user keys and entries of now, in order."""
-        mine = self._overlay.get(self._key.key)
+        key = self._key.key
+        self._note((self, key, WHOLE))
+        mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
         return list(_merge(mine, () if mine.is_cleared else self._table.items()))
@@ -452,9 +574,10 @@ class StagedOrderedTable(StagedMapTable):
         limit: int | None = None,
     ) -> Iterable[tuple[bytes, Entry]]:
         """Return user keys and entries by the unsigned order of the keys' bytes."""
-        table = cast(OrderedTable, self._table)
-        mine = self._overlay.get(self._key.key)
+        table, key = cast(OrderedTable, self._table), self._key.key
+        mine = self._overlay.get(key)
         if mine is None:
+            self._note((self, key, RangeLook(begin, end, backwards, limit, limit)))
             return table.range(begin, end, backwards=backwards, limit=limit)
         written = {
             user_key: entry
@@ -465,6 +588,7 @@ class StagedOrderedTable(StagedMapTable):
         if not mine.is_cleared:
             # As many more as the call may have deleted.
             most = None if limit is None else limit + len(written)
+            self._note((self, key, RangeLook(begin, end, backwards, limit, most)))
             found = dict(table.range(begin, end, backwards=backwards, limit=most))
         found.update(written)
         merged = [
@@ -473,6 +597,20 @@ class StagedOrderedTable(StagedMapTable):
             if found[user_key] is not MISSING
         ]
         return merged if limit is None else merged[:limit]
+
+    def under_range(
+        self,
+        key: Any,
+        begin: bytes | None,
+        end: bytes | None,
+        *,
+        backwards: bool,
+        limit: int | None,
+    ) -> Iterable[tuple[bytes, Entry]]:
+        """Make a key current, and return what `range` does."""
+        if self._is_keyed:
+            self._key.key = key
+        return self.range(begin, end, backwards=backwards, limit=limit)
 
 
 class _WrittenList(_Written):
@@ -504,6 +642,7 @@ class StagedListTable(StagedMapTable):
     def append(self, entry: Entry) -> None:
         """Put an entry after the last position."""
         if not self._stage.is_open:
+            self._namespaces = None
             self._table.append(entry)
             return
         mine = self._mine()
@@ -528,8 +667,10 @@ class StagedListTable(StagedMapTable):
 
     def get(self, user_key: Any) -> Entry:
         """Return the entry, or `MISSING`."""
-        mine = self._overlay.get(self._key.key)
+        key = self._key.key
+        mine = self._overlay.get(key)
         if mine is not None and mine.appended:
+            self._note((self, key, WHOLE))  # the end of the list tells which position this is
             index = self._index(mine, user_key)
             if index >= 0:
                 return mine.appended[index] if index < len(mine.appended) else MISSING
@@ -538,6 +679,7 @@ class StagedListTable(StagedMapTable):
     def put(self, user_key: Any, entry: Entry) -> None:
         """Store an entry in place of one that is there: new ones are appended."""
         if not self._stage.is_open:
+            self._namespaces = None
             self._table.put(user_key, entry)
             return
         mine = self._mine()
@@ -571,7 +713,9 @@ class StagedListTable(StagedMapTable):
 
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the positions and entries of now, in order."""
-        mine = self._overlay.get(self._key.key)
+        key = self._key.key
+        self._note((self, key, WHOLE))
+        mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
         items = sorted(_merge(mine, () if mine.is_cleared else self._table.items()), key=_position)
@@ -586,7 +730,9 @@ class StagedListTable(StagedMapTable):
 
     def elements(self) -> list[Entry]:
         """Return the entries of now, in order."""
-        mine = self._overlay.get(self._key.key)
+        key = self._key.key
+        self._note((self, key, WHOLE))
+        mine = self._overlay.get(key)
         if mine is None or mine.is_cleared or mine.entries or MISSING in mine.appended:
             return list(super().elements())
         return [*self._table.elements(), *mine.appended]

@@ -304,6 +304,7 @@ class JobSteps:
             first_output=first_output,
             is_ticked=self._is_ticked(node),
             own_time=self.own_times.get(node.id),
+            on_error=self.job.settings.letters_to(sides_read(stage, node.id)),
         )
 
     def _is_ticked(self, node: Node) -> bool:

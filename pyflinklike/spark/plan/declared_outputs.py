@@ -142,6 +142,7 @@ class DeclaredOutputs:
 _LETTER_TYPES: dict[TypeInformation, st.DataType] = {
     Types.STRING(): st.StringType(),
     Types.LONG(): st.LongType(),
+    Types.PRIMITIVE_ARRAY(Types.BYTE()): st.BinaryType(),
 }
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+import traceback
 from typing import Any
 
 import attrs
@@ -14,7 +16,6 @@ from pyflinklike import (
     DeadLetters,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -26,8 +27,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -43,6 +42,7 @@ from pyflinklike.stores import (
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
+NOISE = random.Random(7).randbytes(20_000)
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
 
 
@@ -70,17 +70,20 @@ class Record:
 class EverythingFunction(KeyedProcessFunction):
     """Takes steps with every kind of state, two stores, timers, metrics and outputs."""
 
-    def __init__(self, *, ttl: bool) -> None:
+    def __init__(self, *, ttl: bool, ballast: bytes = b"", sees: bool = False) -> None:
         self.ttl = ttl
+        self.sees = sees
+        self.noise = ballast
 
     def open(self, runtime_context: Any) -> None:
-        config = (
-            StateTtlConfig.new_builder(Time.milliseconds(30))
-            .use_event_time()
-            .update_ttl_on_read_and_write()
-            .cleanup_incrementally(2, False)
-            .build()
-        )
+        builder = StateTtlConfig.new_builder(Time.milliseconds(30)).use_event_time()
+        builder.update_ttl_on_read_and_write()
+        if self.sees:
+            builder.cleanup_incrementally(2, False)
+        else:
+            # Cleanup on the way of a call that fails is not undone: what has expired is gone.
+            builder.disable_cleanup_in_background()
+        config = builder.build()
 
         def declared(descriptor: Any) -> Any:
             if self.ttl:
@@ -95,6 +98,9 @@ class EverythingFunction(KeyedProcessFunction):
         )
         self.sum = get.get_reducing_state(
             declared(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()))
+        )
+        self.ballast = get.get_state(
+            ValueStateDescriptor("ballast", Types.PRIMITIVE_ARRAY(Types.BYTE()))
         )
         self.plan = get.get_map_state(MapStateDescriptor("plan", Types.LONG(), Types.LONG()))
         self.table = get.get_store(
@@ -114,16 +120,18 @@ class EverythingFunction(KeyedProcessFunction):
         self.sizes = get.get_metrics_group().distribution("numbers")
 
     def process_element(self, value: Record, ctx: Any) -> Any:
+        if self.noise:
+            self.ballast.update(self.noise)
         for at, (verb, number) in enumerate(value.steps):
             if at == value.poison:
-                raise PoisonedError(verb)
+                raise PoisonedError(verb, self._see(number))
             self.counter.inc()
             self.sizes.update(number)
             found = self._step(verb, number, ctx, value)
             if found is not None:
                 yield verb, found
         if value.poison is not None:
-            raise PoisonedError("at the end")
+            raise PoisonedError("at the end", self._see(len(value.steps)))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Any:
         poison = self.plan.get(timestamp)
@@ -135,7 +143,27 @@ class EverythingFunction(KeyedProcessFunction):
             self.list.clear()
             self.table.put(timestamp, 1)
             ctx.timer_service().register_event_time_timer(timestamp + 7)
-            raise PoisonedError("timer")
+            raise PoisonedError("timer", self._see(timestamp // 10))
+
+    def _see(self, much: int) -> Any:
+        """Read nothing, a little or everything, to be told in an error."""
+        if not self.sees:
+            return None
+        if much % 4 == 1:
+            return self.value.value(), [self.map.get(each) for each in range(2)], self.table.get(1)
+        if much % 4 == 2:
+            return repr([list(self.table.range(0, 2)), list(self.windows.fetch(1, 0, 30))])
+        if much % 4 == 3:
+            return (
+                self.value.value(),
+                list(self.list),
+                sorted(self.map.items()),
+                self.sum.get(),
+                repr(list(self.table.all())),
+                repr(list(self.lru.all())),
+                repr(list(self.windows.all())),
+            )
+        return None
 
     def _step(self, verb: str, number: int, ctx: Any, record: Record) -> Any:
         timers = ctx.timer_service()
@@ -257,6 +285,54 @@ def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bu
     assert [*wanted, [("process_element", "PoisonedError")] * poisoned] == [*got, letters]
 
 
+@pytest.mark.parametrize(
+    "backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=["heap", "rocksdb"]
+)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(history=histories, ttl=st.booleans(), is_part=st.booleans())
+def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl, is_part):
+    """The error tells what the function saw, so the harness of each capsule is in the same state.
+
+    With a ballast that is written and never read, a capsule has only what the call has read.
+    """
+    on_error = attrs.evolve(MANY, capsule_bytes=len(NOISE))
+    ballast = NOISE if is_part else b""
+    with KeyedProcessHarness(
+        EverythingFunction(ttl=ttl, ballast=ballast, sees=True),
+        lambda record: record.key,
+        on_error=on_error,
+    ) as harness:
+        now = 0
+        for each in history:
+            if isinstance(each, int):
+                now += each
+                harness.process_watermark(now)
+            else:
+                harness.process_elements([(record, now + 3) for record in each])
+        for letter in harness.side_output(DEAD):
+            again = failed_again(
+                letter, EverythingFunction(ttl=ttl, ballast=ballast, sees=True), backend
+            )
+            assert (letter.message, frames_of(letter.traceback)) == again
+
+
+def failed_again(letter: Any, function: Any, backend: Any = None) -> tuple[str, list[str]]:
+    """Replay a letter, and return message and frames of what was raised."""
+    with KeyedProcessHarness.of_failure(
+        letter.capsule, function, state_backend=backend, allow_pickle=True
+    ) as harness:
+        try:
+            harness.replay()
+        except Exception as error:
+            return str(error), frames_of("".join(traceback.format_exception(error)))
+    raise AssertionError
+
+
+def frames_of(text: str) -> list[str]:
+    """Return the lines of a traceback that name a frame of the user's, which is this file's."""
+    return [line for line in text.splitlines() if "in process_element" in line or "in on_t" in line]
+
+
 def test_a_timer_that_fails_is_gone_and_has_done_nothing():
     """It is consumed; the list that it cleared, its store and the timer that it registered are undone."""
     record = Record("a", (("add", 1), ("register", 0)), timer_poison=1)
@@ -267,7 +343,7 @@ def test_a_timer_that_fails_is_gone_and_has_done_nothing():
         harness.process_watermark(100)
         letter = harness.side_output(DEAD)[0]
         assert (
-            ("a", "on_timer", "5", 5, 100, "PoisonedError", "timer"),
+            ("a", "on_timer", "5", 5, 100, "PoisonedError", "('timer', None)"),
             [],
             ("list", "plan", "sum"),
             0,
@@ -324,26 +400,6 @@ def test_bounds_that_make_no_sense_are_refused(at_most, per, error):
     """When they are declared, with an example of one that does."""
     with pytest.raises(error, match=r"DeadLetters: .*, got "):
         DeadLetters("dead", at_most, per)
-
-
-def test_a_function_of_columns_has_no_dead_letters():
-    """Its call is one for many records, so it is refused and told what to do instead."""
-    with pytest.raises(DeclarationValueError, match="for functions of single records, got Dead"):
-        make_keyed_operator(
-            Doubled(),
-            HashMapStateBackend(),
-            Types.STRING(),
-            TaskInfo("columns"),
-            "owner",
-            on_error=MANY,
-        )
-
-
-class Doubled(KeyedBatchFunction):
-    """Does nothing."""
-
-    def process_batch(self, batch: Any, ctx: Any) -> Any:
-        return None
 
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())

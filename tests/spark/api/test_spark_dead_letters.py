@@ -17,6 +17,7 @@ from spark_support import (
 
 from pyflinklike import (
     DeadLetters,
+    KeyedBatchFunction,
     KeyedProcessFunction,
     OutputTag,
     Time,
@@ -25,6 +26,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 pickle_by_value(__name__)
@@ -125,6 +127,11 @@ def test_a_batch_has_its_letters_as_a_side_output(spark):
         "in process_element" in letter.raised_at,
         "ValueError: -5 is negative" in letter.traceback,
     )
+    # The state of the key, 3, and the record are in the letter, so the failure can be had in a test.
+    with KeyedProcessHarness.of_failure(letter.capsule, Total()) as harness:
+        with pytest.raises(ValueError, match="-5 is negative"):
+            harness.replay()
+        assert [("a", -2)] == harness.output
     result.unpersist()
 
 
@@ -173,6 +180,43 @@ def test_each_operator_of_a_chain_has_letters_of_its_own(spark):
         totals,
         [(row.key, row.call, row.error_class, row.message) for row in letters],
         [(row.key, row.message) for row in get_side_output(first, DEAD).collect()],
+    )
+    result.unpersist()
+
+
+class BatchTotals(KeyedBatchFunction):
+    """Totals of batches; raises behind a write for one with a negative number."""
+
+    def open(self, ctx):
+        self.total = ctx.get_column_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_batch(self, batch, ctx):
+        numbers = batch.numpy("n")
+        self.total.put(self.total.get(0) + batch.groups.sum(numbers))
+        if (numbers < 0).any():
+            raise ValueError(f"{len(batch)} records")
+        return {"key": batch.groups.first(batch["key"]), "total": self.total.get()}
+
+
+def test_the_guilty_record_of_a_batch_is_its_letter(spark):
+    """All others are processed; the columns of the letter are those of other letters."""
+    rows = [("a", at(each), 1 if each != 30 else -5) for each in range(1, 51)]
+    result = key_by(bounded(spark, rows, SCHEMA), "key").process(
+        BatchTotals(),
+        "key string, total long",
+        event_time="ts",
+        on_error=DeadLetters(DEAD, at_most=1, per="batch"),
+    )
+    result = result.persist()
+    totals = [row.total for row in main_output(result).collect()]
+    (letter,) = get_side_output(result, DEAD).collect()
+    assert (49, "a", "process_batch", 30, "1 records", None) == (
+        max(totals),
+        letter.key,
+        letter.call,
+        letter.timestamp,
+        letter.message,
+        letter.capsule,
     )
     result.unpersist()
 

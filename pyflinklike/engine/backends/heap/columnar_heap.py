@@ -6,7 +6,7 @@ It is the heap backend with another kind of table; timers are in such tables, to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyflinklike.engine.backends.heap.keyed_heap import HeapKeyedStateBackend
@@ -34,6 +34,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         super().__init__(current, owner, max_warm_bytes)
         self._key_kind = key_kind
         self._column_tables: dict[str, ColumnTable] = {}
+        self._undo_log: list[Callable[[], None]] = []
         self.columns = KeyGroupColumns(key_kind)
         """The columns of the current key group."""
 
@@ -45,6 +46,26 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
             table = self._column_tables[spec.name] = kind(spec)
             table.point_at(self.columns)
         return table
+
+    def begin_call(self) -> None:
+        """Begin a call whose changes can be undone."""
+        log: list[Callable[[], None]] = []
+        for table in self._column_tables.values():
+            table.undo_log = log
+        self._undo_log = log
+
+    def undo_call(self) -> None:
+        """Undo what the call has changed, the latest change first, and end it."""
+        log = self._undo_log
+        self.end_call()
+        while log:
+            log.pop()()
+
+    def end_call(self) -> None:
+        """End the call: changes from now on are not undone."""
+        for table in self._column_tables.values():
+            table.undo_log = None
+        self._undo_log = []
 
     def takes_columns(self, spec: TableSpec) -> bool:
         """Return whether the table is one of columns."""

@@ -1,0 +1,641 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules: a call that failed and what it began with, as bytes.
+
+A dead letter carries a capsule, from which a harness makes the call again: the element or timer, the
+times, and what the states, stores and timers of the key held before the call, under all namespaces
+of the key.  Where that is larger than the user wants, it has only what the call had read.
+
+    header   magic "PFC", format version, CRC-32 of all the rest
+    body     MessagePack: the facts of the call; the element; the key, as the payload of a section;
+             the state, as a segment
+
+The state is a segment as a log has, so that it is checked, declared and restored as any state.  In
+a part of a state a row that clears says that all of a key is there, and one that deletes that there
+was no such entry.
+
+The element is written as plain values where it consists of them.  Another one is pickled, unless
+the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever reads a capsule says whether pickles may be read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import attrs
+import msgspec
+
+from pyflinklike.engine.api.process_functions import NamespacedFunction
+from pyflinklike.engine.clock import Clock, TimeDomain
+from pyflinklike.engine.inspection.stored_table import StoredTable
+from pyflinklike.engine.log.damage import decoding
+from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
+from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
+from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
+from pyflinklike.engine.shown import shown, shown_state
+from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
+from pyflinklike.engine.state.partial_tables import KnownPart
+from pyflinklike.engine.state.staged_tables import (
+    EVERY,
+    WHOLE,
+    Look,
+    RangeLook,
+    StagedOrderedTable,
+    StagedTable,
+    StagedTables,
+)
+from pyflinklike.engine.state.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.engine.types import TypeInformation
+from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.pickled_type import PickledByteArrayTypeInfo
+from pyflinklike.engine.types.row import Row
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+)
+from pyflinklike.views.row_codec import decode_row, encode_row
+
+__all__ = ["BROADCAST", "ELEMENT", "TIMER", "Called", "CapsuleMaker", "FailedCall", "read_capsule"]
+
+VERSION = 1
+_MAGIC = b"PFC"
+_HEADER = struct.Struct("<3sBI")
+_WHERE = "the capsule of a dead letter"
+
+ELEMENT, TIMER, BROADCAST = "element", "timer", "broadcast element"
+
+
+@attrs.frozen(kw_only=True)
+class Called:
+    """A call of a function.
+
+    Args:
+        kind: `ELEMENT`, `TIMER` or `BROADCAST`.
+        given: What a caller processes: an element, the pair of the number of an input and an
+            element, or the time of a timer in ms.
+        key: In its frozen form, or a mark for none.
+        namespace: The one that is current when a timer fires, or a mark for none.
+        timestamp: The time of the element or timer in ms, or None.
+        domain: Of the timer; None for an element.
+    """
+
+    kind: str
+    given: Any
+    key: Any
+    namespace: Any
+    timestamp: int | None
+    domain: TimeDomain | None
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the call is for a key."""
+        return self.key is not NO_KEY and self.key is not GROUP_KEY
+
+
+@attrs.frozen(kw_only=True)
+class FailedCall:
+    """A call that failed, as a capsule has it.
+
+    Args:
+        called: The call.
+        facts: The facts of the operator and the task.
+        key_type: The type of the keys.
+        declarations: What the states and stores were declared as.
+        state: What there was before the call.
+        known: What is known of the tables; None where the whole state of the key is there.
+    """
+
+    called: Called
+    facts: Facts
+    key_type: TypeInformation
+    declarations: list[Declaration]
+    state: Segment
+    known: dict[str, KnownPart] | None
+
+    def check(self, specs: Iterable[TableSpec], function: Any) -> None:
+        """Refuse a function whose declarations do not fit.
+
+        Args:
+            specs: The specs of all tables that the function has declared when it was opened.
+            function: Within a window a function declares states when it is called: these are
+                checked then.
+
+        Raises:
+            IncompatibleStateError: A state of the capsule is not declared, or in another way.
+        """
+        declared = {each.name: Declaration.of(each, self.key_type) for each in specs}
+        for held in self.declarations:
+            now = declared.get(held.name)
+            if now is None:
+                if isinstance(function, NamespacedFunction):
+                    continue
+                names = sorted(each for each in declared if not each.startswith(RESERVED_PREFIX))
+                msg = (
+                    f"the capsule of a call of {self.facts.function} takes a function that declares its "
+                    f"state {held.name!r}, got one with {names}; give the function that "
+                    "failed, or declare that state"
+                )
+                raise IncompatibleStateError(msg)
+            held.check(now)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a call that are plain values.
+
+    Args:
+        inputs: The kind of the function, by its inputs.
+        element_form: "plain" or "pickle"; "" for a timer.
+        ranges: By table the ranges that were read, where only a part of the state is there.
+        scanned: The tables of which all keys were read.
+        is_whole: Whether the whole state of the key is there.
+    """
+
+    operator: str
+    function: str
+    inputs: str
+    kind: str
+    element_form: str
+    number: int
+    has_key: bool
+    domain: str
+    timestamp: int | None
+    watermark: int
+    processing_time: int
+    batch: int | None
+    index: int
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    key_columns: list[tuple[str, str]]
+    key_type: str
+    namespace_type: str
+    has_namespace: bool
+    declarations: list[dict[str, Any]]
+    is_whole: bool
+    scanned: list[str]
+    ranges: dict[str, list[tuple[bytes | None, bytes | None, bool, int | None]]]
+
+
+class _Body(msgspec.Struct, frozen=True):
+    facts: Facts
+    element: bytes
+    key: bytes
+    state: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Body).decode
+
+
+# Writing
+
+
+class _TooLargeError(Exception):
+    """The entries are more than a capsule may have."""
+
+
+class CapsuleMaker:
+    """Makes the capsules of one operator's calls.
+
+    Args:
+        staged: The tables of states and stores.
+        queues: The timers of both domains.
+        key_type: The type of the keys.
+        namespace_type: The type of the namespaces, or None.
+        task: Returns the task.
+        clock: Tells the times.
+        most: The most bytes of a capsule.
+        allow_pickle: Whether an element may be pickled.
+        function: Returns the name of the function.
+        inputs: The kind of the function, by its inputs.
+    """
+
+    def __init__(
+        self,
+        staged: StagedTables,
+        queues: Sequence[UndoableTimerQueue],
+        key_type: TypeInformation,
+        namespace_type: TypeInformation | None,
+        task: Callable[[], Any],
+        clock: Clock,
+        most: int,
+        *,
+        allow_pickle: bool,
+        function: Callable[[], str],
+        inputs: str,
+    ) -> None:
+        self._staged = staged
+        self._queues = queues
+        self._key_type = key_type
+        self._namespace_type = namespace_type
+        self._task = task
+        self._clock = clock
+        self._most = most
+        self._allow_pickle = allow_pickle
+        self._function = function
+        self._inputs = inputs
+
+    def make(self, called: Called) -> bytes | None:
+        """Return the capsule of a call that was undone.
+
+        Returns:
+            None if the element cannot be written, or if it and what the call has read are too large.
+        """
+        element = self._element(called)
+        if element is None:
+            return None
+        form, number, written = element
+        if len(written) > self._most:
+            return None
+        stage, current = self._staged.stage, self._staged.current
+        looks, former = list(stage.looks), (current.key, current.namespace)
+        try:
+            if called.has_key:
+                current.key = called.key
+                for settle in stage.settlers:
+                    settle()
+            most = self._part_and_broadcast if called.kind == BROADCAST else self._whole
+            for reading in (most, self._part):
+                try:
+                    held = reading(called, looks)
+                    capsule = self._pack(called, form, number, written, held)
+                except _TooLargeError:
+                    continue
+                except (StateValueError, IncompatibleStateError):  # values that cannot be written
+                    return None
+                if len(capsule) <= self._most:
+                    return capsule
+            return None
+        finally:
+            stage.drop()
+            stage.looks.clear()
+            current.key, current.namespace = former
+
+    def _element(self, called: Called) -> tuple[str, int, bytes] | None:
+        """Return the form of the element, the number of its input, and its bytes."""
+        if called.kind == TIMER:
+            return "", 0, b""
+        number, element = called.given if self._inputs == "two inputs" else (0, called.given)
+        forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_row)]
+        if self._allow_pickle:
+            forms.insert(1 if _is_plain(element) else 0, ("pickle", _to_pickle))
+        for form, write in forms:
+            try:
+                return form, number, write(element)
+            except Exception:  # noqa: S112 - also whatever the class of the element raises
+                continue
+        return None
+
+    # What there was before the call
+
+    def _whole(self, called: Called, _: Sequence[Look]) -> _Held:
+        """Return all that the states, stores and timers of the key hold."""
+        held, key, left = _Held(), called.key, self._most
+        for table in self._staged.made:
+            spec = table.spec
+            if spec.is_replicated:
+                keys: list[Any] = [GROUP_KEY]
+            elif not called.has_key:
+                continue
+            elif spec.per_group:
+                keys = [GROUP_KEY]
+            elif spec.namespace_type is None:
+                keys = [key]
+            else:
+                keys = [(key, each) for each in table.namespaces_of(key)]
+            left = held.add(spec, ((each, table.under(each)) for each in keys), left)
+        if called.has_key:
+            for queue in self._queues:
+                pairs: list[Any] = [key]
+                if self._namespace_type is not None:
+                    pairs = [(key, each) for each in queue.namespaces_of(key)]
+                left = held.add(
+                    queue.table.spec, ((each, queue.under(each)) for each in pairs), left
+                )
+        return held
+
+    def _part_and_broadcast(self, called: Called, looks: Sequence[Look]) -> _Held:
+        """Return what the call has read, and all broadcast states."""
+        states = [each for each in self._staged.made if each.spec.is_replicated]
+        return self._part(called, [*looks, *((each, GROUP_KEY, WHOLE) for each in states)])
+
+    def _part(self, called: Called, looks: Sequence[Look]) -> _Held:
+        """Return what the call has read."""
+        held, left = _Held(is_whole=False), self._most
+        by_table: dict[int, list[Look]] = {}
+        for look in looks:
+            if isinstance(look, StagedTable):
+                shared = look.spec.per_group or look.spec.is_replicated
+                if not shared and not called.has_key:
+                    continue  # of a key that was looked up among all, which are noted
+                look = (look, GROUP_KEY if shared else called.key, WHOLE)
+            by_table.setdefault(id(look[0]), []).append(look)
+        for mine in by_table.values():
+            left = self._add_looks(mine[0][0], mine, held, left)
+        return held
+
+    def _add_looks(self, table: StagedTable, looks: Sequence[Look], held: _Held, left: int) -> int:
+        """Add what was read of a table, and return how many more entries there may be."""
+        spec, found = table.spec, {}
+        changes = TableChanges(spec)
+        if any(what is EVERY for _, _, what in looks):
+            held.scanned.append(spec.name)
+            found = {(key, user_key): entry for key, user_key, entry in table.scan()}
+        for key in dict.fromkeys(key for _, key, what in looks if what is WHOLE):
+            changes.cleared.append(key)
+            found.update({(key, user_key): entry for user_key, entry in table.under(key)})
+            if len(found) > left:
+                raise _TooLargeError
+        for _, key, what in looks:
+            if isinstance(what, RangeLook):
+                begin, end, backwards, limit, most = what
+                held.ranges.setdefault(spec.name, []).append((begin, end, backwards, limit))
+                assert isinstance(table, StagedOrderedTable)
+                inside = table.under_range(key, begin, end, backwards=backwards, limit=most)
+                found.update({(key, user_key): entry for user_key, entry in inside})
+            elif what is not WHOLE and what is not EVERY and (key, what) not in found:
+                found[key, what] = table.under_one(key, what)
+            if len(found) > left:
+                raise _TooLargeError
+        for (key, user_key), entry in found.items():
+            if key in changes.cleared and entry is MISSING:
+                continue
+            changes.keys.append(key)
+            changes.user_keys.append(user_key)
+            changes.entries.append(entry)
+        held.tables.append(changes)
+        return left - len(found)
+
+    # As bytes
+
+    def _pack(self, called: Called, form: str, number: int, element: bytes, held: _Held) -> bytes:
+        key_type, task, clock = self._key_type, self._task(), self._clock
+        specs = [each.spec for each in self._staged.made]
+        declarations = [Declaration.of(each, key_type).fields() for each in specs]
+        has_namespace = (
+            self._namespace_type is not None
+            and called.kind == TIMER
+            and called.namespace is not NO_NAMESPACE
+        )
+        key = b""
+        if called.has_key:
+            spec = _key_spec(self._namespace_type if has_namespace else None)
+            pair = (called.key, called.namespace) if has_namespace else called.key
+            (key,) = encode_entries(
+                TableChanges(spec, keys=[pair], user_keys=[None], entries=[None]), key_type
+            )
+        facts = Facts(
+            operator=task.name,
+            function=self._function(),
+            inputs=self._inputs,
+            kind=called.kind,
+            element_form=form,
+            number=number,
+            has_key=called.has_key,
+            domain=called.domain.name if called.domain is not None else "",
+            timestamp=called.timestamp,
+            watermark=clock.watermark,
+            processing_time=clock.processing_time,
+            batch=task.batch,
+            index=task.index,
+            parallelism=task.parallelism,
+            max_parallelism=task.max_parallelism,
+            attempt=task.attempt,
+            key_columns=list(task.key_columns),
+            key_type=key_type.signature,
+            namespace_type="" if self._namespace_type is None else self._namespace_type.signature,
+            has_namespace=has_namespace,
+            declarations=declarations,
+            is_whole=held.is_whole,
+            scanned=held.scanned,
+            ranges=held.ranges,
+        )
+        body = _encode(_Body(facts, element, key, held.segment(key_type).to_bytes()))
+        head = _MAGIC + bytes((VERSION,))
+        return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
+
+
+_PLAIN = frozenset(
+    {
+        *(type(None), bool, int, float, str, bytes, Decimal),
+        *(dt.date, dt.time, dt.datetime, dt.timedelta),
+    }
+)
+
+
+def _to_pickle(element: Any) -> bytes:
+    return pickle.dumps(element, protocol=5)
+
+
+_DEEPEST = 50
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Return whether a value comes back as it is, of the same classes, from its plain form."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return True
+    # A list may hold itself.
+    if depth == _DEEPEST or not (cls in (list, tuple, dict) or isinstance(value, Row)):
+        return False
+    parts = chain(value, value.values()) if cls is dict else value
+    return all(_is_plain(each, depth + 1) for each in parts)
+
+
+def _key_spec(namespace_type: TypeInformation | None) -> TableSpec:
+    return TableSpec("key", Shape.SINGLE, "key of a call", namespace_type=namespace_type)
+
+
+@attrs.define
+class _Held:
+    """What a call began with."""
+
+    tables: list[TableChanges] = attrs.field(factory=list)
+    is_whole: bool = True
+    scanned: list[str] = attrs.field(factory=list)
+    ranges: dict[str, list[Any]] = attrs.field(factory=dict)
+
+    def add(self, spec: TableSpec, found: Iterable[tuple[Any, Iterable[Any]]], left: int) -> int:
+        """Add all entries of keys, and return how many more there may be.
+
+        Raises:
+            _TooLargeError: There are more than `left`.
+        """
+        changes = TableChanges(spec)
+        for key, items in found:
+            for user_key, entry in items:
+                changes.keys.append(key)
+                changes.user_keys.append(user_key)
+                changes.entries.append(entry)
+                left -= 1
+                if left < 0:
+                    raise _TooLargeError
+        if changes.keys:
+            self.tables.append(changes)
+        return left
+
+    def segment(self, key_type: TypeInformation) -> Segment:
+        """Return the entries as a snapshot of a key group."""
+        segment = Segment(bytes(16), b"")
+        for number, changes in enumerate(self.tables):
+            segment.declarations[number] = Declaration.of(changes.spec, key_type)
+            for payload in encode_entries(changes, key_type):
+                segment.sections.append((number, payload))
+        return segment
+
+
+# Reading
+
+
+def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
+    """Read a capsule.
+
+    Args:
+        capsule: The column of a dead letter.
+        allow_pickle: Whether the element, keys and namespaces may be unpickled.
+
+    Raises:
+        DeclarationTypeError: It is no bytes.
+        DeclarationValueError: It has a pickle, and none may be read.
+        CorruptStateError: It is damaged, or of another version.
+        IncompatibleStateError: The type of its keys is not known.
+    """
+    body = _unpack(capsule)
+    facts = body.facts
+    with decoding(_WHERE, "must be what a dead letter has"):
+        declarations = [Declaration.of_fields(each) for each in facts.declarations]
+    _check_pickles(facts, declarations, allow_pickle=allow_pickle)
+    with decoding(_WHERE, "must be what a dead letter has"):
+        key_type = type_of(facts.key_type)
+        segment = read_segment(body.state, _WHERE)
+        key, namespace = NO_KEY if facts.kind == BROADCAST else GROUP_KEY, NO_NAMESPACE
+        if facts.has_key:
+            spec = _key_spec(type_of(facts.namespace_type) if facts.has_namespace else None)
+            section = Section(Declaration.of(spec, key_type), body.key, _WHERE)
+            (key,) = decode_entries(section, spec, key_type, 0, _WHERE).keys
+            if facts.has_namespace:
+                key, namespace = key
+        domain = TimeDomain[facts.domain] if facts.domain else None
+        known = None if facts.is_whole else _read_known(facts, segment, key_type)
+    if facts.kind == TIMER:
+        given: Any = facts.timestamp
+    else:
+        given = _element_of(facts, body.element)
+        if facts.inputs == "two inputs":
+            given = facts.number, given
+    called = Called(
+        kind=facts.kind,
+        given=given,
+        key=key,
+        namespace=namespace,
+        timestamp=facts.timestamp,
+        domain=domain,
+    )
+    return FailedCall(
+        called=called,
+        facts=facts,
+        key_type=key_type,
+        declarations=declarations,
+        state=segment,
+        known=known,
+    )
+
+
+def _unpack(capsule: Any) -> _Body:
+    if isinstance(capsule, (bytearray, memoryview)):  # as Spark has binary columns
+        capsule = bytes(capsule)
+    if not isinstance(capsule, bytes):
+        msg = f"a capsule is the bytes of a dead letter's column, got {shown(capsule)}"
+        why = (
+            "; it is null where capsule_bytes was too small, or the element could not be written"
+            if capsule is None
+            else "; give row.capsule"
+        )
+        raise DeclarationTypeError(msg + why)
+    if len(capsule) < _HEADER.size or capsule[:3] != _MAGIC:
+        msg = f"{_WHERE} must begin with {_MAGIC!r}, got {len(capsule)} bytes, {capsule[:8]!r}"
+        raise CorruptStateError(f"{msg}; take the bytes of the column as they are")
+    _, version, checksum = _HEADER.unpack_from(capsule)
+    body = capsule[_HEADER.size :]
+    if version != VERSION:
+        msg = f"{_WHERE}: this version of pyflinklike reads capsules of version {VERSION}"
+        raise CorruptStateError(f"{msg}, got {version}; run the version that wrote it")
+    found = zlib.crc32(body, zlib.crc32(capsule[:4]))
+    if found != checksum:
+        msg = f"{_WHERE}: its checksum must be {checksum:#x}, got {found:#x}"
+        raise CorruptStateError(f"{msg}; the bytes are damaged, take another letter")
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        msg = f"{_WHERE} must be what a dead letter has, got {error}; take another letter"
+        raise CorruptStateError(msg) from error
+
+
+_PICKLES = PickledByteArrayTypeInfo().signature
+
+
+def _check_pickles(
+    facts: Facts, declarations: Iterable[Declaration], *, allow_pickle: bool
+) -> None:
+    """Refuse a capsule of which something would be unpickled, unless that is allowed.
+
+    Raises:
+        DeclarationValueError: There is a pickle.
+    """
+    if allow_pickle:
+        return
+    found = ["the element"] if facts.element_form == "pickle" else []
+    found += ["the key"] if _PICKLES in facts.key_type else []
+    found += [
+        shown_state(each.name)
+        for each in declarations
+        if _PICKLES in f"{each.value} {each.user_key} {each.namespace}"
+    ]
+    if found:
+        msg = (
+            f"{_WHERE}: nothing is unpickled unless that is allowed, got a pickle for "
+            f"{', '.join(found)}; pass allow_pickle=True, if whoever wrote the letter may run code here"
+        )
+        raise DeclarationValueError(msg)
+
+
+def _element_of(facts: Facts, element: bytes) -> Any:
+    if facts.element_form == "plain":
+        return decode_row(element)
+    try:
+        return pickle.loads(element)  # noqa: S301
+    except Exception as error:
+        msg = (
+            f"{_WHERE}: the class of its element must be importable, got {type(error).__name__}: "
+            f"{error}; run it where the program is"
+        )
+        raise IncompatibleStateError(msg) from error
+
+
+def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> dict[str, KnownPart]:
+    """Return what a part of a state knows of each table."""
+    known = {
+        each["name"]: KnownPart(
+            is_every=each["name"] in facts.scanned,
+            ranges=set(facts.ranges.get(each["name"], ())),
+        )
+        for each in facts.declarations
+    }
+    for table_id, payload in segment.sections:
+        declaration = segment.declarations[table_id]
+        spec = StoredTable(declaration).spec
+        section = Section(declaration, payload, _WHERE)
+        changes = decode_entries(section, spec, key_type, 0, _WHERE)
+        part = known[declaration.name]
+        part.whole.update(changes.cleared)
+        part.points.update(zip(changes.keys, changes.user_keys))
+    return known

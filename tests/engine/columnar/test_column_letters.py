@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dead letters of a function of batches: what raises is found in halves, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyflinklike import (
+    DeadLetters,
+    KeyedBatchFunction,
+    MapStateDescriptor,
+    OutputTag,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import UserFunctionError
+from pyflinklike.testing import KeyedBatchHarness
+
+DEAD, SIDE = OutputTag("dead"), OutputTag("side")
+MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
+
+
+class PoisonError(Exception):
+    """What a batch raises that has a record below zero, or a timer at a time that ends with 7."""
+
+
+class Totals(KeyedBatchFunction):
+    """Totals, words, counts in a map, timers and outputs; raises behind all of these.
+
+    Args:
+        is_careful: Whether it leaves alone the timers on which it would raise.
+    """
+
+    def __init__(self, *, ttl: bool = False, is_careful: bool = False) -> None:
+        self.ttl, self.is_careful = ttl, is_careful
+        self.calls = 0
+
+    def open(self, ctx: Any) -> None:
+        total = ValueStateDescriptor("total", Types.LONG())
+        if self.ttl:
+            total.enable_time_to_live(
+                StateTtlConfig.new_builder(30)
+                .use_event_time()
+                .update_ttl_on_read_and_write()
+                .disable_cleanup_in_background()
+                .build()
+            )
+        self.total = ctx.get_column_state(total)
+        self.word = ctx.get_column_state(ValueStateDescriptor("word", Types.STRING()))
+        self.seen = ctx.get_column_map_state(MapStateDescriptor("seen", Types.LONG(), Types.LONG()))
+        self.counter = ctx.get_metrics_group().counter("records")
+
+    def process_batch(self, batch: Any, ctx: Any) -> Any:
+        self.calls += 1
+        numbers = batch.numpy("n")
+        before = self.total.get(0)
+        self.total.put(before + batch.groups.sum(numbers))
+        self.word.put([f"w{n}" for n in batch.groups.last(numbers)])
+        entries = self.seen.at(numbers)
+        entries.put(entries.get(0) + entries.groups.counts)
+        self.word.clear(where=batch.groups.last(numbers) == 6)
+        ctx.timer_service().register_event_time_timer(numbers + 20, codes=batch.groups.codes)
+        ctx.timer_service().delete_event_time_timer(23)
+        self.counter.inc(len(batch))
+        ctx.output(SIDE, {"key": batch["key"]})
+        if (numbers < 0).any():
+            raise PoisonError(len(batch))
+        return {"key": batch["key"], "n": numbers}
+
+    def on_timers(self, batch: Any, ctx: Any) -> Any:
+        good = batch.timestamps % 10 != 7
+        which = good if self.is_careful else np.ones(len(good), bool)
+        self.total.put(batch.timestamps * 1_000, where=which)
+        self.seen.clear(where=which)
+        ctx.timer_service().register_event_time_timer(batch.timestamps + 13, where=which)
+        if not good.all() and not self.is_careful:
+            raise PoisonError(len(batch))
+        return {"at": batch.timestamps[which]}
+
+
+numbers = st.one_of(st.integers(0, 9), st.integers(0, 9), st.integers(-3, -1))
+histories = st.lists(
+    st.one_of(st.lists(st.tuples(st.sampled_from("abc"), numbers), max_size=7), st.integers(1, 15)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def run(function: Totals, history: list[Any], on_error: Any) -> Any:
+    """Drive a harness through batches and watermarks, and return all that came of it."""
+    with KeyedBatchHarness(function, "key", "ts", key_type=Types.STRING(), on_error=on_error) as it:
+        now = 0
+        for each in history:
+            if isinstance(each, int):
+                now += each
+                it.process_watermark(now)
+            elif each:
+                keys, found = zip(*each)
+                it.process_batch({"key": list(keys), "n": list(found), "ts": [now + 1] * len(each)})
+        contents = {
+            each.spec.name: sorted(
+                zip(
+                    each.keys.to_pylist(),
+                    [None] * len(each) if each.user_keys is None else each.user_keys.to_pylist(),
+                    each.values.to_pylist(),
+                    [None] * len(each) if each.stamps is None else each.stamps.tolist(),
+                ),
+                key=repr,
+            )
+            for each in it._operator.backend.contents()
+            if len(each)
+        }
+        rows = [row for batch in it.output for row in batch.to_pylist()]
+        sides = [row for batch in it.side_output(SIDE) for row in batch.to_pylist()]
+        letters = [row for batch in it.side_output(DEAD) for row in batch.to_pylist()]
+        return rows, sides, contents, it.metrics(), letters
+
+
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(history=histories, ttl=st.booleans())
+def test_records_and_timers_that_fail_are_as_if_they_had_not_come(history, ttl):
+    """State, timers, outputs and metrics are those of the others, each of which is one letter."""
+    clean = [
+        each if isinstance(each, int) else [one for one in each if one[1] >= 0] for each in history
+    ]
+    *got, letters = run(Totals(ttl=ttl), history, MANY)
+    *wanted, _ = run(Totals(ttl=ttl, is_careful=True), clean, None)
+    poison = [one for each in history if not isinstance(each, int) for one in each if one[1] < 0]
+    of_records = [each for each in letters if each["call"] == "process_batch"]
+    assert [*wanted, sorted(poison)] == [
+        *got,
+        sorted((each["key"], eval(each["subject"])["n"]) for each in of_records),
+    ]
+    assert {"PoisonError"} >= {each["error_class"] for each in letters}
+
+
+def test_a_letter_of_a_batch_has_the_columns_of_other_letters():
+    """The key's by its name; the record as its subject; no capsule."""
+    *_, (record, timer) = run(Totals(), [[("a", 7), ("b", -1), ("c", 4)], 30], MANY)
+    assert ("b", "Totals", "process_batch", 1, "PoisonError", "1", None) == (
+        record["key"],
+        record["operator"],
+        record["call"],
+        record["timestamp"],
+        record["error_class"],
+        record["message"],
+        record["capsule"],
+    )
+    assert ("a", "on_timers", "27", 27) == (
+        timer["key"],
+        timer["call"],
+        timer["subject"],
+        timer["timestamp"],
+    )
+    assert "in process_batch" in record["raised_at"]
+
+
+def test_one_of_a_big_batch_costs_few_calls():
+    """Twice the logarithm of its length; of k that raise, k times as many at most."""
+    for poison, most in (([-1], 23), ([-1, -2], 45)):
+        function = Totals()
+        batch = [("a", each % 5) for each in range(2_000)]
+        for at, number in enumerate(poison):
+            batch[700 * (at + 1)] = ("a", number)
+        *_, letters = run(function, [batch], MANY)
+        assert (len(poison), True) == (len(letters), function.calls <= most), function.calls
+
+
+def test_a_batch_of_which_all_raise_fails_soon():
+    """At the first letter above the bound, and not when each record has been tried."""
+    function = Totals()
+    with pytest.raises(UserFunctionError, match=r"takes at most 1\.00% of .*got 21 of 2,000"):
+        run(function, [[("a", -1)] * 2_000], DeadLetters(DEAD))
+    assert function.calls < 100

@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A harness of a dead letter's capsule is in the state that the call began with, and calls again."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, NamedTuple
+
+import pytest
+
+from pyflinklike import (
+    DeadLetters,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OutputTag,
+    Row,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    StateAccessError,
+)
+from pyflinklike.stores import KeyValueStoreDescriptor
+from pyflinklike.testing import (
+    BroadcastHarness,
+    KeyedBatchHarness,
+    KeyedProcessHarness,
+    KeyedTwoInputHarness,
+)
+from pyflinklike.windows import EventTimeSessionWindows, ProcessWindowFunction, window
+
+DEAD = OutputTag("dead")
+
+
+def letters_of(
+    function: Any,
+    steps: Any,
+    harness: Any = KeyedProcessHarness,
+    most: int = 65_536,
+    **options: Any,
+) -> list[Any]:
+    """Take steps with a harness, and return its dead letters."""
+    options.setdefault("key_selector", lambda row: row.user)
+    on_error = DeadLetters(DEAD, at_most=100, per="batch", capsule_bytes=most)
+    with harness(function, on_error=on_error, **options) as driver:
+        steps(driver)
+        return driver.side_output(DEAD)
+
+
+class Ratio(KeyedProcessFunction):
+    """Divides by the amount; keeps amounts, counts them in a store, and fails in timers of 7."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
+        self.seen = runtime_context.get_map_state(
+            MapStateDescriptor("seen", Types.LONG(), Types.LONG())
+        )
+        self.counts = runtime_context.get_store(
+            KeyValueStoreDescriptor("counts", Types.STRING(), Types.LONG(), scope="partition")
+        )
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        last, times = self.last.value(), self.seen.get(value.amount)
+        self.last.update(value.amount)
+        self.seen.put(value.amount, (times or 0) + 1)
+        self.counts.put("all", self.counts.get("all", 0) + 1)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 5)
+        yield 100 / value.amount, last
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        self.last.clear()
+        if timestamp == 7:
+            raise LookupError(timestamp, ctx.time_domain().name)
+        return []
+
+
+def some_amounts(driver: Any) -> None:
+    """Process amounts of two keys, a zero among them, and let a timer fail."""
+    driver.set_processing_time(1_000)
+    for at, (user, amount) in enumerate([("ann", 5), ("bob", 6), ("ann", 8), ("ann", 0)]):
+        driver.process_element(Row(user=user, amount=amount), at)
+    driver.process_watermark(20)
+
+
+def test_the_harness_of_a_letter_has_the_state_the_timers_and_the_times_of_the_call():
+    """Nothing of the call itself, nothing of the state of other keys; what all keys share is there."""
+    element, timer = letters_of(Ratio(), some_amounts)
+    with KeyedProcessHarness.of_failure(element.capsule, Ratio()) as first:
+        assert (1_000, 1, 2, 2) == (
+            first.processing_time,
+            first.num_keyed_state_entries("last"),
+            first.num_keyed_state_entries("seen"),
+            first.num_event_time_timers(),
+        )
+        assert 3 == first.store("counts").get("all")
+        assert [(12.5, 8)] == first.process_element(Row(user="other", amount=8), 5)
+    with KeyedProcessHarness.of_failure(timer.capsule, Ratio()) as second:
+        # The timer of 5 has fired, and that of 7 is the call's own.
+        assert (20, 0, 2, 0) == (
+            second.watermark,
+            second.num_keyed_state_entries("last"),
+            second.num_keyed_state_entries("seen"),
+            second.num_event_time_timers(),
+        )
+
+
+def test_a_replay_raises_what_was_raised_from_the_same_lines():
+    """The error itself, with the frames of the user's file; what the call had written can be seen."""
+    for letter in letters_of(Ratio(), some_amounts):
+        with KeyedProcessHarness.of_failure(letter.capsule, Ratio()) as harness:
+            with pytest.raises((ZeroDivisionError, LookupError)) as raised:
+                harness.replay()
+            again = "".join(traceback.format_exception(raised.value))
+            assert (letter.error_class, letter.message, own_lines(letter.traceback)) == (
+                type(raised.value).__name__,
+                str(raised.value),
+                own_lines(again),
+            )
+
+
+def own_lines(text: str) -> list[str]:
+    """Return the lines of a traceback that name this file and are of the function."""
+    names = ("process", "on_timer")
+    return [
+        line for line in text.splitlines() if __file__ in line and any(n in line for n in names)
+    ]
+
+
+class Mended(Ratio):
+    """A ratio that knows zero."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield from (
+            super().process_element(value, ctx) if value.amount else [("none", ctx.timestamp())]
+        )
+
+
+def test_a_mended_function_gives_its_outputs():
+    """So the failure has become a unit test."""
+    letter, _ = letters_of(Ratio(), some_amounts)
+    with KeyedProcessHarness.of_failure(letter.capsule, Mended()) as harness:
+        assert [("none", 3)] == harness.replay()
+
+
+class Renamed(Ratio):
+    """Has its state under another name."""
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.last = runtime_context.get_state(ValueStateDescriptor("former", Types.LONG()))
+
+
+class Missing(KeyedProcessFunction):
+    """Has none of the states."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return None
+
+
+class Retyped(Missing):
+    """Has a state of another type."""
+
+    def open(self, runtime_context: Any) -> None:
+        runtime_context.get_state(ValueStateDescriptor("last", Types.STRING()))
+
+
+class Two(KeyedCoProcessFunction):
+    """Fails in its second input where the first has come."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        self.seen.update(value.amount)
+
+    def process_element2(self, value: Any, ctx: Any) -> Any:
+        if self.seen.value():
+            raise OverflowError(self.seen.value() + value.amount)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (Missing(), r"function that declares its state '.*', got one with .*; give the function"),
+        (Retyped(), r"state 'last': .* value type.*, 'Long', got 'String'"),
+        (Two(), r"takes a function of one input, got Two of two inputs; .*KeyedProcessHarness"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused(function, said):
+    """With the rule, what was got, and the remedy; a further state fits."""
+    letter, _ = letters_of(Ratio(), some_amounts)
+    harness = KeyedTwoInputHarness if isinstance(function, Two) else KeyedProcessHarness
+    with pytest.raises(IncompatibleStateError, match=said):
+        harness.of_failure(letter.capsule, function)
+    with KeyedProcessHarness.of_failure(letter.capsule, Renamed()) as other:
+        assert 0 == other.num_keyed_state_entries("former")
+
+
+def test_a_damaged_byte_anywhere_is_an_error_of_ours():
+    """Any bit of it, and any part of it, and what is no capsule at all."""
+    letter, _ = letters_of(Ratio(), some_amounts)
+    whole = letter.capsule
+    cut = [whole[:length] for length in range(0, len(whole), 97)]
+    flipped = [
+        whole[:at] + bytes((whole[at] ^ 1 << at % 8,)) + whole[at + 1 :] for at in range(len(whole))
+    ]
+    for damaged in (*cut, *flipped):
+        with pytest.raises(CorruptStateError, match="capsule"):
+            KeyedProcessHarness.of_failure(damaged, Ratio())
+    with pytest.raises(DeclarationTypeError, match="got None; it is null where capsule_bytes"):
+        KeyedProcessHarness.of_failure(None, Ratio())
+    assert whole == bytes(bytearray(whole))
+    KeyedProcessHarness.of_failure(bytearray(whole), Ratio()).close()
+
+
+def test_a_capsule_that_someone_made_up_does_not_get_through():
+    """With a checksum that is right, each byte of the body may be anything."""
+    import struct
+    import zlib
+
+    letter, _ = letters_of(Ratio(), some_amounts)
+    for at in range(8, len(letter.capsule), 23):
+        body = bytearray(letter.capsule[8:])
+        body[at - 8] ^= 0x55
+        crc = zlib.crc32(bytes(body), zlib.crc32(letter.capsule[:4]))
+        made_up = letter.capsule[:4] + struct.pack("<I", crc) + bytes(body)
+        try:
+            with KeyedProcessHarness.of_failure(made_up, Ratio()) as harness:
+                harness.replay()
+        except (PyflinklikeError, ZeroDivisionError, AttributeError, TypeError):
+            pass  # an element may have become another one, on which the function fails otherwise
+
+
+def test_beyond_the_bound_a_capsule_has_what_the_call_has_read():
+    """The same error again; a read of something else raises, and a still smaller bound gives none."""
+
+    def many(driver: Any) -> None:
+        for amount in range(1, 2_000):
+            driver.process_element(Row(user="ann", amount=amount), amount)
+        driver.process_element(Row(user="ann", amount=0), 5_000)
+
+    whole, part, none = (
+        letters_of(Ratio(), many, most=most)[0].capsule for most in (200_000, 5_000, 500)
+    )
+    assert (True, True, None) == (len(whole) > 9_000, len(part) <= 5_000, none)
+    with (
+        KeyedProcessHarness.of_failure(part, Ratio()) as harness,
+        pytest.raises(ZeroDivisionError),
+    ):
+        harness.replay()
+    with (
+        KeyedProcessHarness.of_failure(part, Curious()) as harness,
+        pytest.raises(
+            StateAccessError, match=r"state 'seen': this capsule has only .* got a read of 7; "
+        ),
+    ):
+        harness.replay()
+
+
+class Curious(Ratio):
+    """Looks at another amount, too; it may look at what it has written."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        assert (1_999, None) == (self.last.value(), self.seen.get(value.amount))
+        self.seen.put(8, 1)
+        assert 1 == self.seen.get(8)
+        yield self.seen.get(7)
+
+
+class Ranging(KeyedProcessFunction):
+    """Fails for 0 with what two ranges of a store and a list have, behind a write into them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.store = runtime_context.get_store(
+            KeyValueStoreDescriptor("numbers", Types.LONG(), Types.LONG())
+        )
+        self.list = runtime_context.get_list_state(ListStateDescriptor("some", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value.amount:
+            self.store.put(value.amount, 10 * value.amount)
+            if value.amount % 500 == 0:
+                self.list.add(value.amount)
+            return []
+        self.store.delete(6)
+        found = [each.key for each in self.store.range(5, 9)], list(self.list)
+        raise OverflowError(*found, self.store.get(7), self.store.get(3_000))
+
+
+def test_a_capsule_of_what_was_read_has_ranges_and_what_was_not_there():
+    """A range, a list, an entry, and an entry that is missing; another range is not known."""
+
+    def many(driver: Any) -> None:
+        for amount in (*range(1, 2_000), 0):
+            driver.process_element(Row(user="ann", amount=amount), amount)
+
+    (letter,) = letters_of(Ranging(), many, most=5_000)
+    with KeyedProcessHarness.of_failure(letter.capsule, Ranging()) as harness:
+        with pytest.raises(OverflowError) as raised:
+            harness.replay()
+        assert ([5, 7, 8, 9], [500, 1_000, 1_500], 70, None) == raised.value.args
+        assert letter.message == str(raised.value)
+        with pytest.raises(
+            StateAccessError, match=r"'numbers': this capsule has only .* the range"
+        ):
+            list(harness.store("numbers", "ann").range(5, 10))
+
+
+class Odd:
+    """An element that is no plain value."""
+
+    user = "ann"
+    amount = 0
+
+
+class Payment(NamedTuple):
+    """An element that is a row, and of a class of its own."""
+
+    user: str
+    amount: int
+
+
+class Kind(Ratio):
+    """Tells the class of an element."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield ("Row" if isinstance(value, Row) else type(value).__name__), value.user
+
+
+def test_pickles_are_read_only_where_that_is_allowed():
+    """An element that is no plain value is one; an operator that may not unpickle writes none."""
+
+    def odd(driver: Any) -> None:
+        driver.process_element(Odd(), 1)
+
+    (letter,) = letters_of(Ratio(), odd)
+    with pytest.raises(
+        DeclarationValueError, match="got a pickle for the element; pass allow_pickle"
+    ):
+        KeyedProcessHarness.of_failure(letter.capsule, Ratio())
+    harness = KeyedProcessHarness.of_failure(letter.capsule, Ratio(), allow_pickle=True)
+    with harness, pytest.raises(ZeroDivisionError):
+        harness.replay()
+    (letter,) = letters_of(Ratio(), odd, allow_pickle=False, key_type=Types.STRING())
+    assert letter.capsule is None
+    for allowed, kind in ((True, Payment), (False, Row)):
+        (letter,) = letters_of(
+            Ratio(),
+            lambda driver: driver.process_element(Payment("ann", 0), 1),
+            allow_pickle=allowed,
+            key_type=Types.STRING(),
+        )
+        with KeyedProcessHarness.of_failure(letter.capsule, Kind(), allow_pickle=True) as harness:
+            assert [(kind.__name__, "ann")] == harness.replay()
+
+
+def test_no_capsule_where_none_is_wanted():
+    """With `capsule_bytes=0`; nothing but an int from 0 on is taken."""
+    assert [None, None] == [each.capsule for each in letters_of(Ratio(), some_amounts, most=0)]
+    with pytest.raises(
+        DeclarationValueError, match="capsule_bytes must be an int from 0 on, got -1"
+    ):
+        DeadLetters("dead", capsule_bytes=-1)
+    with pytest.raises(DeclarationTypeError, match="got True; 65536 is the default"):
+        DeadLetters("dead", capsule_bytes=True)
+
+
+def test_a_call_of_the_second_input_is_replayed_as_one():
+    """With its number, and the state that both inputs share."""
+    on_error = DeadLetters(DEAD, 9, "batch")
+    with KeyedTwoInputHarness(Two(), lambda row: row.user, on_error=on_error) as driver:
+        driver.process_element1(Row(user="ann", amount=3))
+        driver.process_both_watermarks(9)
+        driver.process_element2(Row(user="ann", amount=4), 11)
+        (letter,) = driver.side_output(DEAD)
+    with KeyedTwoInputHarness.of_failure(letter.capsule, Two()) as harness:
+        with pytest.raises(OverflowError, match="7"):
+            harness.replay()
+        assert (9, []) == (harness.watermark, harness.process_both_watermarks(8))
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+COUNT = ValueStateDescriptor("count", Types.LONG())
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Counts by rules; a negative rule fails behind a look at all counts."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(COUNT)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value.user, ctx.get_broadcast_state(RULES).get("each") + self.count.value()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        name, number = value
+        if number < 0:
+            found: list[Any] = []
+            ctx.apply_to_keyed_state(COUNT, lambda key, state: found.append((key, state.value())))
+            raise ValueError(sorted(found), dict(ctx.get_broadcast_state(RULES).items()))
+        ctx.get_broadcast_state(RULES).put(name, number)
+        return []
+
+
+def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():
+    """An element finds the rules; an element of the broadcast input finds the keys that it looked at."""
+    on_error = DeadLetters(DEAD, 9, "batch")
+    with BroadcastHarness(Ruled(), [RULES], lambda row: row.user, on_error=on_error) as driver:
+        driver.process_element(Row(user="ann"))
+        driver.process_broadcast_element(("each", 5))
+        for user in ("ann", "bob", "bob"):
+            driver.process_element(Row(user=user))
+        driver.process_broadcast_element(("each", -5))
+        element, broadcast = driver.side_output(DEAD)
+    with BroadcastHarness.of_failure(element.capsule, Ruled(), [RULES]) as harness:
+        with pytest.raises(TypeError):
+            harness.replay()
+        assert [] == list(harness.get_broadcast_state(RULES).keys())
+    with BroadcastHarness.of_failure(broadcast.capsule, Ruled(), [RULES]) as harness:
+        with pytest.raises(ValueError, match="ann") as raised:
+            harness.replay()
+        assert ([("ann", 1), ("bob", 2)], {"each": 5}) == raised.value.args
+
+
+class Sums(ProcessWindowFunction):
+    """The sum of a session; fails above 20, behind a write."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        total = sum(each.amount for each in elements)
+        context.global_state().get_state(COUNT).update(1)
+        if total > 20:
+            raise OverflowError(key, context.window().start, context.window().end, total)
+        yield key, total
+
+
+def test_a_window_that_fails_is_replayed_with_its_contents():
+    """The timer of the window with its namespace, and the state of the other windows of the key."""
+
+    def sessions(driver: Any) -> None:
+        for at, user, amount in [(0, "ann", 15), (4, "ann", 16), (3, "bob", 1), (30, "ann", 2)]:
+            driver.process_element(Row(user=user, amount=amount), at)
+        driver.process_watermark(25)
+
+    def made() -> Any:
+        return window(EventTimeSessionWindows.with_gap(Time.milliseconds(10))).process(Sums())
+
+    (letter,) = letters_of(made(), sessions)
+    with pytest.raises(
+        DeclarationValueError, match="got a pickle for the contents of a window; pass"
+    ):
+        KeyedProcessHarness.of_failure(letter.capsule, made())
+    with KeyedProcessHarness.of_failure(letter.capsule, made(), allow_pickle=True) as harness:
+        with pytest.raises(OverflowError) as raised:
+            harness.replay()
+        assert ("Sums.process", ("ann", 0, 14, 31), 1, []) == (
+            letter.call,
+            raised.value.args,
+            harness.num_event_time_timers(),
+            harness.output,
+        )
+        assert [("ann", 2)] == harness.process_watermark(50)
+
+
+def test_a_harness_of_something_else_has_nothing_to_replay():
+    """It says how one is made; functions of batches have none, by name."""
+    with (
+        KeyedProcessHarness(Ratio(), lambda row: row.user) as harness,
+        pytest.raises(
+            StateAccessError, match=r"is for a harness of KeyedProcessHarness.of_failure"
+        ),
+    ):
+        harness.replay()
+    with pytest.raises(DeclarationTypeError, match="got KeyedBatchHarness; give process_batch"):
+        KeyedBatchHarness.of_failure(b"", None)
