@@ -89,6 +89,7 @@ def make_keyed_operator(
     has_keys: bool = True,
     timed_outputs: bool = False,
     on_error: DeadLetters | None = None,
+    drop_states: Collection[str] = (),
 ) -> KeyedProcessOperator:
     """Make an operator whose function may have states, timers and stores; it is not open yet.
 
@@ -107,6 +108,7 @@ def make_keyed_operator(
         timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
         on_error: Makes dead letters of records and timers on which the function raises; None to
             fail.
+        drop_states: The names of states that the function does not declare and that leave the log.
 
     Raises:
         DeclarationTypeError: A broadcast state is not a map.
@@ -129,6 +131,7 @@ def make_keyed_operator(
             owner,
             refused_timers=refused_timers,
             allow_pickle=allow_pickle,
+            drop_states=drop_states,
         )
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
@@ -141,7 +144,9 @@ def make_keyed_operator(
     timers = _timers(make_queue, clock, backend, refused, namespace_type)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
-    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    log = KeyGroupLog(
+        backend, key_type, task.identity(key_type), cleanup, metrics, drop_states=drop_states
+    )
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
     states = BroadcastStates(broadcast_states, tables, group.declare)
     context = _context(function, clock, current, key_type, timers, states, has_keys=has_keys)
