@@ -147,9 +147,7 @@ def test_a_clock_that_was_set_back_makes_no_key_group_look_served():
         checkpoint.run(program(), [(key, 8) for key in KEYS], time=300)
 
 
-@pytest.mark.restarts(
-    "state: one in drop_states that is declared, or that is not there", "refused"
-)
+@pytest.mark.restarts("state: one in drop_states that is declared, or that is not there", "refused")
 @pytest.mark.parametrize(
     ("others", "drop", "error", "match"),
     [

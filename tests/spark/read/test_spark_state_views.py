@@ -185,7 +185,9 @@ def test_names_that_sql_cannot_tell_apart_are_refused(spark, tmp_path):
     timers = saved(tmp_path / "timers", "timers")
     with pytest.raises(DeclarationValueError, match=r"'v_pages' for state 'Pages'.*state 'pages'"):
         create_state_views(spark, pages, "v")
-    with pytest.raises(DeclarationValueError, match=r"'v_timers' for state 'timers'.*the timers of"):
+    with pytest.raises(
+        DeclarationValueError, match=r"'v_timers' for state 'timers'.*the timers of"
+    ):
         create_state_views(spark, timers, "v")
     (view,) = create_state_views(spark, timers, "v`x", states=["timers"])
     assert "`v``x_timers`" == view.view
