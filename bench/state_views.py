@@ -43,25 +43,24 @@ def measured(spark: SparkSession, checkpoint: Path, keys: int) -> None:
     whole = read_state(spark, checkpoint, "count")
     of_key = read_state(spark, checkpoint, "count", keys=[key])
     sum_of_view = "SELECT sum(count), count(user) FROM bench_count"
-    readings: dict[str, Callable[[], Any]] = {
-        "all of read_state": lambda: whole.selectExpr("sum(value)", "count(user)").first(),
-        "all of the view": lambda: spark.sql(sum_of_view).first(),
-        "one key of read_state, by a condition": lambda: whole.where(f"user = '{key}'").first(),
-        "one key of read_state, by keys=": of_key.first,
+    readings: dict[str, Callable[[], list[Any]]] = {
+        "all of read_state": lambda: whole.selectExpr("sum(value)", "count(user)").collect(),
+        "all of the view": lambda: spark.sql(sum_of_view).collect(),
+        "one key of read_state, by a condition": lambda: whole.where(f"user = '{key}'").collect(),
+        "one key of read_state, by keys=": of_key.collect,
         "one key of the view, by a condition": lambda: spark.sql(
             f"SELECT * FROM bench_count WHERE user = '{key}'"
-        ).first(),
+        ).collect(),
     }
     took: dict[str, list[float]] = {name: [] for name in readings}
     for turn in range(_TURNS + 1):
         for name, read in readings.items():
             began = time.perf_counter()
-            row = read()
+            rows = read()
             if turn:
                 took[name].append(time.perf_counter() - began)
             expected = keys if name.startswith("all") else key
-            assert row is not None
-            assert expected in tuple(row), f"{name}: got {row}, wanted {expected}"
+            assert expected in tuple(rows[0]), f"{name}: got {rows}, wanted {expected}"
     medians = {name: statistics.median(each) for name, each in took.items()}
     for name, each in took.items():
         print(f"{name:40} {medians[name]:6.2f} s ({min(each):.2f} to {max(each):.2f})", flush=True)

@@ -274,11 +274,11 @@ def _plan(sources: list[_Source], prefix: str, states: tuple[str, ...] | None) -
                 name if _PLAIN.fullmatch(name) else quote(name),
                 *(source.operator_id, source.uid, state, kind, (), source.batch_id),
             )
-            planned.append((name, view, _reading(source, info)))
+            planned.append((name, view, _reader_of(source, info)))
     return planned
 
 
-def _reading(source: _Source, info: StateInfo | None) -> Callable[[], DataFrame]:
+def _reader_of(source: _Source, info: StateInfo | None) -> Callable[[], DataFrame]:
     return lambda: source.read(info)
 
 
