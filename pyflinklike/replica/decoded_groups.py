@@ -362,6 +362,7 @@ class ReplicaMetrics:
         decoded_bytes: Upper bound of the memory of all decoded groups, in bytes.
         compactions: Always 0, since a replica writes no log.
         segment_bytes: Always 0, for the same reason.
+        dropped_entries: Always 0, likewise.
     """
 
     refreshes: int = 0

@@ -306,37 +306,47 @@ _REFUSED_WRITING: Final = (
             r"streaming aggregation|Complete output mode not supported when there are no streaming "
             r"aggregation"
         ),
-        "the rows of a keyed function are written once each, as it yields them, got "
-        'outputMode("complete"), which writes all of a result again: use outputMode("append"), or '
-        '"update", and where the latest row of each key is wanted, keep it in a view '
-        "(pyflinklike.views) or a table that is merged into",
+        (
+            "the rows of a keyed function are written once each, as it yields them, got "
+            'outputMode("complete"), which writes all of a result again: use outputMode("append"), or '
+            '"update", and where the latest row of each key is wanted, keep it in a view '
+            "(pyflinklike.views) or a table that is merged into"
+        ),
     ),
     (
         re.compile(
             r"Invalid streaming output mode: append\. This output mode is not supported for "
             r"streaming aggregations without watermark"
         ),
-        "an aggregation of Spark's writes a row in append mode when the watermark has passed it, "
-        "got one that has no watermark: behind process(), pass event_time= and output_event_time= "
-        'and group by a window of that column; or use outputMode("update") or "complete"',
+        (
+            "an aggregation of Spark's writes a row in append mode when the watermark has passed it, "
+            "got one that has no watermark: behind process(), pass event_time= and output_event_time= "
+            'and group by a window of that column; or use outputMode("update") or "complete"'
+        ),
     ),
     (
         re.compile(r"Continuous processing does not support (?:MapInArrow|TransformWith|FlatMap)"),
-        "keyed state is committed micro-batch by micro-batch, got trigger(continuous=...), which "
-        'has none: use trigger(processingTime="1 second"), or leave trigger out, with which batches '
-        "run back to back",
+        (
+            "keyed state is committed micro-batch by micro-batch, got trigger(continuous=...), which "
+            'has none: use trigger(processingTime="1 second"), or leave trigger out, with which batches '
+            "run back to back"
+        ),
     ),
     (
         re.compile(r"\[STREAMING_REAL_TIME_MODE\."),
-        "keyed state is committed micro-batch by micro-batch, got trigger(realTime=...), which "
-        "takes operators and sinks of a list of Spark's on which functions in Python are not: use "
-        'trigger(processingTime="1 second"), or leave trigger out, with which batches run back to '
-        "back",
+        (
+            "keyed state is committed micro-batch by micro-batch, got trigger(realTime=...), which "
+            "takes operators and sinks of a list of Spark's on which functions in Python are not: use "
+            'trigger(processingTime="1 second"), or leave trigger out, with which batches run back to '
+            "back"
+        ),
     ),
     (
         re.compile(r"Stateful streaming queries does not support async progress tracking"),
-        "the state and the progress of a query are committed together, got the option "
-        "asyncProgressTrackingEnabled, with which progress is written later: leave it out",
+        (
+            "the state and the progress of a query are committed together, got the option "
+            "asyncProgressTrackingEnabled, with which progress is written later: leave it out"
+        ),
     ),
 )
 """Spark's words for ways to write a stream that it refuses, and ours."""

@@ -36,11 +36,6 @@ from pyflinklike.spark.wire.key_groups import group_ids, index_of
 from pyflinklike.spark.wire.key_hash import key_group
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, quote
 
-try:
-    from pyspark.sql.functions import arrow_udf as _arrow_udf
-except ImportError:  # PySpark 4.0
-    _arrow_udf = None
-
 __all__ = [
     "Batches",
     "frame_by_key",
@@ -53,6 +48,8 @@ __all__ = [
 ]
 
 
+_arrow_udf: Any = getattr(F, "arrow_udf", None)
+"""PySpark 4.1 brought scalar functions of Arrow."""
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
 

@@ -223,7 +223,8 @@ class WorkersLife(Comparison):
         expected = sorted(at for owner, at in self.model.timers if owner == key)
         for replica in self.replicas:
             self.select(replica, key)
-            assert expected == replica.operator.timers.list_event_time_timers()
+            service: Any = replica.operator.timers
+            assert expected == service.list_event_time_timers()
             replica.operator.current.key = NO_KEY
             replica.step()
 

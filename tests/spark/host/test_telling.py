@@ -222,19 +222,25 @@ def test_what_is_not_an_exception_is_refused() -> None:
     ("said", "ours"),
     [
         (
-            "Complete output mode not supported when there are no streaming aggregations on "
-            "streaming DataFrames/Datasets",
+            (
+                "Complete output mode not supported when there are no streaming aggregations on "
+                "streaming DataFrames/Datasets"
+            ),
             'got outputMode("complete")',
         ),
         (
-            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. "
-            "This output mode is not supported for streaming aggregations without watermark on "
-            "streaming DataFrames/DataSets. SQLSTATE: 42KDE",
+            (
+                "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. "
+                "This output mode is not supported for streaming aggregations without watermark on "
+                "streaming DataFrames/DataSets. SQLSTATE: 42KDE"
+            ),
             "got one that has no watermark",
         ),
         (
-            "[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] Streaming real-time mode "
-            "has the following limitation: The sink(s): a is not in the sink allowlist",
+            (
+                "[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] Streaming real-time mode "
+                "has the following limitation: The sink(s): a is not in the sink allowlist"
+            ),
             "got trigger(realTime=...)",
         ),
     ],
