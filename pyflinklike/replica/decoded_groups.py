@@ -379,3 +379,4 @@ class ReplicaMetrics:
     decoded_bytes: int = 0
     compactions: int = attrs.field(default=0, repr=False)
     segment_bytes: int = attrs.field(default=0, repr=False)
+    dropped_entries: int = attrs.field(default=0, repr=False)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """States that a program declares no more, and that it takes out of its checkpoint."""
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 from checkpoint_support import Checkpoint, Program
+from pyspark.sql import types as st
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -18,9 +21,11 @@ from pyflinklike import (
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import DeclarationError, IncompatibleStateError, UnknownStateError
+from pyflinklike.spark import key_by
 from pyflinklike.spark.savepoint.initial_state import savepoint_of
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids
 from pyflinklike.stores import WindowStoreDescriptor
+from pyflinklike.testing.simulation.frames import SimulatedQuery
 
 KEYS = [str(number) for number in range(20)]
 backends = pytest.mark.parametrize(
@@ -179,3 +184,17 @@ def test_a_savepoint_has_no_half_of_a_state():
     names = {each.declaration.name for each in sections_of([merged], "tested")}
     assert "count" in names
     assert "old" not in names
+
+
+def test_every_operator_over_keyed_streams_takes_the_option():
+    """A function, a fold, and windows; a name that is there twice counts once."""
+    schema = st.StructType(
+        [st.StructField("key", st.StringType()), st.StructField("n", st.LongType())]
+    )
+    query = SimulatedQuery(2)
+    drop: dict[str, Any] = {"drop_states": ["old", "old"]}
+    output = st.StructType([st.StructField("key", st.StringType())])
+    key_by(query.source(schema), "key").process(Visits(), output, **drop)
+    key_by(query.source(schema), "key").sum("n", **drop)
+    key_by(query.source(schema), "key").count_window(3).sum("n", **drop)
+    assert [("old",)] * 3 == [each.plan.drop_states for each in query.operators]
