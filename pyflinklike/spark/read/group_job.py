@@ -154,11 +154,8 @@ class _GroupJob:
             # An array of Arrow ends at 2 GiB of texts, so that many rows are several lists.
             size = max(_BATCH_ROWS, -(-table.num_rows // len(blobs)))
             for place in range(len(blobs)):
-                part = table.slice(place * size, size).combine_chunks()
-                columns = [
-                    each.chunk(0) if each.num_chunks else pa.array([], each.type)
-                    for each in part.columns
-                ]
+                part = table.slice(place * size, size)
+                columns = [_in_one_array(each, where) for each in part.columns]
                 rows = pa.StructArray.from_arrays(columns, fields=list(schema))
                 yield pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
 
@@ -169,6 +166,21 @@ class _GroupJob:
         head = Head.from_bytes(blobs[HEAD_AT], where)
         log = check_log(self.identity, self.served_at[index], head, blobs, where)
         yield from self.reader.read(index, log, where)
+
+
+def _in_one_array(column: pa.ChunkedArray, where: str) -> pa.Array:
+    """Return the values of a column as one array.
+
+    Raises:
+        HostError: They are too large for one.
+    """
+    found = column.combine_chunks()
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    if found.num_chunks > 1:
+        msg = f"{where}: the rows of a view lie in arrays of at most 2 GiB, got more in a key group"
+        raise HostError(f"{msg}; use read_state(), which gives them in parts")
+    return found.chunk(0) if found.num_chunks else pa.array([], column.type)
 
 
 def key_groups_of(
