@@ -284,7 +284,8 @@ def prepare_workers(spark: SparkSession) -> None:
         if not os.environ.get("PYSPARK_PYTHON"):
             context.pythonExec = configured or sys.executable
         if context.pythonExec != sys.executable:
-            check_python(context.pythonExec, context.environment, is_local=True)
+            shipped = _with_shipped(context, _root_of_shipped_files())
+            check_python(context.pythonExec, {"PYTHONPATH": shipped}, is_local=True)
     for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
@@ -387,12 +388,15 @@ def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
 
     The directory is the driver's alone: executors find nothing there, which does no harm.
     """
-    if not any(shipped.iterdir()):
-        return
+    if any(shipped.iterdir()):
+        context.environment["PYTHONPATH"] = _with_shipped(context, shipped)
+
+
+def _with_shipped(context: SparkContext, shipped: Path) -> str:
+    """Return the path of workers, and the shipped files that are on the driver's own."""
     own = [each for each in sys.path if Path(each) == shipped or Path(each).parent == shipped]
     before = context.environment.get("PYTHONPATH", "").split(os.pathsep)
-    together = dict.fromkeys(filter(None, [*before, *own]))
-    context.environment["PYTHONPATH"] = os.pathsep.join(together)
+    return os.pathsep.join(dict.fromkeys(filter(None, [*before, *own])))
 
 
 def link_python(python: str, shipped: Path) -> None:
