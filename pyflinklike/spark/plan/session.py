@@ -283,14 +283,14 @@ def prepare_workers(spark: SparkSession) -> None:
         configured = dict(context.getConf().getAll()).get("spark.pyspark.python")
         if not os.environ.get("PYSPARK_PYTHON"):
             context.pythonExec = configured or sys.executable
-        if context.pythonExec != sys.executable:
-            shipped = _with_shipped(context, _root_of_shipped_files())
-            check_python(context.pythonExec, {"PYTHONPATH": shipped}, is_local=True)
     for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
             context.addPyFile(str(as_zip))
+    if _workers_are_here and context.pythonExec != sys.executable:
+        shipped = _with_shipped(context, _root_of_shipped_files())
+        check_python(context.pythonExec, {"PYTHONPATH": shipped}, is_local=True)
 
 
 def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
