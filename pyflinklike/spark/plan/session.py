@@ -288,9 +288,12 @@ def prepare_workers(spark: SparkSession) -> None:
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
             context.addPyFile(str(as_zip))
-    if _workers_are_here and context.pythonExec != sys.executable:
+    python: str = context.pythonExec
+    # One in an archive of the job is linked later, and only where a worker on the driver needs it.
+    is_linked = os.sep in python and not os.path.isabs(python)
+    if _workers_are_here and python != sys.executable and not is_linked:
         shipped = _with_shipped(context, _root_of_shipped_files())
-        check_python(context.pythonExec, {"PYTHONPATH": shipped}, is_local=True)
+        check_python(python, {"PYTHONPATH": shipped}, is_local=True)
 
 
 def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
