@@ -131,8 +131,9 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    # Workers must run the driver's Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers must run the driver's Python, which the nodes of a cluster need not have there.
+    if master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("pyflinklike state")
     for name, value in _SETTINGS.items():
         if master.startswith("local") or not name.startswith("spark.driver."):

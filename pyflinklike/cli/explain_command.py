@@ -177,7 +177,11 @@ def _state_outcomes(
     """
     uid = record.identity.name
     program = attrs.evolve(record, states=declared)
-    for name in sorted({*record.states, *declared}):
+    for name in sorted({*record.states, *record.dropped, *declared}):
+        if name in record.dropped:
+            note = f"is being dropped; keep drop_states=[{name!r}] until all key groups had records"
+            yield Outcome(uid, name, "new" if name in declared else "left over", note)
+            continue
         if name not in record.states:
             yield Outcome(uid, name, "new", "begins empty")
             continue

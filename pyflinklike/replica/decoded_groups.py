@@ -362,6 +362,7 @@ class ReplicaMetrics:
         decoded_bytes: Upper bound of the memory of all decoded groups, in bytes.
         compactions: Always 0, since a replica writes no log.
         segment_bytes: Always 0, for the same reason.
+        dropped_entries: Always 0, likewise.
     """
 
     refreshes: int = 0
@@ -378,3 +379,4 @@ class ReplicaMetrics:
     decoded_bytes: int = 0
     compactions: int = attrs.field(default=0, repr=False)
     segment_bytes: int = attrs.field(default=0, repr=False)
+    dropped_entries: int = attrs.field(default=0, repr=False)

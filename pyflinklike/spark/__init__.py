@@ -35,6 +35,7 @@ with pyspark_checked():
         read_state,
         read_timers,
     )
+    from pyflinklike.spark.read.state_views import StateView, StateViews, create_state_views
     from pyflinklike.spark.savepoint.initial_state import read_savepoint
     from pyflinklike.spark.savepoint.repartition import repartition_state
     from pyflinklike.spark.savepoint.saved_files import take_savepoint
@@ -51,11 +52,14 @@ __all__ = [
     "KeyedConnectedStreams",
     "KeyedStream",
     "Savepoint",
+    "StateView",
+    "StateViews",
     "WindowedCoGroup",
     "WindowedJoin",
     "WindowedStream",
     "broadcast",
     "connect",
+    "create_state_views",
     "decode_debezium",
     "diff_state",
     "end_input",

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike import Function, HashMapStateBackend, Types
+from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.spark.api.query import in_columns
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
@@ -36,6 +37,8 @@ class Program:
         key_columns: What the record says of them.
         time_mode: Of the query.
         pandas: Whether Spark hands rows over as Spark 4.0 does.
+        state_backend: Makes working state.
+        drop_states: Names of states that leave the checkpoint.
     """
 
     function: Function
@@ -44,6 +47,8 @@ class Program:
     key_columns: tuple[tuple[str, str], ...] = (("key", "string"),)
     time_mode: TimeMode = TimeMode.PROCESSING_TIME
     pandas: bool = False
+    state_backend: StateBackend = attrs.field(factory=HashMapStateBackend)
+    drop_states: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
         """What the workers are told."""
@@ -52,13 +57,14 @@ class Program:
         )
         plan = Plan(
             self.function,
-            HashMapStateBackend(),
+            self.state_backend,
             Types.STRING(),
             task,
             self.time_mode,
             RecordReader(("key",), None, Types.STRING(), "UTC"),
             OutputLayout(_OUTPUT, {}, "UTC", self.name),
             f"double-{uuid.uuid4()}",
+            drop_states=self.drop_states,
         )
         return in_columns(plan)
 

@@ -30,7 +30,8 @@ class Domain:
 
     def method(self, ctx: Any, verb: str) -> Any:
         """That method of the timer service for this domain."""
-        return getattr(ctx.timer_service(), f"{verb}_{self.name}_time_timer")
+        plural = "s" if verb == "list" else ""
+        return getattr(ctx.timer_service(), f"{verb}_{self.name}_time_timer{plural}")
 
     def advance(self, driver: Driver, time: int) -> list[Any]:
         """Let the time of this domain come to `time`; (key, timestamp) of what fires."""

@@ -154,7 +154,7 @@ class TimerService(ABC):
     A timer is identified by key, time and domain: registering it twice fires it once.  A timer
     never fires during its registration, however late it is.
 
-    The four methods that touch timers raise a `StateAccessError` where there is no current key.
+    The methods that touch timers raise a `StateAccessError` where there is no current key.
     """
 
     @abstractmethod
@@ -180,6 +180,22 @@ class TimerService(ABC):
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
         """Delete that timer of the current key; if there is none, nothing happens."""
+
+    # PyFlink has no such method; Spark's `listTimers` has them of the one domain of a query.
+
+    @abstractmethod
+    def list_processing_time_timers(self) -> list[int]:
+        """Return the times in ms of the current key's processing-time timers, ascending.
+
+        A timer that is firing is not among them: it is removed before `on_timer` is called.
+        """
+
+    @abstractmethod
+    def list_event_time_timers(self) -> list[int]:
+        """Return the times in ms of the current key's event-time timers, ascending.
+
+        A timer that is firing is not among them: it is removed before `on_timer` is called.
+        """
 
 
 class ColumnTimerService(ABC):

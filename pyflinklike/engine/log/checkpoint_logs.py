@@ -24,6 +24,7 @@ from pyflinklike.engine.log.operator_record import (
     OperatorIdentity,
     OperatorRecord,
     Roll,
+    is_of_state,
 )
 from pyflinklike.engine.log.segment_chain import read_chain
 from pyflinklike.engine.log.segments import MAX_BYTES, Declaration, Section, Segment
@@ -196,12 +197,18 @@ def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
 # Savepoints
 
 
-def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> bytes:
+def merge(
+    logs: Mapping[str, Sequence[Segment]],
+    limit: int = MAX_BYTES,
+    *,
+    dropped: Collection[str] = (),
+) -> bytes:
     """Merge the logs of many key groups into one snapshot.
 
     Args:
         logs: The log of each group as `read_log` gives it, by the group's name for messages.
         limit: Most bytes of the savepoint before it is compressed.
+        dropped: The names of states to leave out, which some groups have lost already.
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
@@ -223,6 +230,8 @@ def merge(logs: Mapping[str, Sequence[Segment]], limit: int = MAX_BYTES) -> byte
     for where, log in logs.items():
         for section in sections_of(log, where):
             declaration = section.declaration
+            if is_of_state(declaration.name, dropped):
+                continue
             if declaration.is_mark:
                 marks.setdefault(declaration, {})[where] = section  # the last one counts
                 continue

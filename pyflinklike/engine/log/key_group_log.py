@@ -16,12 +16,13 @@ half-written working state cannot be used.
 
 A log is append-only, so entries that were overwritten or deleted stay in it.  Hence compaction:
 once the log outweighs what is alive in it, a commit writes one snapshot and drops all older
-segments.  It does the same once the log is older than the cleanup of expired entries allows.
+segments.  It does the same once the log is older than the cleanup of expired entries allows, and
+where a state leaves the log that the program drops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -36,7 +37,7 @@ from pyflinklike.engine.log.entry_codec import (
     has_stamps,
 )
 from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike.engine.log.operator_record import OperatorIdentity
+from pyflinklike.engine.log.operator_record import OperatorIdentity, is_of_state
 from pyflinklike.engine.log.segment_chain import divide, read_chain, read_one, segment_name
 from pyflinklike.engine.log.segments import SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, WorkingState
@@ -65,6 +66,7 @@ class KeyGroupLog:
         cleanup: Tells when a log is too old, and drops what has expired before a snapshot.
         metrics: Counts loads, compactions and bytes.
         segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
+        drop_states: The names of states that the program does not declare and that leave the log.
     """
 
     def __init__(
@@ -75,7 +77,9 @@ class KeyGroupLog:
         cleanup: LogCleanup,
         metrics: LogCounters,
         segment_bytes: int = SEGMENT_BYTES,
+        drop_states: Collection[str] = (),
     ) -> None:
+        self._drop_states = frozenset(drop_states)
         self._backend = backend
         self._identity = identity
         self._identity_text = identity.text
@@ -157,6 +161,9 @@ class KeyGroupLog:
             The head after the commit; None if the group has neither state nor a time to note.
         """
         noted = self._note(head, times)
+        # Only with records: then the roll is called in the same micro-batch, and tells of it.
+        if times.served_at is not None:
+            self._drop(state)
         added, state.added = state.added, []
         drained = [each for each in self._backend.drain() if len(each)]
         changes = [*added, *drained]
@@ -180,6 +187,16 @@ class KeyGroupLog:
             self._append(storage, state, segment, blob)
         storage.write_head(extended)
         return extended
+
+    def _drop(self, state: WorkingState) -> None:
+        """Forget the states that leave the log, which the commit then writes anew without them."""
+        for table in [each for each in state.pending if self.is_dropped(each)]:
+            self._metrics.dropped_entries += entries_in(state.pending.pop(table))
+            state.rewrite = True
+
+    def is_dropped(self, table: str) -> bool:
+        """Return whether a table is that of a state that leaves the log, or a store's further one."""
+        return bool(self._drop_states) and is_of_state(table, self._drop_states)
 
     def _write_segments(
         self, changes: Sequence[Changes | Section], state: WorkingState
@@ -515,6 +532,8 @@ class LogCounters(Protocol):
     """Key groups whose working state was brought up to date."""
     cold_loads: int
     """Key groups rebuilt from their log."""
+    dropped_entries: int
+    """Entries of dropped states that left the log."""
     compactions: int
     """Logs replaced by a snapshot, or by nothing where nothing was left."""
     segment_bytes: int

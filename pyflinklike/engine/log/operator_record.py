@@ -9,6 +9,9 @@ The identity in the record may not change while a query goes on from the checkpo
 operator, another number of key groups, or keys of other columns would look in the wrong place and
 start from nothing without an error.
 
+A state that the program drops leaves a key group in the first micro-batch in which the group has
+records, so the roll also tells which key groups may still have it.
+
 The roll tells which key groups there are, and when each last had records.  The storage of a
 stream's state cannot tell that a key group is missing: it looks like one that never had records.
 So the roll is kept apart from the key groups, and says which must be there and of which
@@ -17,17 +20,18 @@ micro-batch.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from pyflinklike.engine.log.segments import Declaration, settings_said
-from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UnknownStateError
 
 __all__ = [
     "RECORD_AT",
@@ -37,6 +41,7 @@ __all__ = [
     "RecordStorage",
     "Roll",
     "call_roll",
+    "is_of_state",
 ]
 
 
@@ -46,6 +51,8 @@ ROLL_AT = -3
 """Number of the roll in the same map."""
 
 _FORMAT = 1
+_SHOWN = 8
+"""Number of key groups that a message names."""
 
 
 @attrs.frozen
@@ -60,6 +67,8 @@ class OperatorRecord:
         event_time: Name of the column, or None.
         time_mode: The host's word for it.
         states: Declarations of the states and stores as plain data, by name.
+        dropped: The states that are being dropped, each with the time in ms from which on every
+            key group that had records has lost it.  The program itself does not know the time.
     """
 
     identity: OperatorIdentity
@@ -69,6 +78,7 @@ class OperatorRecord:
     event_time: str | None
     time_mode: str
     states: Mapping[str, Mapping[str, Any]]
+    dropped: Mapping[str, int] = attrs.field(factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the record as JSON, with its checksum among its members."""
@@ -85,6 +95,8 @@ class OperatorRecord:
             "time_mode": self.time_mode,
             "states": self.states,
         }
+        if self.dropped:
+            fields["dropped"] = self.dropped
         return _json({**fields, "checksum": zlib.crc32(_json(fields))})
 
     @classmethod
@@ -109,6 +121,7 @@ class OperatorRecord:
                 fields["event_time"],
                 fields["time_mode"],
                 fields["states"],
+                dict(fields.get("dropped", {})),
             )
             # A record is written in one way: another spelling of the same fields is damage, too.
             whole = fields["format"] == _FORMAT and record.to_bytes() == blob
@@ -123,17 +136,89 @@ class OperatorRecord:
         """Eight bytes that differ between records."""
         return hashlib.blake2b(self.to_bytes(), digest_size=8).digest()
 
-    def after(self, former: OperatorRecord) -> OperatorRecord:
+    def after(self, former: OperatorRecord, roll: Roll, time: int) -> OperatorRecord:
         """Return the record to write over a former one; it keeps states that the program left out.
 
+        Args:
+            former: The record that is stored.
+            roll: The roll of the micro-batch before.
+            time: Time of the micro-batch, in ms.
+
         Raises:
-            IncompatibleStateError: The former one is another operator's, or has a state that the
-                program declares otherwise and that does not grow into that.
+            IncompatibleStateError: The former one is another operator's, has a state that the
+                program declares otherwise and that does not grow into that, or one that is not
+                dropped to the end.
+            UnknownStateError: The program drops a state that is not there.
         """
         self.identity.check(former.identity)
         for name in sorted(self.states.keys() & former.states.keys()):
             _declare(name, former.states[name]).check(_declare(name, self.states[name]))
-        return attrs.evolve(self, states={**former.states, **self.states})
+        for name in sorted(former.dropped.keys() - self.dropped.keys()):
+            _check_is_gone(self.identity.name, name, former.dropped[name], roll)
+        known = former.states.keys() | former.dropped.keys()
+        for name in self.dropped:
+            _check_can_be_dropped(self.identity.name, name, known)
+        # A key group that is served in this very micro-batch loses the state with it.
+        since = max(time, max(roll.served_at.values(), default=time - 1) + 1)
+        states = {**former.states, **self.states}
+        return attrs.evolve(
+            self,
+            states={name: said for name, said in states.items() if name not in self.dropped},
+            dropped={name: former.dropped.get(name, since) for name in self.dropped},
+        )
+
+
+def is_of_state(table: str, names: Collection[str]) -> bool:
+    """Return whether a table is that of one of these states, or a further one of such a store.
+
+    No other state may have a name that begins with one of theirs and a slash.
+    """
+    return table in names or table.partition("/")[0] in names
+
+
+def _check_can_be_dropped(operator: str, name: str, known: Collection[str]) -> None:
+    """Refuse to drop a state that a checkpoint has not.
+
+    Raises:
+        UnknownStateError: There is none of that name.
+        IncompatibleStateError: Tables of it could not be told from those of another state.
+    """
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
+        msg = f"operator {operator!r}: drop_states takes names of states that its checkpoint has"
+        raise UnknownStateError(f"{msg}, {sorted(known)}, got {name!r}; {remedy}")
+    alike = sorted(each for each in known if each.startswith(f"{name}/"))
+    if alike:
+        msg = f"operator {operator!r}: a state can be dropped where no other begins with its name"
+        raise IncompatibleStateError(
+            f"{msg} and a slash, got {name!r} beside {alike}; take it out of a savepoint: "
+            f"Savepoint.read(spark, <this checkpoint>).remove_state({name!r})"
+        )
+
+
+def _check_is_gone(operator: str, name: str, since: int, roll: Roll) -> None:
+    """Refuse to go on without `drop_states` while key groups may have entries of a state.
+
+    Raises:
+        IncompatibleStateError: Some had no records since the state is being dropped.
+    """
+    left = sorted(group for group, served_at in roll.served_at.items() if served_at < since)
+    if left:
+        msg = (
+            f"operator {operator!r}: state {name!r} is being dropped, and {len(left)} of "
+            f"{len(roll.served_at)} key groups that had no records since may still have it "
+            f"({_few(left)}), got no drop_states for it"
+        )
+        raise IncompatibleStateError(
+            f"{msg}; keep drop_states=[{name!r}] until they had records, or begin a new checkpoint "
+            f"with from_savepoint=Savepoint.read(spark, <this checkpoint>)"
+        )
+
+
+def _few(groups: list[int]) -> str:
+    shown = ", ".join(map(str, groups[:_SHOWN]))
+    return f"{shown}, ..." if len(groups) > _SHOWN else shown
 
 
 class RecordStorage(Protocol):
@@ -166,7 +251,9 @@ def call_roll(
         agrees: Raises where the host cannot go on from what a record says.
 
     Raises:
-        IncompatibleStateError: The checkpoint is another operator's.
+        IncompatibleStateError: The checkpoint is another operator's, or has a state that is not
+            dropped to the end.
+        UnknownStateError: The program drops a state that is not there.
         CorruptStateError: The record or the roll is damaged.
     """
     where = f"operator {record.identity.name!r}"
@@ -176,9 +263,11 @@ def call_roll(
     if former.record != record.digest:
         if blob is None:
             written = attrs.evolve(record, states={**(saved or {}), **record.states})
-            _write_record(storage, written, where, is_new=True)
+            for name in record.dropped:
+                _check_can_be_dropped(record.identity.name, name, ())
+            _write_record(storage, written, where)
         else:
-            _write_record(storage, record, where, is_new=False, agrees=agrees)
+            _write_record(storage, record, where, (former, time), agrees)
     roll = former.add_batch(record.digest, groups, time)
     if roll != former:
         storage.write_segment(ROLL_AT, roll.to_bytes())
@@ -188,17 +277,25 @@ def _write_record(
     storage: RecordStorage,
     record: OperatorRecord,
     where: str,
-    *,
-    is_new: bool,
+    before: tuple[Roll, int] | None = None,
     agrees: Callable[[OperatorRecord], None] | None = None,
 ) -> None:
+    """Write the record of a program.
+
+    Args:
+        storage: Where the host keeps the operator's record.
+        record: The record, without what a former one says.
+        where: Name of the operator, for messages.
+        before: The roll before, and the time of the micro-batch in ms; None of a new checkpoint.
+        agrees: Raises where the host cannot go on from what a record says.
+    """
     stored = storage.read_segment(RECORD_AT)
-    if (stored is None) is not is_new:
+    if (stored is None) is not (before is None):
         msg = f"{where}: its record and the roll of its key groups are written together, got one"
         raise CorruptStateError(f"{msg} without the other; go back to a checkpoint")
-    if stored is not None:
+    if stored is not None and before is not None:
         former = OperatorRecord.from_bytes(stored, where)
-        record = record.after(former)
+        record = record.after(former, *before)
         if agrees is not None:
             agrees(former)
     blob = record.to_bytes()

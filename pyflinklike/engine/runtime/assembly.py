@@ -92,6 +92,7 @@ def make_keyed_operator(
     timed_outputs: bool = False,
     on_error: DeadLetters | None = None,
     known: Mapping[str, KnownPart] | None = None,
+    drop_states: Collection[str] = (),
 ) -> KeyedProcessOperator:
     """Make an operator whose function may have states, timers and stores; it is not open yet.
 
@@ -111,6 +112,7 @@ def make_keyed_operator(
         on_error: Makes dead letters of records and timers on which the function raises; None to
             fail.
         known: The parts of tables that may be read, where the state is a part; None for all.
+        drop_states: The names of states that the function does not declare and that leave the log.
 
     Raises:
         DeclarationTypeError: A broadcast state is not a map.
@@ -127,6 +129,7 @@ def make_keyed_operator(
             refused_timers=refused_timers,
             allow_pickle=allow_pickle,
             on_error=on_error,
+            drop_states=drop_states,
         )
     clock, current, metrics = Clock(), CurrentKey(), OperatorMetrics()
     has_keys = has_keys and not isinstance(function, BroadcastProcessFunction)
@@ -141,7 +144,9 @@ def make_keyed_operator(
     timers = _timers(make_queue, clock, backend, refused, namespace_type)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
-    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    log = KeyGroupLog(
+        backend, key_type, task.identity(key_type), cleanup, metrics, drop_states=drop_states
+    )
     group = CurrentGroup(
         backend,
         log,

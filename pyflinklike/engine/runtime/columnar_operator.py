@@ -8,7 +8,7 @@ keyed functions run on: loading, commits, compaction, cleanup, the nonce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 import attrs
@@ -73,6 +73,7 @@ def make_columnar_operator(
     refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
     allow_pickle: bool = True,
     on_error: DeadLetters | None = None,
+    drop_states: Collection[str] = (),
 ) -> KeyedProcessOperator:
     """Make an operator whose function has its state in columns; it is not open yet.
 
@@ -86,6 +87,7 @@ def make_columnar_operator(
         allow_pickle: Whether state may be unpickled.
         on_error: Makes dead letters of records and timers on which the function raises; None to
             fail.
+        drop_states: The names of states that the function does not declare and that leave the log.
 
     Raises:
         DeclarationValueError: The backend has no columns, or keys would have to be unpickled.
@@ -100,7 +102,9 @@ def make_columnar_operator(
     timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
     assembled: dict[str, Assembled[Any]] = {}
     cleanup = StateCleanup(assembled, clock)
-    log = KeyGroupLog(backend, key_type, task.identity(key_type), cleanup, metrics)
+    log = KeyGroupLog(
+        backend, key_type, task.identity(key_type), cleanup, metrics, drop_states=drop_states
+    )
     group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
     stores = _NoStores()
     runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)

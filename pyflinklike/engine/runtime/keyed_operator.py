@@ -438,13 +438,16 @@ class CurrentGroup:
             spec: The spec of a table that the backend has made.
 
         Raises:
-            DeclarationError: A broadcast state has the table's name.
+            DeclarationError: A broadcast state has the table's name, or the program drops the state.
             DeclarationValueError: The table holds pickles, which are refused.
             IncompatibleStateError: The restored entries were written under another declaration.
         """
         if any(each.is_replicated and each.name == spec.name for each in self.specs):
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
             raise DeclarationError(f"{msg} of that name; rename one")
+        if self._log.is_dropped(spec.name):
+            msg = f"drop_states takes states that the function declares no more, got {spec.name!r}"
+            raise DeclarationError(f"{msg}, which it declares; leave one of them out")
         if not self._allow_pickle:
             check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
         self.specs.append(spec)

@@ -39,6 +39,7 @@ class OperatorMetrics:
         timers: Timers registered in the key groups served, after the commit.
         state_bytes: Bytes of the logs of the key groups served, after the commit.
         dead_letters: Records and timers on which the function raised, and which `DeadLetters` keeps.
+        dropped_entries: Entries of states in `drop_states` that left the log, older writes included.
     """
 
     records: int = 0
@@ -57,6 +58,7 @@ class OperatorMetrics:
     timers: int = 0
     state_bytes: int = 0
     dead_letters: int = 0
+    dropped_entries: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
     """The keys of this key group and others that `take` will add to `keys`."""
 

@@ -157,6 +157,11 @@ class TimerQueue:
         """Return whether the current key has a timer at a timestamp in ms."""
         return self._current.key in self._keys_at.get(timestamp, ())
 
+    def times(self) -> list[int]:
+        """Return the times in ms of the current key's timers, ascending."""
+        # The table has them by key, and the agenda by time.
+        return sorted(timestamp for timestamp, _ in self.table.items())
+
     def delete(self, timestamp: int) -> None:
         """Remove a timer of the current key; do nothing where there is none.
 
@@ -450,6 +455,14 @@ class KeyedTimerService(NamespacedTimerService):
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Delete a processing-time timer of this key; do nothing where there is none."""
         self._processing_timers.delete(timestamp)
+
+    def list_event_time_timers(self) -> list[int]:
+        """Return the times in ms of this key's event-time timers, ascending."""
+        return self._event_timers.times()
+
+    def list_processing_time_timers(self) -> list[int]:
+        """Return the times in ms of this key's processing-time timers, ascending."""
+        return self._processing_timers.times()
 
 
 def _registration(

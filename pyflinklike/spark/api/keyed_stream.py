@@ -151,6 +151,10 @@ class KeyedStream(Folds):
             on_error: `DeadLetters(tag)` to go on where the function raises: the record or timer
                 becomes a row of that side output, and all that the call had done is undone.  By
                 default the query fails.
+            drop_states: Names of states that the function declares no more and that are taken out
+                of the checkpoint: from each key group in its next micro-batch with records.  The
+                metric `dropped_entries` counts them.  Keep the option until every key group had
+                records; a restart without it before that is refused.
 
         Returns:
             The main output; with `side_outputs` or `on_error`, all outputs, to be split by

@@ -44,6 +44,7 @@ from pyflinklike.spark.plan.process_options import (
     ProcessOptions,
     SavepointLike,
     check_backend,
+    check_dropped,
     check_max_parallelism,
     check_pickle,
     holds_accumulators,
@@ -113,6 +114,9 @@ def apply_function(
         keeps_open=not holds_accumulators(function),
         broadcast_states=broadcast_states,
         on_error=options.on_error,
+        drop_states=check_dropped(
+            options.drop_states, options.from_savepoint, is_streaming=source.df.isStreaming
+        ),
     )
     return apply_plan(source.df, source, in_columns(plan), options.from_savepoint)
 

@@ -277,6 +277,8 @@ _FROZEN = Frozen()
 #
 # Where a checkpoint forbids a change, Spark itself may refuse it before any task of ours runs, in
 # terms of its state stores.  There `error_of` returns the error that says the same in our terms.
+# Likewise Spark refuses ways to write a stream that keyed state does not have, in terms of its
+# operators; `process` cannot, since it is called before the stream is written.
 
 # Spark keeps the text of a worker's traceback; what follows the sentence begins with one of these.
 _TOLD: Final = re.compile(
@@ -297,6 +299,57 @@ _MODES: Final = {
     "ProcessingTime": TimeMode.PROCESSING_TIME,
 }
 """Spark's names of time modes in its errors and pictures."""
+_REFUSED_WRITING: Final = (
+    (
+        re.compile(
+            r"Invalid streaming output mode: complete\. This output mode is not supported for no "
+            r"streaming aggregation|Complete output mode not supported when there are no streaming "
+            r"aggregation"
+        ),
+        (
+            "the rows of a keyed function are written once each, as it yields them, got "
+            'outputMode("complete"), which writes all of a result again: use outputMode("append"), or '
+            '"update", and where the latest row of each key is wanted, keep it in a view '
+            "(pyflinklike.views) or a table that is merged into"
+        ),
+    ),
+    (
+        re.compile(
+            r"Invalid streaming output mode: append\. This output mode is not supported for "
+            r"streaming aggregations without watermark"
+        ),
+        (
+            "an aggregation of Spark's writes a row in append mode when the watermark has passed it, "
+            "got one that has no watermark: behind process(), pass event_time= and output_event_time= "
+            'and group by a window of that column; or use outputMode("update") or "complete"'
+        ),
+    ),
+    (
+        re.compile(r"Continuous processing does not support (?:MapInArrow|TransformWith|FlatMap)"),
+        (
+            "keyed state is committed micro-batch by micro-batch, got trigger(continuous=...), which "
+            'has none: use trigger(processingTime="1 second"), or leave trigger out, with which batches '
+            "run back to back"
+        ),
+    ),
+    (
+        re.compile(r"\[STREAMING_REAL_TIME_MODE\."),
+        (
+            "keyed state is committed micro-batch by micro-batch, got trigger(realTime=...), which "
+            "takes operators and sinks of a list of Spark's on which functions in Python are not: use "
+            'trigger(processingTime="1 second"), or leave trigger out, with which batches run back to '
+            "back"
+        ),
+    ),
+    (
+        re.compile(r"Stateful streaming queries does not support async progress tracking"),
+        (
+            "the state and the progress of a query are committed together, got the option "
+            "asyncProgressTrackingEnabled, with which progress is written later: leave it out"
+        ),
+    ),
+)
+"""Spark's words for ways to write a stream that it refuses, and ours."""
 
 
 def error_of(failure: BaseException) -> PyflinklikeError | None:
@@ -305,11 +358,13 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
     Spark passes on only the text of an error in a worker, not the exception.  The error returned
     is of the same class, with the same message, and without a cause.  Where Spark itself refuses
     a change since a checkpoint was begun (an event time dropped or added, an operator more or
-    less), it is an `IncompatibleStateError` that says what to do.
+    less), it is an `IncompatibleStateError` that says what to do; where it refuses a way to write
+    the stream (an output mode, a trigger), a `HostError`.
 
     Args:
         failure: A `StreamingQueryException`, also of `query.exception()` and of a
-            `foreachBatch`; the `PythonException` of a batch, or of an action in `foreachBatch`.
+            `foreachBatch`; the `PythonException` of a batch, or of an action in `foreachBatch`; what
+            `writeStream.start()` raises.
 
     Returns:
         The error, or None if the failure has no error of pyflinklike in it.
@@ -326,7 +381,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
     found = _TOLD.search(text)
     kind = getattr(errors, found["name"], None) if found else None
     if found is None or not isinstance(kind, type) or not issubclass(kind, PyflinklikeError):
-        return _explain_refused_restart(text)
+        return _explain_refused_restart(text) or _explain_refused_writing(text)
     return kind(found["sentence"].rstrip())
 
 
@@ -361,6 +416,12 @@ def _explain_refused_restart(text: str) -> PyflinklikeError | None:
             "operator_id=<its number>) for each"
         )
     return None
+
+
+def _explain_refused_writing(text: str) -> HostError | None:
+    """Return our error for Spark's refusal of an output mode, trigger or option, or None."""
+    found = next((ours for theirs, ours in _REFUSED_WRITING if theirs.search(text)), None)
+    return None if found is None else HostError(found)
 
 
 def _of_mode(text: str, mode: str) -> str:

@@ -395,6 +395,7 @@ def open_operator(
         allow_pickle=pickle_allowed(plan.allow_pickle),
         timed_outputs=plan.timed_outputs,
         on_error=plan.on_error,
+        drop_states=plan.drop_states,
     )
     operator.open()
     return operator
@@ -500,4 +501,5 @@ def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
         plan.reader.event_time,
         plan.time_mode.value,
         operator.describe_states(),
+        dict.fromkeys(plan.drop_states, 0),
     )

@@ -116,6 +116,7 @@ class Plan:
         key_groups: Makes the number of key groups of the number of Spark's partitions; None where
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
+        drop_states: The names of states that leave the log.
     """
 
     function: Function
@@ -135,6 +136,7 @@ class Plan:
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
     is_ticked: bool = attrs.field(default=False, kw_only=True)
     on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
+    drop_states: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     own_time: int | None = attrs.field(default=None, kw_only=True)
     own_times: tuple[int, ...] = attrs.field(default=(), kw_only=True)
 

@@ -44,6 +44,7 @@ __all__ = [
     "check_backend",
     "check_column",
     "check_columns",
+    "check_dropped",
     "check_function",
     "check_max_parallelism",
     "check_pickle",
@@ -71,6 +72,7 @@ class CommonOptions(TypedDict, total=False):
     output_before_watermark: str | None
     allow_pickle: bool
     on_error: DeadLetters | None
+    drop_states: Iterable[str]
 
 
 class KeyedOptions(CommonOptions, total=False):
@@ -130,6 +132,7 @@ class ProcessOptions:
     arrival_order: bool = False
     allow_pickle: bool = True
     on_error: DeadLetters | None = None
+    drop_states: Iterable[str] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, Any], allowed: type) -> ProcessOptions:
@@ -239,6 +242,37 @@ def check_max_parallelism(value: Any) -> None:
     if not 1 <= value <= MAX_KEY_GROUPS:
         msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {shown(value)}"
         raise DeclarationValueError(msg)
+
+
+def check_dropped(
+    names: Any, savepoint: SavepointLike | None, *, is_streaming: bool
+) -> tuple[str, ...]:
+    """Return the names of the states that a stream drops.
+
+    Raises:
+        DeclarationTypeError: It is no list of names.
+        DeclarationValueError: The state is not that of a checkpoint.
+    """
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        msg = f"drop_states takes a list of names, got {shown(names)}"
+        raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
+    found = tuple(dict.fromkeys(names))
+    for name in found:
+        if not isinstance(name, str) or not name:
+            msg = f"drop_states takes names of states, got {shown(name)}"
+            raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
+    if found and not is_streaming:
+        msg = f"drop_states takes states out of a stream's checkpoint, got {list(found)} in a batch"
+        raise DeclarationValueError(f"{msg}, which keeps no state; leave it out")
+    if found and savepoint is not None:
+        msg = (
+            f"drop_states takes states out of the checkpoint, got {list(found)} and from_savepoint"
+        )
+        raise DeclarationValueError(
+            f"{msg}; leave from_savepoint out where the checkpoint is there already, and for a new "
+            "one give from_savepoint=Savepoint.read(spark, ...).remove_state(...)"
+        )
+    return found
 
 
 def check_backend(state_backend: Any) -> StateBackend:

@@ -219,10 +219,19 @@ def _set_or_refuse(spark: SparkSession, name: str, value: str) -> dict[str, str]
     return {}
 
 
-_HAS_PYFLINKLIKE = (
-    "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyflinklike') is None)"
-)
+_LOOK = """
+import importlib.util
+import sys
+for name in sys.argv[1:]:
+    if importlib.util.find_spec(name) is None:
+        print(name)
+        raise SystemExit(1)
+"""
 _PATIENCE_SECONDS = 60
+_TAKE_THIS = (
+    "before the session begins, unset PYSPARK_PYTHON and spark.pyspark.python, or set "
+    f'os.environ["PYSPARK_PYTHON"] = sys.executable, which is {sys.executable!r} here'
+)
 _SHIP = (
     "install it for that Python on all nodes, or ship it: "
     "spark-submit --py-files with its wheel, or --archives with an environment"
@@ -254,30 +263,37 @@ def prepare_workers(spark: SparkSession) -> None:
     * Workers of a local master run the Python of the driver, unless another is named
       (`PYSPARK_PYTHON`, `spark.pyspark.python`): `python3` on the PATH is another one wherever a
       virtual environment is not activated.  They import from the folders of the driver, too.
+      Another one that has no pyflinklike is refused here, before it fails in words of Spark's.
     * Workers import from shipped wheels.  A wheel is a zip file, but PySpark puts only `.zip`,
       `.egg` and `.jar` on the path of its workers.  Only wheels of pure Python are taken: compiled
       modules cannot be imported from within a file.
 
     Over Spark Connect this is the server's business, and nothing is done.
+
+    Raises:
+        HostError: The master is local, and the Python that is named has no pyflinklike.
     """
     global _workers_are_here  # noqa: PLW0603  # Spark has one context in a process
     context = _context_of(spark)
     _workers_are_here = context is not None and str(context.master).startswith("local")
     if context is None:
         return
-    if _workers_are_here and not _names_python(context):
-        context.pythonExec = sys.executable
+    if _workers_are_here:
+        # A setting in the builder of a program that was not submitted: PySpark does not look at it.
+        configured = dict(context.getConf().getAll()).get("spark.pyspark.python")
+        if not os.environ.get("PYSPARK_PYTHON"):
+            context.pythonExec = configured or sys.executable
     for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
         as_zip = wheel.with_suffix(".zip")
         if not as_zip.exists():
             shutil.copyfile(wheel, as_zip)
             context.addPyFile(str(as_zip))
-
-
-def _names_python(context: SparkContext) -> bool:
-    return "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in dict(
-        context.getConf().getAll()
-    )
+    python: str = context.pythonExec
+    # One in an archive of the job is linked later, and only where a worker on the driver needs it.
+    is_linked = os.sep in python and not os.path.isabs(python)
+    if _workers_are_here and python != sys.executable and not is_linked:
+        shipped = _with_shipped(context, _root_of_shipped_files())
+        check_python(python, {"PYTHONPATH": shipped}, is_local=True)
 
 
 def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
@@ -375,12 +391,15 @@ def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
 
     The directory is the driver's alone: executors find nothing there, which does no harm.
     """
-    if not any(shipped.iterdir()):
-        return
+    if any(shipped.iterdir()):
+        context.environment["PYTHONPATH"] = _with_shipped(context, shipped)
+
+
+def _with_shipped(context: SparkContext, shipped: Path) -> str:
+    """Return the path of workers, and the shipped files that are on the driver's own."""
     own = [each for each in sys.path if Path(each) == shipped or Path(each).parent == shipped]
     before = context.environment.get("PYTHONPATH", "").split(os.pathsep)
-    together = dict.fromkeys(filter(None, [*before, *own]))
-    context.environment["PYTHONPATH"] = os.pathsep.join(together)
+    return os.pathsep.join(dict.fromkeys(filter(None, [*before, *own])))
 
 
 def link_python(python: str, shipped: Path) -> None:
@@ -424,7 +443,7 @@ def _unlink(link: Path, target: Path) -> None:
         link.unlink()
 
 
-def check_python(python: str, environment: Mapping[str, str]) -> None:
+def check_python(python: str, environment: Mapping[str, str], *, is_local: bool = False) -> None:
     """Check that the workers' Python runs on the driver, and has pyflinklike.
 
     It searches the driver's own path as well, which the worker may not have: so no Python is
@@ -433,14 +452,18 @@ def check_python(python: str, environment: Mapping[str, str]) -> None:
     Args:
         python: `spark.pyspark.python`.
         environment: The variables that Spark adds to the environment of its workers.
+        is_local: Whether all workers run on the driver's machine.
 
     Raises:
         HostError: It does not run, or pyflinklike is missing.
     """
     paths = environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")
     try:
-        _look_for_pyflinklike(python, os.pathsep.join(filter(None, paths)))
+        _look_for_pyflinklike(python, os.pathsep.join(filter(None, paths)), is_local=is_local)
     except (OSError, subprocess.TimeoutExpired) as problem:
+        if is_local:
+            msg = f"the workers run {python!r}, which PYSPARK_PYTHON names, got {problem}"
+            raise HostError(f"{msg}; {_TAKE_THIS}") from problem
         msg = (
             f"transformWithState starts a Python worker on the driver as well, and "
             f"spark.pyspark.python is {python!r}, which cannot be run here ({problem}); "
@@ -450,15 +473,20 @@ def check_python(python: str, environment: Mapping[str, str]) -> None:
 
 
 @functools.cache  # errors are not cached: the user may have put them right meanwhile
-def _look_for_pyflinklike(python: str, path: str) -> None:
+def _look_for_pyflinklike(python: str, path: str, *, is_local: bool) -> None:
+    # The path of a checkout has pyflinklike for any Python, so a local one is asked for more.
+    needed = ["pyflinklike", *(["pyarrow"] if is_local else [])]
     run = subprocess.run(
-        [python, "-c", _HAS_PYFLINKLIKE],
+        [python, "-c", _LOOK, *needed],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         check=False,
+        text=True,
         timeout=_PATIENCE_SECONDS,
     )
     # Any other exit says nothing about pyflinklike: the worker itself will show what is wrong.
     if run.returncode == 1:
-        msg = f"the workers need pyflinklike, and their Python, {python!r}, has none; {_SHIP}"
+        missing = run.stdout.strip() or "pyflinklike"
+        msg = f"the workers need {missing}, and their Python, {python!r}, has none; "
+        msg += _TAKE_THIS if is_local else _SHIP
         raise HostError(msg)

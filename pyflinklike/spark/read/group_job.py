@@ -3,6 +3,11 @@
 
 A partition of Spark's state holds whole key groups and gives the blobs of a group one after
 another, so nothing is shuffled and a task holds the log of one key group at a time.
+
+Catalyst pushes no predicate below `mapInArrow`, but it does below a projection.  So rows that SQL
+asks for are made by a scalar function of the blobs, beside which their key group stays a column, and
+a condition says how the key group follows from the key.  Of `user = 'ann'` Catalyst then makes
+`__key_group = 6`, and decides that below the function.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -27,10 +33,12 @@ from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_import
 from pyflinklike.spark.plan.session import prepare_workers
 from pyflinklike.spark.read.checkpoint import CheckpointState, place_in
 from pyflinklike.spark.wire.key_groups import group_ids, index_of
-from pyflinklike.spark.wire.own_columns import KEY_GROUP
+from pyflinklike.spark.wire.key_hash import key_group
+from pyflinklike.spark.wire.own_columns import KEY_GROUP, quote
 
 __all__ = [
     "Batches",
+    "frame_by_key",
     "frame_of_groups",
     "in_parts",
     "key_fields",
@@ -40,6 +48,8 @@ __all__ = [
 ]
 
 
+_arrow_udf: Any = getattr(F, "arrow_udf", None)
+"""PySpark 4.1 brought scalar functions of Arrow."""
 _BATCH_ROWS = 65_536
 Batches = Iterable[pa.RecordBatch]
 
@@ -60,6 +70,51 @@ def frame_of_groups(
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
+
+
+_HASHED = frozenset(
+    ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp_ntz")
+)
+"""Types of key columns of which equal values have one hash, whatever made them."""
+
+
+def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
+    """Do the same for a reader of all key groups; conditions choose the key groups that are read.
+
+    A condition that has each key column equal to a constant reads one key group.  It does so from
+    PySpark 4.1 on, for key columns of texts, whole numbers, booleans, dates and `timestamp_ntz`.
+    Elsewhere all are read, and the condition chooses rows.
+    """
+    columns = state.record.identity.key_columns
+    has_keys = columns and reader.schema.names[: len(columns)] == list(
+        KeyColumns.of(state.record).names
+    )
+    if _arrow_udf is None or not has_keys or not _HASHED.issuperset(kind for _, kind in columns):
+        return frame_of_groups(state, reader)
+    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    schema = spark_schema(reader.schema)
+    blobs = state.blobs()
+    prepare_workers(blobs.sparkSession)
+    make_lists = _wrap_job(job.lists_of_rows)
+
+    def lists_of_rows(arrays: Any) -> Any:
+        return make_lists(arrays)
+
+    # PySpark reads the kind of a function off its hints, and warns of a kind that it is told.
+    lists_of_rows.__annotations__ = {"arrays": _ARRAYS, "return": Iterator[pa.Array]}
+    rows_of = _arrow_udf(lists_of_rows, st.ArrayType(schema))
+    lists = blobs.select(KEY_GROUP, rows_of(KEY_GROUP, "sequence", "blob").alias(_ROWS))
+    # Of `inline` Catalyst infers that lists are not empty, and would call the function once more.
+    rows = lists.select(KEY_GROUP, F.inline_outer(_ROWS)).where(F.col("key_group").isNotNull())
+    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, place_in(state.operator_id))))
+    index = key_group(reader.schema.names[: len(columns)], state.max_parallelism)
+    return rows.where(F.col(KEY_GROUP) == F.get(ids, index)).select(
+        *(F.col(quote(name)) for name in schema.names)
+    )
+
+
+_ROWS = "__rows"
+_ARRAYS = Iterator[tuple[pa.Array, ...]]
 
 
 @attrs.frozen
@@ -84,6 +139,26 @@ class _GroupJob:
         ):
             yield from in_parts(self._read(index, blobs, where))
 
+    def lists_of_rows(self, arrays: Iterable[tuple[Any, Any, Any]]) -> Iterator[Any]:
+        """Yield a list of rows for each blob: the rows of a key group beside its first blobs.
+
+        Args:
+            arrays: Grouping keys, sequence numbers and blobs of one partition.
+        """
+        schema = self.reader.schema
+        batches = (pa.record_batch(list(each), names=["id", "sequence", "blob"]) for each in arrays)
+        for index, blobs, where in key_groups_of(
+            batches, self.identity.max_parallelism, self.where
+        ):
+            table = pa.concat_tables([schema.empty_table(), *self._read(index, blobs, where)])
+            # An array of Arrow ends at 2 GiB of texts, so that many rows are several lists.
+            size = max(_BATCH_ROWS, -(-table.num_rows // len(blobs)))
+            for place in range(len(blobs)):
+                part = table.slice(place * size, size)
+                columns = [_in_one_array(each, where) for each in part.columns]
+                rows = pa.StructArray.from_arrays(columns, fields=list(schema))
+                yield pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
+
     def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
         if index not in self.served_at or HEAD_AT not in blobs:
             msg = f"{where}: state must be that of the operator's roll, got another key group"
@@ -91,6 +166,21 @@ class _GroupJob:
         head = Head.from_bytes(blobs[HEAD_AT], where)
         log = check_log(self.identity, self.served_at[index], head, blobs, where)
         yield from self.reader.read(index, log, where)
+
+
+def _in_one_array(column: pa.ChunkedArray, where: str) -> pa.Array:
+    """Return the values of a column as one array.
+
+    Raises:
+        HostError: They are too large for one.
+    """
+    found = column.combine_chunks()
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    if found.num_chunks > 1:
+        msg = f"{where}: the rows of a view lie in arrays of at most 2 GiB, got more in a key group"
+        raise HostError(f"{msg}; use read_state(), which gives them in parts")
+    return found.chunk(0) if found.num_chunks else pa.array([], column.type)
 
 
 def key_groups_of(
@@ -157,10 +247,10 @@ def map_frame(
     return frame.mapInArrow(_wrap_job(job), schema)
 
 
-def _wrap_job(job: Callable[[Batches], Iterator[pa.RecordBatch]]) -> Any:
+def _wrap_job(job: Callable[[Any], Iterator[Any]]) -> Any:
     """Wrap a job so that Spark's workers can run it."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def run(batches: Any) -> Iterator[Any]:
         return job(batches)
 
     return with_imports_frozen(tell_errors_of_each(run))

@@ -40,7 +40,13 @@ from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.spark.read.group_job import map_frame, spark_schema
 from pyflinklike.spark.wire.own_columns import quote
 
-__all__ = ["frame_of_files", "list_saved_states", "read_saved_entries", "read_saved_timers"]
+__all__ = [
+    "frame_of_files",
+    "list_saved_states",
+    "operator_of",
+    "read_saved_entries",
+    "read_saved_timers",
+]
 
 _OF_PATTERNS = re.compile(r"[][*?{}\\]")
 
@@ -82,7 +88,7 @@ def list_saved_states(
         DeclarationValueError: The savepoint is of another batch.
     """
     chosen = 0 if operator is None else operator
-    uid = _operator(directory, chosen, batch_id).uid
+    uid = operator_of(directory, chosen, batch_id).uid
     found = directory.states(None if operator is None else uid)
     if sizes:
         return found
@@ -118,7 +124,7 @@ def read_saved_entries(
         StateValueError: The number of a key's values is not that of the key columns.
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
-    found = _operator(directory, operator, batch_id)
+    found = operator_of(directory, operator, batch_id)
     info = state_of(describe_states(found.record, 0), state, directory.location.where)
     rows = directory.rows_of(found, state)
     frame = frame_of_files(spark, directory, found.states[state], rows.schema)
@@ -186,7 +192,7 @@ def read_saved_timers(
         DeclarationValueError: The savepoint is of another batch.
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
-    found = _operator(directory, operator, batch_id)
+    found = operator_of(directory, operator, batch_id)
     schema = TimersReader(found.record, None).schema
     frame = frame_of_files(spark, directory, found.timers, schema)
     at = schema.get_field_index("timestamp") + 1
@@ -211,9 +217,15 @@ def _date_timers(
         yield from table.add_column(at, "time", timestamps(times)).to_batches()
 
 
-def _operator(
+def operator_of(
     directory: SavepointDirectory, operator: int | str, batch_id: int | None
 ) -> SavedOperator:
+    """Return an operator of a savepoint.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        DeclarationValueError: The savepoint is of another batch.
+    """
     where, manifest = directory.location.where, directory.manifest
     if batch_id not in (None, manifest.batch_id):
         msg = f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={shown(batch_id)}"

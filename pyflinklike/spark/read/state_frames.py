@@ -58,12 +58,14 @@ from pyflinklike.spark.wire.schema import key_type_of
 
 __all__ = [
     "Location",
+    "clock_at",
     "entries_of",
     "find_wanted_keys",
     "has_clock",
     "list_sized_states",
     "list_states",
     "one_operator",
+    "only_group",
     "read_heads",
     "read_keyed_state",
     "read_registered_timers_of",
@@ -183,7 +185,7 @@ def read_state(
             operator=operator,
             keys=keys,
             expired=expired,
-            now=None if now is None else _clock_at(now),
+            now=None if now is None else clock_at(now),
         )
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     info = state_of(describe_states(found.record, found.operator_id), state, found.where)
@@ -221,7 +223,7 @@ def entries_of(
         clock,
         expired,
         None if wanted is None else wanted.stored,
-        _only_group(found, info),
+        only_group(found, info),
     )
     return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
 
@@ -238,7 +240,7 @@ def one_operator(operator: int | str) -> int | str:
     return operator
 
 
-def _only_group(state: CheckpointState, info: StateInfo) -> int | None:
+def only_group(state: CheckpointState, info: StateInfo) -> int | None:
     """Return the key group to read of broadcast state, which is the same in all; None for all."""
     return min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
 
@@ -247,7 +249,7 @@ def _clock(
     state: CheckpointState, info: StateInfo | None, now: datetime | int | None
 ) -> BatchClock | None:
     if now is not None:
-        return _clock_at(now)
+        return clock_at(now)
     return state.clock() if info is None or has_clock(info) else None
 
 
@@ -256,7 +258,7 @@ def has_clock(info: StateInfo) -> bool:
     return info.ttl is not None or "stream_time" in info.options
 
 
-def _clock_at(now: datetime | int) -> BatchClock:
+def clock_at(now: datetime | int) -> BatchClock:
     """Make a clock that stands at a time, in ms or as a datetime.
 
     Raises:
@@ -304,7 +306,7 @@ def read_timers(
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
     if saved is not None:
-        given = None if now is None else _clock_at(now)
+        given = None if now is None else clock_at(now)
         return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
     (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
     clock = _clock(found, None, now)
@@ -370,7 +372,7 @@ def read_keyed_state(
     reader = KeyedReader(
         tuple(StateRows.of(found.record, info) for info in chosen),
         KeyColumns.of(found.record),
-        found.clock() if now is None else _clock_at(now),
+        found.clock() if now is None else clock_at(now),
         None if wanted is None else wanted.stored,
     )
     frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)

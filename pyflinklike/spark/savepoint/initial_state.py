@@ -238,7 +238,7 @@ def savepoint_of(
     logs = check_logs(record, roll, groups, where)
     if not allow_pickle:
         refuse_pickles(logs)
-    return merge(logs)
+    return merge(logs, dropped=record.dropped)
 
 
 def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:

@@ -151,7 +151,7 @@ def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
 
 def frames_of(state: CheckpointState) -> Frames:
     """Read all of an operator in the columns of a savepoint."""
-    record = state.record
+    record = attrs.evolve(state.record, dropped={})  # a savepoint has nothing of them
     states = {}
     for info in describe_states(record, state.operator_id):
         # All key groups have the same broadcast state, so a savepoint takes that of one.

@@ -217,6 +217,17 @@ class WorkersLife(Comparison):
             replica.operator.current.key = NO_KEY
             replica.step()
 
+    @rule(key=keys)
+    def list_timers(self, key: str) -> None:
+        """Compare the timers of one key, the earliest first."""
+        expected = sorted(at for owner, at in self.model.timers if owner == key)
+        for replica in self.replicas:
+            self.select(replica, key)
+            service: Any = replica.operator.timers
+            assert expected == service.list_event_time_timers()
+            replica.operator.current.key = NO_KEY
+            replica.step()
+
     @rule(watermark=times)
     def fire_timers(self, watermark: int) -> None:
         """Fire the timers that are due, each once, the earliest first."""

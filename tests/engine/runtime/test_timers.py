@@ -38,6 +38,26 @@ def test_the_same_time_for_two_keys_is_two_timers(domain):
     assert {("k", 10), ("b", 10)} == set(domain.advance(driver, 10))
 
 
+@both_domains
+def test_a_key_lists_its_own_timers_in_order(domain):
+    """What it deleted, what fires at the moment, and what other keys have is not among them."""
+    seen = []
+    driver = firing(lambda _, ctx: seen.append(domain.method(ctx, "list")()))
+    domain.register(driver.of("b"), 15)
+    domain.register(driver, 30, -5, 20, 10)
+    domain.delete(driver, 20)
+    assert [-5, 10, 30] == driver.run(lambda _, ctx: domain.method(ctx, "list")())
+    domain.advance(driver, 10)
+    assert [[10, 30], [30]] == seen
+
+
+def test_a_list_of_timers_is_of_one_domain():
+    """The other one has a list of its own, empty here."""
+    driver = drive()
+    EVENT.register(driver, 10)
+    assert [] == driver.run(lambda _, ctx: PROCESSING.method(ctx, "list")())
+
+
 # The clock
 
 

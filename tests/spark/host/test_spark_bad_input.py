@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from host_models import model_stream
 from pyspark.errors import PythonException, StreamingQueryException
 from spark_support import Feed, at, bounded, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
-from pyflinklike.spark import key_by
+from pyflinklike.errors import HostError
+from pyflinklike.spark import error_of, key_by
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)
@@ -192,3 +195,27 @@ def test_a_null_key_is_refused_with_its_record(spark, tmp_path):
         key_by(feed.bounded(), "key").process(Yields(), "n int").collect()
     with pytest.raises(StreamingQueryException, match=expected):
         drain(key_by(feed.stream(), "key").process(Yields(), "n int"), tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("written", "ours"),
+    [
+        (lambda writer: writer.outputMode("complete"), r'got outputMode\("complete"\)'),
+        (lambda writer: writer.trigger(continuous="1 second"), r"got trigger\(continuous"),
+        (
+            lambda writer: writer.option("asyncProgressTrackingEnabled", "true"),
+            "got the option asyncProgressTrackingEnabled",
+        ),
+    ],
+    ids=["complete", "continuous", "async"],
+)
+def test_a_way_to_write_a_stream_that_keyed_state_has_not_is_told(spark, tmp_path, written, ours):
+    """Spark refuses it before a task runs, and `error_of` says what to do."""
+    records = spark.readStream.format("rate").load().selectExpr("value as n", "'a' as key")
+    writer = key_by(records, "key").process(Fragile(), TOTALS).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception) as failed:  # noqa: PT011 - of several classes of Spark's
+        written(writer).start().awaitTermination()
+    told = error_of(failed.value)
+    assert isinstance(told, HostError)
+    assert re.search(ours, str(told))

@@ -15,6 +15,7 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
+    HostError,
     IncompatibleStateError,
     PyflinklikeError,
     StateValueError,
@@ -215,3 +216,38 @@ def test_what_is_not_an_exception_is_refused() -> None:
     """`query.exception()` of a query that runs is None."""
     with pytest.raises(DeclarationTypeError, match=r"an exception, got None; query.exception\(\)"):
         error_of(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "ours"),
+    [
+        (
+            (
+                "Complete output mode not supported when there are no streaming aggregations on "
+                "streaming DataFrames/Datasets"
+            ),
+            'got outputMode("complete")',
+        ),
+        (
+            (
+                "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. "
+                "This output mode is not supported for streaming aggregations without watermark on "
+                "streaming DataFrames/DataSets. SQLSTATE: 42KDE"
+            ),
+            "got one that has no watermark",
+        ),
+        (
+            (
+                "[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] Streaming real-time mode "
+                "has the following limitation: The sink(s): a is not in the sink allowlist"
+            ),
+            "got trigger(realTime=...)",
+        ),
+    ],
+    ids=["complete in Spark 3.5", "append", "real time"],
+)
+def test_a_refused_way_to_write_a_stream_is_said_in_our_words(said: str, ours: str) -> None:
+    """Spark speaks of its own operators, and knows no remedy."""
+    told = error_of(RuntimeError(said))
+    assert isinstance(told, HostError)
+    assert ours in str(told)

@@ -72,7 +72,7 @@ READS = """
 """
 
 
-def run(program, tmp_path, *options):
+def run(program, tmp_path, *options, **variables):
     """What a program prints where PySpark's `python3` has no packages."""
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     alien = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "SPARK_HOME"}
@@ -84,6 +84,7 @@ def run(program, tmp_path, *options):
             **{name: value for name, value in os.environ.items() if name not in alien},
             "PATH": f"{tmp_path / 'bare' / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY),
+            **variables,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false "
             "--conf spark.sql.shuffle.partitions=2 "
@@ -115,4 +116,22 @@ def test_a_session_of_the_user_runs_functions_with_the_python_of_its_driver(tmp_
 def test_what_is_read_of_state_runs_with_the_python_of_its_driver(tmp_path):
     """Also where nothing of the session's functions ran before."""
     told, said = run(READS, tmp_path)
+    assert ["5"] == told.split(), said
+
+
+def test_another_python_that_was_named_is_refused_with_what_to_do(tmp_path):
+    """A batch fails before Spark runs anything, and not in its words."""
+    bare = tmp_path / "bare" / "bin" / "python3"
+    told, said = run(FRAMES, tmp_path, PYSPARK_PYTHON=str(bare))
+    assert "" == told
+    assert said.rstrip().endswith(
+        f"HostError: the workers need pyarrow, and their Python, {str(bare)!r}, has none; before the "
+        "session begins, unset PYSPARK_PYTHON and spark.pyspark.python, or set "
+        f'os.environ["PYSPARK_PYTHON"] = sys.executable, which is {sys.executable!r} here'
+    )
+
+
+def test_an_empty_name_is_none(tmp_path):
+    """As a shell leaves it where it exports a variable that is not set."""
+    told, said = run(READS, tmp_path, PYSPARK_PYTHON="")
     assert ["5"] == told.split(), said

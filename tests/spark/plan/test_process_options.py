@@ -9,7 +9,7 @@ import pytest
 
 from pyflinklike import spark
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.process_options import (
     CommonOptions,
     ElementOptions,
@@ -18,6 +18,7 @@ from pyflinklike.spark.plan.process_options import (
     ProcessOptions,
     TwoInputOptions,
     TwoInputProcessOptions,
+    check_dropped,
 )
 
 OPTIONS = {
@@ -35,6 +36,7 @@ OPTIONS = {
     "arrival_order": False,
     "allow_pickle": True,
     "on_error": None,
+    "drop_states": (),
 }
 """The keywords of `process` with their defaults, in the order in which `help` shows them."""
 
@@ -139,3 +141,23 @@ def test_an_option_that_a_method_has_not_is_refused(given, kind):
         DeclarationTypeError, match=rf"got \['{name}'\]; choose from \['event_time'"
     ):
         ProcessOptions.of(given, kind)
+
+
+@pytest.mark.parametrize(
+    ("names", "savepoint", "is_streaming", "error", "match"),
+    [
+        ("old", None, True, DeclarationTypeError, r"got 'old'; write drop_states="),
+        ([3], None, True, DeclarationTypeError, "takes names of states, got 3"),
+        (["old"], None, False, DeclarationValueError, "in a batch, which keeps no state"),
+        (["old"], "/saved", True, DeclarationValueError, r"remove_state\(\.\.\.\)"),
+    ],
+)
+def test_names_of_states_to_drop_are_checked(names, savepoint, is_streaming, error, match):
+    """A stream that goes on from its checkpoint has states to drop."""
+    with pytest.raises(error, match=match):
+        check_dropped(names, savepoint, is_streaming=is_streaming)
+
+
+def test_nothing_is_dropped_by_default():
+    """Whatever else a query is."""
+    assert () == check_dropped((), "/saved", is_streaming=False)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import venv
 
 import pytest
+from surroundings import REPOSITORY
 
 from pyflinklike.errors import HostError
 from pyflinklike.spark.plan.session import (
@@ -123,3 +125,15 @@ def test_a_session_to_which_nothing_was_shipped_is_left_as_it_is(spark):
     prepare_workers(spark)
     reach_driver_worker(spark)
     assert before == spark.sparkContext.environment
+
+
+def test_a_local_python_that_will_not_do_is_refused_with_what_to_set(tmp_path, monkeypatch):
+    """It may have pyflinklike by the path of a checkout, and needs PyArrow, too."""
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    here = re.escape(f"sys.executable, which is {sys.executable!r} here")
+    with pytest.raises(HostError, match=rf"need pyarrow, .*has none; before the session .*{here}"):
+        check_python(python, {}, is_local=True)
+    with pytest.raises(HostError, match=rf"'/opt/nowhere/python', which PYSPARK.*{here}"):
+        check_python("/opt/nowhere/python", {}, is_local=True)
