@@ -193,8 +193,12 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
     return str(found)
 
 
-def location_of(checkpoint: str | os.PathLike[str]) -> str:
+def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None = None) -> str:
     """Return the path of a checkpoint; for the folder of a job, that of the checkpoint in it.
+
+    Args:
+        checkpoint: The path of either.
+        spark: A session, by which the folder of a job is found that is not on this machine.
 
     Raises:
         DeclarationTypeError: `checkpoint` is no path.
@@ -207,7 +211,7 @@ def location_of(checkpoint: str | os.PathLike[str]) -> str:
     if not isinstance(location, str) or not location:
         msg = f"checkpoint takes a path, got {shown(checkpoint)}"
         raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
-    job = job_at(location)
+    job = job_at(location, spark)
     return location if job is None else str(job.checkpoint)
 
 

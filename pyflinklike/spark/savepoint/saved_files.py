@@ -118,9 +118,9 @@ def save_checkpoint(
     mode: str = "error",
 ) -> tuple[JobAtRest | None, int | None]:
     """Write a savepoint as `take_savepoint` does; return the job, if there is one, and the micro-batch."""
-    location = location_of(checkpoint)
-    job, target = job_at(location), savepoint_location_of(path)
-    if job is not None and job.has(target.root):
+    location = location_of(checkpoint, spark)
+    job, target = job_at(location, spark), savepoint_location_of(path)
+    if job is not None and job.has(target):
         msg = f"{target.where}: a savepoint is not written into a job's folder, got a path in "
         raise DeclarationValueError(
             f"{msg}{str(job.path)!r}, which goes with the job; give one outside of it"
@@ -171,7 +171,7 @@ def manifest_of(state: CheckpointState) -> Manifest:
 
 def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Manifest:
     text, times = offsets_of(spark, location, batch_id, where)
-    job = job_at(location)
+    job = job_at(location, spark)
     # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",

@@ -100,7 +100,7 @@ class Savepoint(Mapping[str, DataFrame]):
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)
-        states = checkpoint_states(spark, location_of(path), None, batch_id)
+        states = checkpoint_states(spark, location_of(path, spark), None, batch_id)
         found = {each.record.identity.name: frames_of(each) for each in states}
         return cls(spark, found, manifest_of(states[0]))
 
