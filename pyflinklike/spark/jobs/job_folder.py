@@ -205,8 +205,8 @@ class JobFolder:
             self._begun = self._write(identity, facts, self.name)
         else:
             refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
-            self._refuse_gaps(identity)
             self._refuse_moved()
+            self._refuse_gaps(identity)
         return Ledger(self._outputs, None if self._lock is None else self._lock.check)
 
     def _refuse_moved(self) -> None:
