@@ -8,12 +8,15 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from job_folder_support import FACTS, job_of, keyed
+from hypothesis import settings
+from job_folder_support import FACTS, environment, keyed, run
 
 from pyflinklike.common import Configuration
 from pyflinklike.datastream import StreamExecutionEnvironment
@@ -37,6 +40,8 @@ DIRECTORY = "hdfs://name/jobs"
 ELEMENTS = 3
 STEPS = 200
 """More than a life has."""
+STRIDE = 1 if settings().max_examples > 1000 else 4
+"""Each step only where time is no matter."""
 
 
 class Killed(BaseException):
@@ -176,12 +181,13 @@ def rows_of(source: RemotePath) -> list[str]:
 
 
 def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(remote, tmp_path):
-    """Each life gets one step further than the one before; what they have written is that of one life."""
+    """Each life gets further than the one before; what they have written is that of one life."""
+    random = Random(len(remote.kind))
     expected = tmp_path / "expected"
     expected.mkdir()
     live(Remote(remote.kind), 0, expected)
     texts = sorted(each.read_text() for each in expected.iterdir())
-    for step in range(STEPS):
+    for step in range(random.randrange(STRIDE), STEPS, STRIDE):
         world, out = Remote(remote.kind), tmp_path / str(step)
         out.mkdir()
         world.left = step
@@ -212,7 +218,8 @@ def test_two_deaths_in_a_row(remote, tmp_path):
     expected.mkdir()
     live(Remote(remote.kind), 0, expected, ends=False)
     texts = sorted(each.read_text() for each in expected.iterdir())
-    for first, second in [(step, other) for step in range(5, 60, 7) for other in range(1, 30, 4)]:
+    pairs = [(first, second) for first in range(5, 60, 3) for second in range(1, 30, 2)]
+    for first, second in pairs[:: 8 * STRIDE]:
         world, out = Remote(remote.kind), tmp_path / f"{first}-{second}"
         out.mkdir()
         for number, left in enumerate((first, second, STEPS)):
@@ -291,6 +298,7 @@ def test_a_damaged_record_is_refused(remote):
         begun(opened(remote))
 
 
+@pytest.mark.restarts("job: its folder moved, or under another scheme", "refused")
 def test_a_folder_that_was_moved_is_refused(remote):
     """Spark has noted where its files are."""
     folder = opened(remote)
@@ -303,9 +311,30 @@ def test_a_folder_that_was_moved_is_refused(remote):
         remote.files.create(to, remote.files.read(each))
 
     moved = JobFolder(job().settings, RemotePath(remote, "s3a://bucket/jobs"), driver(0))
-    with pytest.raises(HostError, match="goes on where it began, got 's3a://bucket/jobs/.*'hdfs:"):
+    with pytest.raises(HostError, match=r"goes on where it began, got 's3a://bucket/jobs/.*'hdfs:"):
         begun(moved)
     moved.leave(is_over=False)
+
+
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_a_folder_of_this_machine_that_was_moved_is_refused(tmp_path, has_moved):
+    """By the paths that Spark has noted; those of other sources say nothing of it."""
+    folder = run(keyed(environment(tmp_path / "a b")))
+    log = folder.checkpoint / "sources" / "0"
+    log.mkdir(parents=True)
+    paths = [tmp_path / "mine" / "0000000000.parquet", folder.source(0) / "0000000000.parquet"]
+    entries = [{"path": each.as_uri(), "timestamp": 0, "batchId": 0} for each in paths]
+    (log / "0").write_text("\n".join(["v1", *map(json.dumps, entries)]))
+    (log / "1").write_text('v1\n{"topic":{"0":3}}')
+    at = tmp_path / "a b"
+    if has_moved:
+        at = at.rename(tmp_path / "elsewhere")
+
+    if has_moved:
+        with pytest.raises(HostError, match=f"one that began at '{folder.path}'"):
+            run(keyed(environment(at)))
+    else:
+        run(keyed(environment(at)))
 
 
 def test_the_job_in_a_folder_elsewhere(remote, tmp_path):
