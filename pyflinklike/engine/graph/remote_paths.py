@@ -31,11 +31,13 @@ class Listed(NamedTuple):
         name: Its name in the folder.
         time: When it was written, in ms, as the file system tells it.
         is_folder: Whether it is a folder.
+        size: The number of bytes of a file.
     """
 
     name: str
     time: int
     is_folder: bool
+    size: int = 0
 
 
 class FileSystem(Protocol):

@@ -34,7 +34,7 @@ import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.manifest import MANIFEST
 from pyflinklike.savepoints.savepoint_directory import (
     SavepointDirectory,
-    open_savepoint,
+    SavepointLocation,
     savepoint_location_of,
 )
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
@@ -101,6 +101,7 @@ class JobFolder:
         settings: The settings of the job.
         directory: The path of `settings.checkpoint_dir`; None where it is on this machine.
         driver: The driver of this run; None will do where it is on this machine.
+        locate: Finds the directory of a savepoint.
 
     Raises:
         HostError: Another run of the job has the folder, or the program names another one to go on from, or
@@ -113,8 +114,9 @@ class JobFolder:
         settings: JobSettings,
         directory: FolderPath | None = None,
         driver: Driver | None = None,
+        locate: Callable[[str], SavepointLocation] = savepoint_location_of,
     ) -> None:
-        self._settings = settings
+        self._settings, self._locate = settings, locate
         self._lock: FolderLock | None = None
         self.is_durable = settings.checkpoint_dir is not None
         self.path: FolderPath = (
@@ -331,7 +333,8 @@ class JobFolder:
             return None
         if found is None and noted is not None:
             # Also where the program does not name it any more: else the job would begin with nothing.
-            found = open_savepoint(noted["path"])
+            location = self._locate(noted["path"])
+            found = SavepointDirectory(location, location.manifest())
         return found
 
     def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
@@ -352,7 +355,7 @@ class JobFolder:
 
     def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
-        location = savepoint_location_of(asked)
+        location = self._locate(asked)
         if location.exists(MANIFEST):
             return SavepointDirectory(location, location.manifest())
         if noted is not None and noted["path"] == asked and self._has_committed():

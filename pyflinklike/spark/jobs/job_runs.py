@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ from pyflinklike.spark.jobs.stages import (
 from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame, last_frame_source
 from pyflinklike.spark.jobs.watermark_feed import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark.plan.hadoop_files import folder_path, for_spark
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.process_options import check_backend
 from pyflinklike.spark.plan.requirements import packages_checked
 from pyflinklike.spark.plan.session import (
@@ -230,6 +232,7 @@ class StreamRun(DrivenRun):
             job.settings,
             None if directory is None else folder_path(spark, directory),
             driver_of(spark),
+            partial(savepoint_location_in, spark),
         )
         try:
             self._begin()

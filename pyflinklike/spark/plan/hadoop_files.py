@@ -14,7 +14,10 @@ Through Spark Connect there is no JVM, and so no such files.
 
 from __future__ import annotations
 
+import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,8 +33,10 @@ __all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temp
 
 _UPLOADS = "fs.capability.outputstream.abortable"
 """What Hadoop says of a file system whose new files appear when they are closed, and not before."""
-_TAKEN = "org.apache.hadoop.fs.FileAlreadyExistsException"
-_MISSING = "java.io.FileNotFoundException"
+_KINDS: dict[str, type[OSError]] = {
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+    "java.io.FileNotFoundException": FileNotFoundError,
+}
 _PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws",
     "abfs": "org.apache.hadoop:hadoop-azure",
@@ -40,9 +45,12 @@ _PACKAGES = {
 }
 
 
+_SCHEME = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
 def is_remote_address(path: str) -> bool:
     """Return whether a path has a scheme that is not that of this machine's files."""
-    return "://" in path and urlsplit(path).scheme != "file"
+    return _SCHEME.match(path) is not None
 
 
 def folder_path(spark: SparkSession | None, path: str) -> FolderPath:
@@ -126,10 +134,8 @@ class HadoopFiles:
                 self._write(path, contents, replaces=False)
             else:
                 self._write_and_rename(path, contents, newer_than)
-        except Exception as error:
-            if _class_of(error) == _TAKEN:
-                return None
-            raise
+        except FileExistsError:
+            return None
         return self._time_of(path)
 
     def _write_and_rename(self, path: str, contents: bytes, newer_than: int) -> None:
@@ -138,67 +144,122 @@ class HadoopFiles:
         try:
             self._write(hidden, contents, replaces=True)
             if self._time_of(hidden) <= newer_than:
-                self._files.setTimes(self._path(hidden), newer_than + 1, -1)
-            self._context.rename(self._path(hidden), self._path(path), self._replace_nothing)
+                with _errors_of(path):
+                    self._files.setTimes(self._path(hidden), newer_than + 1, -1)
+            with _errors_of(path):
+                self._context.rename(self._path(hidden), self._path(path), self._replace_nothing)
         except BaseException:
             self.delete(hidden)
             raise
 
     def _time_of(self, path: str) -> int:
-        return int(self._files.getFileStatus(self._path(path)).getModificationTime())
+        with _errors_of(path):
+            return int(self._files.getFileStatus(self._path(path)).getModificationTime())
 
     def _write(self, path: str, contents: bytes, *, replaces: bool) -> None:
-        stream = self._files.create(self._path(path), replaces)
-        stream.write(contents)
-        stream.close()
+        # Not closed where it fails: that would end an upload with what there is of it.
+        with _errors_of(path):
+            stream = self._files.create(self._path(path), replaces)
+            stream.write(contents)
+            stream.close()
 
     def read(self, path: str) -> bytes | None:
         """Return all of a file; None if there is none."""
         try:
-            stream = self._files.open(self._path(path))
-        except Exception as error:
-            if _class_of(error) == _MISSING:
-                return None
-            raise
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
+            with _errors_of(path):
+                stream = self._files.open(self._path(path))
+                try:
+                    return bytes(stream.readAllBytes())
+                finally:
+                    stream.close()
+        except FileNotFoundError:
+            return None
 
     def entries(self, path: str) -> list[Listed]:
         """Return what is in a folder; nothing if there is none."""
         try:
-            found = self._files.listStatus(self._path(path))
-        except Exception as error:
-            if _class_of(error) == _MISSING:
-                return []
-            raise
-        return [
-            Listed(each.getPath().getName(), each.getModificationTime(), each.isDirectory())
-            for each in found
-        ]
+            with _errors_of(path):
+                return [_listed(each) for each in self._files.listStatus(self._path(path))]
+        except FileNotFoundError:
+            return []
+
+    def status(self, path: str) -> Listed | None:
+        """Return what a folder says of an entry; None if there is none."""
+        try:
+            with _errors_of(path):
+                return _listed(self._files.getFileStatus(self._path(path)))
+        except FileNotFoundError:
+            return None
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it, if they are not there."""
-        self._files.mkdirs(self._path(path))
+        with _errors_of(path):
+            self._files.mkdirs(self._path(path))
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it, if it is there."""
-        self._files.delete(self._path(path), True)
+        with _errors_of(path):
+            self._files.delete(self._path(path), True)
 
     def delete_at_exit(self, path: str) -> None:
         """Have a folder deleted when the JVM ends."""
-        self._files.deleteOnExit(self._path(path))
+        with _errors_of(path):
+            self._files.deleteOnExit(self._path(path))
+
+    def rename(self, path: str, other: str) -> None:
+        """Rename a file or folder; nothing is at the other path.
+
+        Raises:
+            OSError: The file system has not done it.
+        """
+        with _errors_of(path):
+            is_done = self._files.rename(self._path(path), self._path(other))
+        if not is_done:
+            msg = f"{path}: it was not renamed to {other}"
+            raise OSError(msg)
+
+    def copy_here(self, path: str, local: str) -> None:
+        """Copy a file to a path on this machine.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        with _errors_of(path):
+            here = self._path(f"file://{local}")
+            self._files.copyToLocalFile(False, self._path(path), here, True)
+
+    def copy_there(self, local: str, path: str) -> None:
+        """Copy a file on this machine, in place of one that is there."""
+        with _errors_of(path):
+            here = self._path(f"file://{local}")
+            self._files.copyFromLocalFile(False, True, here, self._path(path))
+
+    def plain(self, address: str) -> str:
+        """Return an address without its scheme and authority."""
+        return str(self._path(address).toUri().getPath())
 
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(path)
 
 
-def _class_of(error: Exception) -> str | None:
-    """Return the name of Java's class of an error; None for one of Python's."""
-    # py4j's class of such errors is not named: the client of Spark Connect comes without py4j.
-    thrown = getattr(error, "java_exception", None)
-    return None if thrown is None else str(thrown.getClass().getName())
+def _listed(found: Any) -> Listed:
+    is_folder = bool(found.isDirectory())
+    size = 0 if is_folder else int(found.getLen())
+    return Listed(str(found.getPath().getName()), int(found.getModificationTime()), is_folder, size)
+
+
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Raise Java's errors as Python's of files."""
+    try:
+        yield
+    except Exception as error:
+        # py4j's class of such errors is not named: the client of Spark Connect comes without py4j.
+        thrown = getattr(error, "java_exception", None)
+        if thrown is None:
+            raise
+        kind = _KINDS.get(str(thrown.getClass().getName()), OSError)
+        raise kind(f"{path}: {thrown.getMessage() or thrown}") from error
 
 
 def _refusal(address: str, error: Exception) -> HostError:
@@ -224,5 +285,6 @@ def _refusal(address: str, error: Exception) -> HostError:
             "of its file system, or a path on this machine"
         )
     return HostError(
-        f"a job's folder is on a file system that Spark's Hadoop knows, got {address!r}: {reason}; {remedy}"
+        "folders of jobs and savepoints are on file systems that Spark's Hadoop knows, got "
+        f"{address!r}: {reason}; {remedy}"
     )

@@ -104,7 +104,7 @@ def list_states(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark))
+    found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         return list_saved_states(saved, batch_id, operator, sizes=sizes)
     for state in checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id):
@@ -173,7 +173,7 @@ def read_state(
             when rows are read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark))
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         return read_saved_entries(
             spark,
@@ -302,7 +302,7 @@ def read_timers(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark))
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         given = None if now is None else _clock_at(now)
         return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)

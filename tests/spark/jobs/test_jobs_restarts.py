@@ -205,14 +205,13 @@ def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
     with pytest.raises(HostError, match="a job runs once at a time, got a second run beside"):
         started(tmp_path, **there)
     first.cancel().result()
-    take_savepoint(spark, "viewfs://cluster/jobs/deep/counts", tmp_path / "saved")
+    take_savepoint(spark, "viewfs://cluster/jobs/deep/counts", "viewfs://cluster/jobs/saved")
     add(tmp_path, "two", "a", "c")
 
     second = started(tmp_path, **own)
     until(tmp_path, 5)
-    stopped = second.stop_with_savepoint(False, str(tmp_path / "stopped")).result()
+    stopped = second.stop_with_savepoint(False, "viewfs://cluster/jobs/stopped").result()
     left = [each.name for each in (tmp_path / "remote" / "deep").iterdir() if each.name[0] != "."]
-    (tmp_path / "here").mkdir()
     add(tmp_path, "three", "a", "d")
     third = started(tmp_path, **{**there, "execution.state-recovery.path": stopped})
     until(tmp_path, 7)
@@ -224,6 +223,6 @@ def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
     expected = ["a 1", "a 2", "a 3", "a 4", "b 1", "c 1", "d 1"]
     assert (expected, []) == (sorted(written(tmp_path / "out")), left)
     assert (["counts"], 2) == (
-        open_savepoint(tmp_path / "saved").operators(),
-        read_state(spark, tmp_path / "saved", "_reduce_state").count(),
+        open_savepoint(tmp_path / "remote" / "saved").operators(),
+        read_state(spark, "viewfs://cluster/jobs/saved", "_reduce_state").count(),
     )

@@ -10,7 +10,9 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 from pyflinklike.engine.graph.durable_files import read_json, remove_folder, write_json
-from pyflinklike.errors import HostError
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.savepoints.savepoint_directory import open_savepoint
+from pyflinklike.spark import Savepoint
 from pyflinklike.spark.plan.hadoop_files import folder_path
 
 
@@ -64,3 +66,19 @@ def test_file_systems_that_cannot_be_used(spark, mounted, tmp_path):
         folder_path(spark, f"ftp://{name}/jobs")
 
     assert tmp_path == folder_path(spark, str(tmp_path)) == folder_path(spark, tmp_path.as_uri())
+
+
+@pytest.mark.spark
+def test_a_savepoint_where_only_hadoop_is_at_home(spark, mounted, tmp_path):
+    """Written, replaced, read and checked by the driver as on any filesystem of Arrow."""
+    made = Savepoint.new(spark, "key int", "counts")
+    for _ in range(2):
+        made.write(f"{mounted}/saved", mode="overwrite")
+    there, here = Savepoint.read(spark, f"{mounted}/saved"), open_savepoint(tmp_path / "saved")
+
+    assert (["counts"], here.manifest) == (list(there), there.manifest)
+    assert ["saved"] == [each.name for each in tmp_path.iterdir() if each.name[0] != "."]
+    with pytest.raises(DeclarationValueError, match="nothing is there before it is written"):
+        made.write(f"{mounted}/saved")
+    with pytest.raises(DeclarationValueError, match=r'No FileSystem for scheme "nope"'):
+        made.write("nope://bucket/saved")
