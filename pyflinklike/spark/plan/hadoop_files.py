@@ -179,7 +179,7 @@ class HadoopFiles:
         """Return what is in a folder; nothing if there is none."""
         try:
             with _errors_of(path):
-                return [_listed(each) for each in self._files.listStatus(self._path(path))]
+                return [_entry_of(each) for each in self._files.listStatus(self._path(path))]
         except FileNotFoundError:
             return []
 
@@ -187,7 +187,7 @@ class HadoopFiles:
         """Return what a folder says of an entry; None if there is none."""
         try:
             with _errors_of(path):
-                return _listed(self._files.getFileStatus(self._path(path)))
+                return _entry_of(self._files.getFileStatus(self._path(path)))
         except FileNotFoundError:
             return None
 
@@ -242,7 +242,7 @@ class HadoopFiles:
         return self._hadoop.Path(path)
 
 
-def _listed(found: Any) -> Listed:
+def _entry_of(found: Any) -> Listed:
     is_folder = bool(found.isDirectory())
     size = 0 if is_folder else int(found.getLen())
     return Listed(str(found.getPath().getName()), int(found.getModificationTime()), is_folder, size)

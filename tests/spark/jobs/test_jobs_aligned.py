@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
@@ -16,11 +15,11 @@ from aligned_job_driver import NAME
 from fault_lives import SETTINGS, program
 from job_lives import (
     END,
-    PATIENCE_SECONDS,
     amounts_of_running_sums,
     expected_windows,
     is_window,
     wait_for,
+    wait_until,
     written,
 )
 
@@ -63,14 +62,6 @@ def count_of(lines: list[str], beginning: str) -> int:
     return sum(line.startswith(f"sum,{beginning}") for line in lines)
 
 
-def until(is_so, log: Path) -> None:
-    """Wait for what another process does."""
-    limit = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < limit, log.read_text()[-3000:]
-        time.sleep(0.02)  # another process works
-
-
 @pytest.mark.parametrize("place", ["local disk", "viewfs"])
 def test_aligned_sources_and_own_times_over_killed_drivers(tmp_path, place):
     """A source that is ahead still waits after a restart; nothing is lost, doubled or late."""
@@ -87,12 +78,12 @@ def test_aligned_sources_and_own_times_over_killed_drivers(tmp_path, place):
         inputs.add("left", 0)
         wait_for(tmp_path / "out", lambda lines: len(lines) >= 2 * LINES, log)
         inputs.add("left", 1000)  # more than the drift ahead of the right one
-        until((job / "sources" / "0" / "_held").exists, log)
+        wait_until((job / "sources" / "0" / "_held").exists, log)
         inputs.add("left", 1400)
 
     offsets = {each.name for each in (job / "checkpoint" / "offsets").iterdir()}
     with program("aligned_job_driver.py", described, log):
-        until(
+        wait_until(
             lambda: {each.name for each in (job / "checkpoint" / "offsets").iterdir()} - offsets,
             log,
         )
