@@ -363,7 +363,13 @@ def test_times_that_fall_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("/data", False), ("file:///data", False), ("s3a://b/x", True), ("hdfs:///x", True)],
+    [
+        ("/data", False),
+        ("file:///data", False),
+        ("s3a://b/x", True),
+        ("hdfs:/x", True),
+        ("a:/b", False),
+    ],
 )
 def test_which_addresses_are_elsewhere(path, expected):
     """Those with a scheme that is not that of this machine."""
