@@ -349,6 +349,17 @@ def test_the_job_in_a_folder_elsewhere(remote, tmp_path):
     assert not found.is_running()
 
 
+def test_rows_that_a_killed_driver_has_left_are_written_anew(remote, tmp_path):
+    """Nobody has read them while the mark is not there that all first rows are."""
+    folder = RemotePath(remote, DIRECTORY)
+    for number in (0, 7):
+        (folder / f"{number:010}.parquet").create(b"half of a source")
+    (node,) = job().graph.of_kind(FromSource)
+    StreamSource(node, job().settings_of(node), folder, None, tmp_path)
+
+    assert ([0, 1, 2, 3], ELEMENTS + 1) == (sorted(rows_in(folder)), len(rows_of(folder)))
+
+
 def test_times_that_fall_are_refused(tmp_path):
     """Spark orders the files of a source by them."""
     remote = Remote("object store")
