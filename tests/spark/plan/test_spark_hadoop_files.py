@@ -14,6 +14,7 @@ from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.savepoint_directory import open_savepoint
 from pyflinklike.spark import Savepoint
 from pyflinklike.spark.plan.hadoop_files import folder_path
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 
 
 @pytest.fixture
@@ -69,11 +70,15 @@ def test_file_systems_that_cannot_be_used(spark, tmp_path):
 def test_a_savepoint_where_only_hadoop_is_at_home(spark, mounted, tmp_path):
     """Written, replaced, read and checked by the driver as on any filesystem of Arrow."""
     made = Savepoint.new(spark, "key int", "counts")
-    for _ in range(2):
-        made.write(f"{mounted}/saved", mode="overwrite")
+    made.write(f"{mounted}/saved")
     there, here = Savepoint.read(spark, f"{mounted}/saved"), open_savepoint(tmp_path / "saved")
+    place = savepoint_location_in(spark, f"{mounted}/saved")
+    beside = place.begin("overwrite")
+    beside.finish(there.manifest)
+    place.replace(beside)
 
     assert (["counts"], here.manifest) == (here.operators(), there.manifest)
+    assert there.manifest == place.manifest()
     assert ["saved"] == [each.name for each in tmp_path.iterdir() if each.name[0] != "."]
     with pytest.raises(DeclarationValueError, match="nothing is there before it is written"):
         made.write(f"{mounted}/saved")
