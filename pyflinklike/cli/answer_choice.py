@@ -150,7 +150,7 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
         try:
             from pyflinklike.spark.read.checkpoint import location_of, take_format_of
 
-            take_format_of(spark, location_of(path))
+            take_format_of(spark, location_of(path, spark))
             yield spark
         finally:
             spark.stop()

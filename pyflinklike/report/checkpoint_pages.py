@@ -97,7 +97,7 @@ def checkpoint_report(
     """
     # First, since reading the state may take long and would be in vain.
     written = check_path(path)
-    location = location_of(checkpoint)
+    location = location_of(checkpoint, spark)
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
     with refuse_errors(f"checkpoint {location!r}"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver of a job that never ends, to be killed: files of lines, running sums by key with timers, files.
 
-    python job_driver.py '{"folder": ..., "settings": {...}, "end": "name of a line in the output"}'
+    python job_driver.py '{"folder": ..., "settings": {...}, "checkpoints": "viewfs://..."}'
 
-It ends by itself when a line that is told is among what was written.
+Without `checkpoints` the job's folder is in the folder.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Sums(KeyedProcessFunction):
         self.windows.remove(timestamp)
 
 
-def declared(folder: Path) -> StreamExecutionEnvironment:
+def declared(folder: Path, checkpoints: str | None = None) -> StreamExecutionEnvironment:
     """The job."""
     values = {
         "execution.target": "spark",
@@ -78,7 +78,8 @@ def declared(folder: Path) -> StreamExecutionEnvironment:
         "pyflinklike.source.files-per-batch": "8",
     }
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-    env.get_checkpoint_config().set_checkpoint_storage_dir(str(folder / "checkpoints"))
+    checkpoints = checkpoints or str(folder / "checkpoints")
+    env.get_checkpoint_config().set_checkpoint_storage_dir(checkpoints)
     files = (
         FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(folder / "in"))
         .monitor_continuously(Duration.of_millis(50))
@@ -106,7 +107,7 @@ def main() -> None:
     """Run the job until it is killed."""
     described = json.loads(sys.argv[1])
     begin_session(described["settings"])
-    declared(Path(described["folder"])).execute()
+    declared(Path(described["folder"]), described.get("checkpoints")).execute()
 
 
 if __name__ == "__main__":

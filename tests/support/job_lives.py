@@ -18,6 +18,7 @@ __all__ = [
     "expected_windows",
     "is_window",
     "wait_for",
+    "wait_until",
     "written",
 ]
 
@@ -93,9 +94,14 @@ def amounts_of_running_sums(lines: list[str]) -> dict[str, list[int]]:
 
 def wait_for(folder: Path, is_there: Callable[[list[str]], bool], log: Path | None = None) -> None:
     """Until what is written is so."""
+    wait_until(lambda: is_there(written(folder)), log)
+
+
+def wait_until(is_so: Callable[[], object], log: Path | None = None) -> None:
+    """Until something is true."""
     limit = time.monotonic() + PATIENCE_SECONDS
-    while not is_there(written(folder)):
-        assert time.monotonic() < limit, log.read_text()[-3000:] if log else written(folder)
+    while not is_so():
+        assert time.monotonic() < limit, log.read_text()[-3000:] if log else "it never was"
         time.sleep(0.02)  # another process works
 
 

@@ -1,31 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files of a job's folder, whole or absent: JSON with a checksum."""
+"""Small files of a job's folder, whole or absent: JSON with a checksum.
+
+The folder is on this machine or elsewhere (`remote_paths`).  Here a file is replaced by a renaming, and
+there by another version of it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.engine.graph.sinks import Renaming
 from pyflinklike.errors import CorruptStateError
 
-__all__ = ["Ledger", "read_json", "rename_durably", "write_json"]
+__all__ = [
+    "FolderPath",
+    "Ledger",
+    "read_file",
+    "read_json",
+    "remove_folder",
+    "rename_durably",
+    "write_json",
+]
+
+FolderPath = Path | RemotePath
+"""A path in a job's folder, or that of the folder."""
 
 
-def write_json(path: Path, contents: dict[str, Any]) -> None:
+def write_json(path: FolderPath, contents: dict[str, Any]) -> None:
     """Replace a file in one step: readers find the former contents or the new ones.
 
     Args:
         path: The path of the file.
         contents: Values that JSON can write.
+
+    Raises:
+        HostError: Another run writes the file, too.
     """
     text = _text(contents)
+    checked = _text({**contents, "checksum": zlib.crc32(text.encode())})
+    if isinstance(path, RemotePath):
+        path.put(checked.encode())
+        return
     hidden = path.with_name(f".{path.name}.new")
-    hidden.write_text(_text({**contents, "checksum": zlib.crc32(text.encode())}), encoding="utf-8")
+    hidden.write_text(checked, encoding="utf-8")
     rename_durably(hidden, path)
 
 
@@ -50,7 +75,32 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def remove_folder(path: FolderPath) -> None:
+    """Remove a folder; who is killed meanwhile leaves none that looks like a damaged one.
+
+    Args:
+        path: The path of the folder, which may be gone.
+    """
+    if isinstance(path, RemotePath):
+        path.remove_folder()
+        return
+    # Renamed in one step first.
+    gone = path.with_name(f".removed-{uuid.uuid4()}")
+    if path.exists():
+        path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def read_file(path: FolderPath) -> bytes:
+    """Read a file that was written once, and not by `write_json`.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    return path.read_once() if isinstance(path, RemotePath) else path.read_bytes()
+
+
+def read_json(path: FolderPath) -> dict[str, Any] | None:
     """Read what `write_json` wrote; None if there is no such file.
 
     Raises:
@@ -69,7 +119,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _damage_error(path: Path) -> CorruptStateError:
+def _damage_error(path: FolderPath) -> CorruptStateError:
     return CorruptStateError(
         f"a job's folder has files as they were written, got a damaged one, {str(path)!r}; "
         "restore the folder from a copy, or begin anew with another execution.checkpointing.dir"
@@ -90,20 +140,21 @@ class Ledger:
 
     Args:
         path: The path of the file; a renaming that it records is finished at once.
+        check_lock: Raises if another run has taken the folder.
 
     Raises:
         CorruptStateError: The file is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: FolderPath, check_lock: Callable[[], None] | None = None) -> None:
+        self._path, self._check_lock = path, check_lock
         found = read_json(path)
         self._last = -1 if found is None else int(found["batch"])
         for hidden, name in [] if found is None else found["files"]:
             Renaming(Path(hidden), Path(name)).perform()
 
     @staticmethod
-    def last_of(path: Path) -> int:
+    def last_of(path: FolderPath) -> int:
         """Read the recorded number without finishing the micro-batch; -1 if there is none.
 
         Raises:
@@ -122,7 +173,12 @@ class Ledger:
         Args:
             batch: The number of the micro-batch.
             renamings: The hidden and final names of its files.
+
+        Raises:
+            HostError: Another run has taken the folder, and writes the micro-batch itself.
         """
+        if self._check_lock is not None:
+            self._check_lock()
         files = list(renamings)
         names = [[str(each.hidden), str(each.path)] for each in files]
         write_json(self._path, {"batch": batch, "files": names})

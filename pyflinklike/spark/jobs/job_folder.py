@@ -10,6 +10,13 @@
 The folder is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has ended.
 Without that setting a job has a temporary folder, which is removed with it.
 
+It is on this machine, or on a file system of Hadoop.  What must survive is in the folder.  What the sources
+of Spark in Python ask for, again and again, are the watermark and whether to wait: they run in processes of
+the driver's machine that reach no such file system, so these files are also in a folder for signals there,
+which a run makes anew of what the folder says.
+
+Spark notes whole addresses of the files of rows that it has read.  So a folder goes on only where it began.
+
 A job may begin with a savepoint: `job.json` notes which, and so a later run knows that the job has begun
 with it.  Spark adds the state in the first micro-batch only, so until that is committed a run must find the
 savepoint; afterwards it may be gone.
@@ -21,34 +28,44 @@ changed.  Functions without state, sinks and names may change.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import unquote
 
 import attrs
 
-from pyflinklike.engine.graph.durable_files import Ledger, read_json, write_json
+from pyflinklike.engine.graph.durable_files import (
+    FolderPath,
+    Ledger,
+    read_json,
+    remove_folder,
+    write_json,
+)
 from pyflinklike.engine.graph.files import local_path
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
+from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.manifest import MANIFEST
 from pyflinklike.savepoints.savepoint_directory import (
     SavepointDirectory,
-    open_savepoint,
+    SavepointLocation,
     savepoint_location_of,
 )
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.read.job_at_rest import FEED_KIND, JOB_FILE, lock_of
+from pyflinklike.spark.plan.hadoop_files import is_remote_address
+from pyflinklike.spark.read.folder_lock import Driver, FolderLock, lock_folder
+from pyflinklike.spark.read.job_at_rest import FEED_KIND, JOB_FILE, paths_of_log
 
 __all__ = [
     "JobFolder",
@@ -63,6 +80,10 @@ __all__ = [
 _FORMAT = 3
 _FORMAT_WITH_SAVEPOINT = 4
 """The format of a job that began with a savepoint, which versions that know none must not go on with."""
+_FORMAT_ELSEWHERE = 5
+"""The format of a folder that is not on this machine: with versions of files."""
+_ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
+_FORMATS = (_FORMAT, _FORMAT_WITH_SAVEPOINT, _FORMAT_ELSEWHERE)
 
 
 def folder_name(job_name: str) -> str:
@@ -78,6 +99,9 @@ class JobFolder:
 
     Args:
         settings: The settings of the job.
+        directory: The path of `settings.checkpoint_dir`; None where it is on this machine.
+        driver: The driver of this run; None will do where it is on this machine.
+        locate: Finds the directory of a savepoint.
 
     Raises:
         HostError: Another run of the job has the folder, or the program names another one to go on from, or
@@ -85,12 +109,24 @@ class JobFolder:
         CorruptStateError: The folder or the savepoint is damaged.
     """
 
-    def __init__(self, settings: JobSettings) -> None:
-        self._settings = settings
-        self._lock: IO[bytes] | None = None
+    def __init__(
+        self,
+        settings: JobSettings,
+        directory: FolderPath | None = None,
+        driver: Driver | None = None,
+        locate: Callable[[str], SavepointLocation] = savepoint_location_of,
+    ) -> None:
+        self._settings, self._locate = settings, locate
+        self._lock: FolderLock | None = None
         self.is_durable = settings.checkpoint_dir is not None
-        self.path = self._find() if self.is_durable else new_folder(None)
+        self.path: FolderPath = (
+            self._find(directory, driver) if self.is_durable else new_folder(None)
+        )
+        self.signals = self.path if isinstance(self.path, Path) else new_folder(None)
+        """The folder of files that Spark's sources ask for; on this machine."""
         try:
+            if isinstance(self.path, RemotePath):
+                self.path.finish_removal()
             self._begun = self._read()
             self.savepoint = self._find_savepoint()
             """The savepoint with which the job begins; None without one, or once that has happened."""
@@ -110,11 +146,11 @@ class JobFolder:
         return str(self._begun["token"])
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> FolderPath:
         """Spark's checkpoint."""
         return self.path / "checkpoint"
 
-    def source(self, position: int) -> Path:
+    def source(self, position: int) -> FolderPath:
         """Return the folder with the rows of a source.
 
         Args:
@@ -122,8 +158,16 @@ class JobFolder:
         """
         return self.path / "sources" / str(position)
 
+    def signals_of(self, position: int) -> Path:
+        """Return the folder of the files that tell a source of Spark whether to wait.
+
+        Args:
+            position: As for `source`.
+        """
+        return self.signals / "sources" / str(position)
+
     @property
-    def watermark(self) -> Path:
+    def watermark(self) -> FolderPath:
         """The file of the watermark that the driver makes."""
         return self.path / "watermark.json"
 
@@ -154,18 +198,51 @@ class JobFolder:
         """
         if self._begun is None:
             # Without job.json nothing counts: a run may have been killed before it wrote that.
+            if isinstance(self.path, RemotePath):
+                remove_folder(self.path)  # a run that lost its lock may have written since
             self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
             # The token stays: unfinished files of the former run are found by it.
-            shutil.rmtree(self.path)
+            remove_folder(self.path)
             self._begun = self._write(identity, facts, self.name)
         else:
             refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
+            self._refuse_moved()
             self._refuse_gaps(identity)
-        return Ledger(self._outputs)
+        return Ledger(self._outputs, None if self._lock is None else self._lock.check)
+
+    def _refuse_moved(self) -> None:
+        """Check that the folder is where it began.
+
+        Else Spark would find rows that it has read under other addresses, and read them again.
+        """
+        begun = self._begun or {}
+        is_here = isinstance(self.path, Path)
+        former = begun.get("address")
+        if former is None and is_here:
+            former = self._find_former_path()
+        if former != (None if is_here and former is None else str(self.path)):
+            msg = (
+                f"a job's folder goes on where it began, got {str(self.path)!r} for one that began at "
+                f"{former or 'a path on the driver'!r}, which Spark has noted; move it back, or take a savepoint "
+                "of it (take_savepoint) and begin with that under another name"
+            )
+            raise HostError(msg)
+
+    def _find_former_path(self) -> str | None:
+        """Return the path of this folder as Spark has noted it; None if it has read no files of it."""
+        logs, here = self.checkpoint / "sources", str(self.path)
+        for log in logs.iterdir() if logs.exists() else ():
+            for path, _ in paths_of_log(log):
+                # Other sources of the job may be files, too, but not with such names.
+                found = _ROWS.fullmatch(unquote(path.removeprefix("file:")))
+                if found is not None:
+                    former = os.path.normpath(found[1])
+                    return here if former == os.path.normpath(here) else former
+        return None
 
     @property
-    def _outputs(self) -> Path:
+    def _outputs(self) -> FolderPath:
         return self.path / "outputs.json"
 
     def _refuse_gaps(self, identity: JobIdentity) -> None:
@@ -199,21 +276,20 @@ class JobFolder:
         Args:
             is_over: True removes the folder: no later run goes on from it.
         """
-        if is_over or not self.is_durable:
-            # Renamed in one step first: a folder that is half removed would be a damaged one.
-            gone = self.path.with_name(f".removed-{uuid.uuid4()}")
-            if self.path.exists():
-                self.path.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+        is_lost = self._lock is not None and self._lock.is_lost
+        if (is_over or not self.is_durable) and not is_lost:
+            remove_folder(self.path)
+        if isinstance(self.path, RemotePath):
+            shutil.rmtree(self.signals, ignore_errors=True)
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
 
-    def _find(self) -> Path:
-        parent = local_path(str(self._settings.checkpoint_dir)).absolute()
+    def _find(self, directory: FolderPath | None, driver: Driver | None) -> FolderPath:
+        parent = directory or local_path(str(self._settings.checkpoint_dir)).absolute()
         parent.mkdir(parents=True, exist_ok=True)
         path = parent / folder_name(self._settings.name)
-        self._lock = _lock(path, self._settings.name)
+        self._lock = lock_folder(path, self._settings.name, driver)
         return path
 
     def _read(self) -> dict[str, Any] | None:
@@ -224,9 +300,9 @@ class JobFolder:
                 "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
             )
             raise CorruptStateError(msg)
-        if found is not None and found.get("format") not in (_FORMAT, _FORMAT_WITH_SAVEPOINT):
+        if found is not None and found.get("format") not in _FORMATS:
             msg = (
-                f"a job's folder of format {_FORMAT} or {_FORMAT_WITH_SAVEPOINT} is read, got "
+                f"a job's folder of format {', '.join(map(str, _FORMATS))} is read, got "
                 f"{found.get('format')!r}; use the version of pyflinklike that wrote it"
             )
             raise CorruptStateError(msg)
@@ -257,7 +333,8 @@ class JobFolder:
             return None
         if found is None and noted is not None:
             # Also where the program does not name it any more: else the job would begin with nothing.
-            found = open_savepoint(noted["path"])
+            location = self._locate(noted["path"])
+            found = SavepointDirectory(location, location.manifest())
         return found
 
     def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
@@ -272,11 +349,13 @@ class JobFolder:
         raise HostError(msg)
 
     def _is_own(self, path: str) -> bool:
-        return urlsplit(path).scheme in ("", "file") and local_path(path).absolute() == self.path
+        if isinstance(self.path, Path):
+            return not is_remote_address(path) and local_path(path).absolute() == self.path
+        return is_remote_address(path) and self.path.is_at(path)
 
     def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
-        location = savepoint_location_of(asked)
+        location = self._locate(asked)
         if location.exists(MANIFEST):
             return SavepointDirectory(location, location.manifest())
         if noted is not None and noted["path"] == asked and self._has_committed():
@@ -308,7 +387,7 @@ class JobFolder:
 
     def _has_nothing(self) -> bool:
         """Return whether no micro-batch was completed, so that another program may begin here."""
-        return not self._has_committed() and not self._outputs.exists()
+        return not self._has_committed() and self.last_written < 0
 
     def _write(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -326,11 +405,13 @@ class JobFolder:
                 "path": saved.location.address,
                 "id": savepoint_id(saved.manifest),
             }
+        if isinstance(self.path, RemotePath):
+            begun.update(format=_FORMAT_ELSEWHERE, address=str(self.path))
         write_json(self.path / JOB_FILE, begun)
         return begun
 
 
-def _batches(log: Path) -> set[int]:
+def _batches(log: FolderPath) -> set[int]:
     """Read the numbers of the micro-batches in a log of Spark's checkpoint."""
     names = [each.name for each in log.iterdir()] if log.exists() else []
     return {int(name) for name in names if name.isdigit()}
@@ -347,24 +428,6 @@ def new_folder(parent: str | None) -> Path:
     directory = local_path(parent)
     directory.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
-
-
-def _lock(path: Path, name: str) -> IO[bytes]:
-    """Take the lock of a folder; the lock of a killed process is free."""
-    # Here, since Windows has no such module.
-    import fcntl
-
-    lock = lock_of(path).open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.close()
-        msg = (
-            f"a job runs once at a time, got a second run of {name!r} in {str(path)!r}; cancel the other "
-            "one, or give this one another name, as in execute(name)"
-        )
-        raise HostError(msg) from error
-    return lock
 
 
 _FEED = (

@@ -23,6 +23,7 @@ from pyflinklike.spark.jobs.job_runs import (
     prepare_session,
     steps_of,
 )
+from pyflinklike.spark.plan.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark.wire.schema import arrow_schema, output_schema
@@ -65,7 +66,10 @@ def data_frame(
 
 def _stream(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
     """Return the results of a stream; its files stay until this process ends: any query may read them."""
-    folder = new_folder(job.settings.checkpoint_dir)
+    directory = job.settings.checkpoint_dir
+    if directory is not None and is_remote_address(directory):
+        return frame_of_stream(job, spark, temporary_folder(spark, directory), metric_names)
+    folder = new_folder(directory)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return frame_of_stream(job, spark, folder, metric_names)
 

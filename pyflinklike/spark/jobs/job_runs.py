@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pyspark.sql.utils import is_remote
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import wall_clock
-from pyflinklike.engine.graph.durable_files import Ledger
+from pyflinklike.engine.graph.durable_files import FolderPath, Ledger
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
@@ -52,6 +53,8 @@ from pyflinklike.spark.jobs.stages import (
 )
 from pyflinklike.spark.jobs.stream_sources import StreamSource, batch_frame, last_frame_source
 from pyflinklike.spark.jobs.watermark_feed import WatermarkFeed, has_idleness, needs_feed
+from pyflinklike.spark.plan.hadoop_files import folder_path, for_spark
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.process_options import check_backend
 from pyflinklike.spark.plan.requirements import packages_checked
 from pyflinklike.spark.plan.session import (
@@ -62,6 +65,7 @@ from pyflinklike.spark.plan.session import (
     ship_files,
     time_zone_of,
 )
+from pyflinklike.spark.read.folder_lock import driver_of
 from pyflinklike.spark.savepoint.saved_files import save_checkpoint
 
 __all__ = [
@@ -153,7 +157,7 @@ _PATIENCE_SECONDS = 0.05
 
 
 def frame_of_stream(
-    job: Job, spark: SparkSession, folder: Path, metric_names: set[str]
+    job: Job, spark: SparkSession, folder: FolderPath, metric_names: set[str]
 ) -> DataFrame:
     """Return the results of a job in streaming mode as a stream of rows as in batch mode.
 
@@ -223,7 +227,13 @@ class StreamRun(DrivenRun):
         self._is_stopping = self._has_batch = False
         self._held: ResultBatch | None = None
         """A micro-batch that is not written, since the job is to stop before it."""
-        self._folder = JobFolder(job.settings)
+        directory = job.settings.checkpoint_dir
+        self._folder = JobFolder(
+            job.settings,
+            None if directory is None else folder_path(spark, directory),
+            driver_of(spark),
+            partial(savepoint_location_in, spark),
+        )
         try:
             self._begin()
         except BaseException:
@@ -254,6 +264,7 @@ class StreamRun(DrivenRun):
                 self._job.settings_of(node),
                 self._folder.source(number),
                 positions.get(node.id),
+                self._folder.signals_of(number),
             )
             for number, node in enumerate(self._job.graph.of_kind(FromSource))
         }
@@ -262,7 +273,9 @@ class StreamRun(DrivenRun):
                 self._feed.end_files(number)
 
     def _begin_feed(self) -> WatermarkFeed:
-        return WatermarkFeed(self._folder.watermark, self._steps.stages[0], wall_clock())
+        folder, stage = self._folder, self._steps.stages[0]
+        signal = None if isinstance(folder.watermark, Path) else folder.signals / "watermark.json"
+        return WatermarkFeed(folder.watermark, stage, wall_clock(), signal)
 
     def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each micro-batch, and often while there is none."""
@@ -333,7 +346,7 @@ class StreamRun(DrivenRun):
         if request.stops and not self._is_between_batches():
             return False
         try:
-            save_checkpoint(self._spark, self._folder.path, request.path)
+            save_checkpoint(self._spark, str(self._folder.path), request.path)
         except BaseException:
             self._is_stopping = False
             raise
@@ -370,7 +383,7 @@ class StreamRun(DrivenRun):
         frames = {number: source.frame(self._spark) for number, source in self._sources.items()}
         frame = job_frame(self._steps, frames, self._watermarks(), self._beginning)
         writing = frame.writeStream.foreachBatch(give)
-        writing = writing.option("checkpointLocation", str(self._folder.checkpoint))
+        writing = writing.option("checkpointLocation", for_spark(self._folder.checkpoint))
         if self._job.graph.is_bounded:
             writing = writing.trigger(availableNow=True)
         else:

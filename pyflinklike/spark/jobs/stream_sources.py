@@ -11,6 +11,10 @@ all files are read: a file says so, from then on and over restarts.
 Spark's checkpoint says which of these files it has read.  They are written once and stay, so a micro-batch
 that is run again reads the same, and a split that is gone raises an error.
 
+Spark reads the files in the order of their times.  On this machine a file is given the time of its number.
+Elsewhere times are those of the file system, which not all let one set: each file is written when the one
+before is there, and files of equal times come in the order of their names.
+
 A source that goes on from a savepoint has files of what is left of it.  Beside the files is the position
 at which it began: with what Spark has read of the files it makes the position of the next savepoint.
 """
@@ -20,6 +24,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -31,24 +36,35 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.graph.durable_files import read_json, rename_durably, write_json
+from pyflinklike.engine.graph.durable_files import (
+    FolderPath,
+    read_file,
+    read_json,
+    rename_durably,
+    write_json,
+)
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.engine.graph.source_positions import find_beginning, find_parts_left
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.errors import HostError
 from pyflinklike.savepoints.saved_job import Position
 from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source, refusal_of_position
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.read.job_at_rest import BEGINNING, ELEMENTS, POSITION
+from pyflinklike.spark.plan.hadoop_files import for_spark
+from pyflinklike.spark.read.job_at_rest import BEGINNING, ELEMENTS, POSITION, rows_in
 from pyflinklike.spark.wire.parcels import dump
 
 __all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]
 
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
-"""The time of the first file, in seconds: Spark reads files in the order of their times."""
+"""The time of the first file on this machine, in seconds."""
+_FOR_EVER = "36500d"
+"""The age at which Spark may forget a file that it has read, and read a copy of it anew."""
 _SWITCHED = "_switched"
 """The file that is there once the sources before the last one are read to their ends."""
 _HELD = "_held"
@@ -92,6 +108,8 @@ class StreamSource:
             splits of a micro-batch of a source that looks for new ones.
         folder: The folder for the files.
         position: Where a source that begins goes on, by a savepoint; None at its beginning.
+        signals: The folder, on this machine, of the files that tell Spark whether the source waits; None
+            where it is that of the files.
 
     Raises:
         HostError: The source cannot go on at the position.
@@ -101,12 +119,14 @@ class StreamSource:
         self,
         node: FromSource,
         settings: JobSettings,
-        folder: Path,
+        folder: FolderPath,
         position: Position | None = None,
+        signals: Path | None = None,
     ) -> None:
         self._node, self._settings, self._folder = node, settings, folder
+        self._signals = _Signals(folder, signals)
         self._known: set[str] = set()
-        self._next, self._due = 0, 0
+        self._next, self._due, self._last_time = 0, 0, 0
         self._is_held = (folder / _HELD).exists()
         self._streamed = frame_source(node.source, is_streaming=True)
         self._last = last_frame_source(node.source)
@@ -147,10 +167,7 @@ class StreamSource:
         if is_ahead == self._is_held:
             return
         self._is_held = is_ahead
-        if is_ahead:
-            (self._folder / _HELD).touch()
-        else:
-            (self._folder / _HELD).unlink(missing_ok=True)
+        self._signals.set(_HELD, is_there=is_ahead)
 
     @property
     def is_switched(self) -> bool:
@@ -177,6 +194,7 @@ class StreamSource:
         if not any(_files_of(end) >= self._next for end in ends):
             return False
         write_json(self._folder / _SWITCHED, {})
+        self._signals.set(_SWITCHED, is_there=True)
         return True
 
     def _is_of(self, source: Any) -> bool:
@@ -188,7 +206,7 @@ class StreamSource:
         files = self._frame(spark)
         if self._last is None:
             return files
-        last = self._last.wait_for_file(self._folder / _SWITCHED)
+        last = self._last.wait_for_file(self._signals.path(_SWITCHED))
         assert last is not None  # else the job was refused
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
         packing = _Packing(self._node.id, last)
@@ -200,7 +218,7 @@ class StreamSource:
         if self._streamed is not None:
             streamed = self._streamed
             if self._node.strategy.alignment is not None:
-                streamed = streamed.hold_by_file(self._folder / _HELD)
+                streamed = streamed.hold_by_file(self._signals.path(_HELD))
             return streamed.frame(spark, self._beginning, settings.records_per_batch)
         stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
@@ -209,7 +227,8 @@ class StreamSource:
         if is_ordered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
         # Another run may have given the node another number.
-        frame = stream.parquet(str(self._folder)).withColumn("source", F.lit(self._node.id))
+        stream = stream.option("maxFileAge", _FOR_EVER)
+        frame = stream.parquet(for_spark(self._folder)).withColumn("source", F.lit(self._node.id))
         has_many = source.has_named_splits or isinstance(source, HybridSource)
         default = spark.sparkContext.defaultParallelism if has_many else 1
         count = _ask_parallelism(self._node, settings) or default
@@ -231,7 +250,10 @@ class StreamSource:
         return found
 
     def _begin(self, position: Position | None) -> None:
-        """Write the first rows; a killed driver may have written some of them."""
+        """Write the first rows; a killed driver may have written some of them, which nobody has read."""
+        if isinstance(self._folder, RemotePath):
+            for path in rows_in(self._folder).values():
+                path.unlink()
         source, settings = self._node.source, self._settings
         if source.is_bounded:
             begun = position or find_beginning(source, _splits(self._node, settings))
@@ -265,23 +287,92 @@ class StreamSource:
 
     def _go_on(self) -> None:
         """Find out what a former run has written."""
-        written = {int(path.stem): path for path in self._folder.glob("[0-9]*.parquet")}
-        for number, path in written.items():
-            _date(path, number)  # the files of a copied folder may have new times
+        written = rows_in(self._folder)
         self._next = max(written, default=-1) + 1
         begun = read_json(self._folder / POSITION)
         if begun is not None and begun["position"] is not None:
             self._known.update(begun["position"].get("found", ()))
-        if written:
-            parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
-            self._known.update(filter(None, parts.column("part").to_pylist()))
+        self._known.update(self._parts_of(written))
         # After a restart Spark runs a micro-batch only for new rows.  This one has no elements: without it
         # the micro-batch in which timers fire for the last watermark might never come.
         self._add([_elements(self._node, [], is_last=self._node.source.is_bounded)])
 
+    def _parts_of(self, written: dict[int, FolderPath]) -> set[str]:
+        """Read the names of the splits in files of rows; on this machine the files get their times again."""
+        if not written:
+            return set()
+        if isinstance(self._folder, Path):
+            for number, path in written.items():
+                _date(path, number)  # the files of a copied folder may have new times
+            parts = ds.dataset(self._folder, format="parquet").to_table(["part"])
+            return set(filter(None, parts.column("part").to_pylist()))
+        self._last_time = max(self._folder.times().values())
+        tables = [
+            pq.read_table(pa.BufferReader(read_file(path)), columns=["part"])
+            for path in written.values()
+        ]
+        return {each for table in tables for each in table.column("part").to_pylist() if each}
+
     def _add(self, rows: list[dict[str, Any]]) -> None:
-        _write(rows, self._folder, self._next)
+        if isinstance(self._folder, RemotePath):
+            self._add_elsewhere(self._folder, rows)
+        else:
+            _write(rows, self._folder, self._next)
         self._next += 1
+
+    def _add_elsewhere(self, folder: RemotePath, rows: list[dict[str, Any]]) -> None:
+        buffer, path = BytesIO(), folder / _name_of(self._next)
+        pq.write_table(_table_of(rows), buffer)
+        time = path.create(buffer.getvalue(), self._last_time)
+        if time is None:
+            msg = (
+                f"a job's folder is written by one run at a time, got another one that has written "
+                f"{str(path)!r} meanwhile; cancel one of them, and start the other again"
+            )
+            raise HostError(msg)
+        if time < self._last_time:
+            msg = (
+                "the files of a job's folder have times that rise, by which Spark orders them, got "
+                f"{str(path)!r} of {time} ms behind one of {self._last_time} ms; set the clock of the file "
+                "system right, and start the job again"
+            )
+            raise HostError(msg)
+        self._last_time = time
+
+
+class _Signals:
+    """Files that are there or not, in the folder of a source and where sources of Spark look for them.
+
+    Args:
+        folder: The folder of the source.
+        signals: The other folder; None where it is the same, or nobody looks.
+    """
+
+    def __init__(self, folder: FolderPath, signals: Path | None) -> None:
+        self._folders = [folder]
+        self._looked_at = folder if isinstance(folder, Path) else signals
+        if signals is not None and signals != folder:
+            signals.mkdir(parents=True, exist_ok=True)
+            self._folders.append(signals)
+            for name in (_SWITCHED, _HELD):
+                _set(signals / name, is_there=(folder / name).exists())
+
+    def set(self, name: str, *, is_there: bool) -> None:
+        """Have a file there, or have it not: first where it lasts."""
+        for folder in self._folders:
+            _set(folder / name, is_there=is_there)
+
+    def path(self, name: str) -> Path:
+        """Return the path at which sources of Spark look for a file."""
+        assert self._looked_at is not None
+        return self._looked_at / name
+
+
+def _set(path: FolderPath, *, is_there: bool) -> None:
+    if is_there:
+        path.touch()
+    else:
+        path.unlink(missing_ok=True)
 
 
 @attrs.frozen
@@ -413,16 +504,24 @@ def _row(
     }
 
 
-def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
-    """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
-    hidden = folder / f".{number:010}.parquet"
+def _name_of(number: int) -> str:
+    return f"{number:010}.parquet"
+
+
+def _table_of(rows: list[dict[str, Any]]) -> pa.Table:
     count = sum(row.pop(_COUNT, 0) for row in rows)
     table = pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
-    pq.write_table(table.replace_schema_metadata({ELEMENTS: str(count)}), hidden)
+    return table.replace_schema_metadata({ELEMENTS: str(count)})
+
+
+def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
+    """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
+    hidden = folder / f".{_name_of(number)}"
+    pq.write_table(_table_of(rows), hidden)
     _date(hidden, number)
-    rename_durably(hidden, folder / f"{number:010}.parquet")
+    rename_durably(hidden, folder / _name_of(number))
 
 
-def _date(path: Path, number: int) -> None:
-    """Set the time of a file.  Spark forgets files a week older than the newest, and reads them anew."""
+def _date(path: Any, number: int) -> None:
+    """Set the time of a file on this machine."""
     os.utime(path, (_FIRST_TIME + number, _FIRST_TIME + number))

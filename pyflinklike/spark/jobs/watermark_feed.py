@@ -18,7 +18,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.graph.durable_files import read_json, write_json
+from pyflinklike.engine.graph.durable_files import FolderPath, read_json, write_json
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
@@ -130,13 +130,16 @@ class WatermarkFeed:
         path: The path of the file.
         stage: The first stage of the job.
         now: The processing time in ms, from which silence of an input counts.
+        signal: The path of the file that Spark's source reads; None where it is the same.
 
     Raises:
         CorruptStateError: The file is damaged.
     """
 
-    def __init__(self, path: Path, stage: Stage, now: int) -> None:
-        self.path, self._began = path, now
+    def __init__(
+        self, path: FolderPath, stage: Stage, now: int, signal: Path | None = None
+    ) -> None:
+        self._path, self._signal, self._began = path, signal, now
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
         # Positions are stored: another run of the program may number its nodes otherwise.
         self._position = {number: position for position, number in enumerate(numbers)}
@@ -149,7 +152,21 @@ class WatermarkFeed:
         self._splits: list[dict[str, _Split]] = [{} for _ in numbers]
         for position, split, watermark in found["splits"]:
             self._splits[position][split] = _Split(watermark, now)
-        write_json(path, self._contents())
+        self._write()
+
+    @property
+    def path(self) -> Path:
+        """The file that Spark's source reads."""
+        if self._signal is not None:
+            return self._signal
+        assert isinstance(self._path, Path)
+        return self._path
+
+    def _write(self) -> None:
+        write_json(self._path, self._contents())
+        if self._signal is not None:
+            # Last, so that Spark has no watermark that is forgotten with this process.
+            write_json(self._signal, self._contents())
 
     def note(self, reported: Iterable[SplitWatermark], now: int) -> None:
         """Take in the watermarks that tasks have reported.
@@ -181,7 +198,7 @@ class WatermarkFeed:
         watermark = self._least(now)
         if watermark is not None and watermark > self._watermark:
             self._watermark = watermark
-            write_json(self.path, self._contents())
+            self._write()
 
     def find_ahead(self, now: int) -> set[int]:
         """Return the numbers of sources that are so far ahead that they wait for others.

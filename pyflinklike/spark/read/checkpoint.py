@@ -45,9 +45,10 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.read.job_at_rest import job_at
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, index_of, roll_call_of
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
@@ -193,8 +194,12 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
     return str(found)
 
 
-def location_of(checkpoint: str | os.PathLike[str]) -> str:
+def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None = None) -> str:
     """Return the path of a checkpoint; for the folder of a job, that of the checkpoint in it.
+
+    Args:
+        checkpoint: The path of either.
+        spark: A session, by which the folder of a job is found that is not on this machine.
 
     Raises:
         DeclarationTypeError: `checkpoint` is no path.
@@ -207,18 +212,18 @@ def location_of(checkpoint: str | os.PathLike[str]) -> str:
     if not isinstance(location, str) or not location:
         msg = f"checkpoint takes a path, got {shown(checkpoint)}"
         raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
-    job = job_at(location)
+    job = job_at(location, spark)
     return location if job is None else str(job.checkpoint)
 
 
-def savepoint_at(location: str) -> SavepointDirectory | None:
+def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | None:
     """Open the savepoint at a path; None if a checkpoint, something else or nothing is there.
 
     Raises:
         CorruptStateError: The manifest is damaged.
     """
     try:
-        found = savepoint_location_of(location)
+        found = savepoint_location_in(spark, location)
         if not found.exists(MANIFEST):
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
@@ -251,12 +256,12 @@ def checkpoint_states(
     try:
         every = operators_of(spark, location, where)
     except HostError as error:
-        refused = _is_savepoint(location, where)
+        refused = _is_savepoint(location, where, spark)
         if refused is None:
             raise
         raise refused from error
     if not every:
-        refused = _is_savepoint(location, where)
+        refused = _is_savepoint(location, where, spark)
         if refused is not None:
             raise refused
         msg = f"{where}: state is read of a stateful query that has run, got none there"
@@ -276,9 +281,9 @@ def checkpoint_states(
     return found
 
 
-def _is_savepoint(location: str, where: str) -> HostError | None:
+def _is_savepoint(location: str, where: str, spark: SparkSession) -> HostError | None:
     """Return the error for a call that needs a checkpoint if a savepoint is there, else None."""
-    if savepoint_at(location) is None:
+    if savepoint_at(location, spark) is None:
         return None
     msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"
     return HostError(

@@ -8,21 +8,24 @@ what they hold was read, and the rest was not.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import attrs
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
-from pyflinklike.engine.graph.durable_files import Ledger, read_json
-from pyflinklike.engine.graph.files import local_path
+from pyflinklike.engine.graph.durable_files import FolderPath, Ledger, read_file, read_json
 from pyflinklike.engine.graph.source_positions import move_on
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.saved_job import Position, SavedJob, SavedJobOperator, SavedSource
+from pyflinklike.savepoints.savepoint_directory import SavepointLocation
+from pyflinklike.spark.plan.hadoop_files import folder_path, is_remote_address
+from pyflinklike.spark.read.folder_lock import Driver, driver_of, is_held
 
 __all__ = [
     "BEGINNING",
@@ -32,7 +35,8 @@ __all__ = [
     "POSITION",
     "JobAtRest",
     "job_at",
-    "lock_of",
+    "paths_of_log",
+    "rows_in",
 ]
 
 
@@ -52,34 +56,35 @@ Found = tuple["Position | None", str]
 """A position, or None and the reason."""
 
 
-def job_at(location: str) -> JobAtRest | None:
+def job_at(location: str, spark: SparkSession | None = None) -> JobAtRest | None:
     """Return the job whose folder, or the checkpoint in it, is at a path; None if there is none.
+
+    Args:
+        location: The path or address.
+        spark: A session; without one, or with one of Spark Connect, only folders on this machine are found.
 
     Raises:
         CorruptStateError: The folder does not say what began the job in a form that can be read.
     """
-    path = _local(location)
+    path = _path(location, spark)
     if path is None:
         return None
     for folder in (path, path.parent) if path.name == "checkpoint" else (path,):
         # Without the rows of sources a file of this name is somebody else's.
         begun = read_json(folder / JOB_FILE) if (folder / "sources").is_dir() else None
         if begun is not None:
-            return JobAtRest(folder, begun)
+            if spark is None or isinstance(folder, Path):
+                return JobAtRest(folder, begun)
+            return JobAtRest(folder, begun, driver_of(spark))
     return None
 
 
-def lock_of(folder: Path) -> Path:
-    """Return the path of the file that a run of the job locks."""
-    return folder.with_name(f".{folder.name}.lock")
-
-
-def _local(location: str) -> Path | None:
-    """Return the path of a location on this machine; None for an address of elsewhere."""
-    if urlsplit(location).scheme not in ("", "file"):
+def _path(location: str, spark: SparkSession | None) -> FolderPath | None:
+    """Return the path of a location; None for one that cannot be reached."""
+    if is_remote_address(location) and (spark is None or is_remote()):
         return None
     try:
-        return local_path(location).absolute()
+        return folder_path(spark, location)
     except HostError:
         return None
 
@@ -91,30 +96,27 @@ class JobAtRest:
     Args:
         path: The folder.
         begun: What `job.json` says.
+        driver: The driver that asks, where the folder is not on this machine.
     """
 
-    path: Path
+    path: FolderPath
     begun: Mapping[str, Any]
+    driver: Driver | None = None
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> FolderPath:
         """Spark's checkpoint."""
         return self.path / "checkpoint"
 
-    def has(self, root: str) -> bool:
-        """Return whether a path is the folder, or lies in it."""
-        return Path(root).is_relative_to(self.path)
+    def has(self, location: SavepointLocation) -> bool:
+        """Return whether a savepoint would be written into the folder."""
+        if isinstance(self.path, Path):
+            return Path(location.root).is_relative_to(self.path)
+        return f"{location.uri}/".startswith(f"{self.path}/")
 
     def is_running(self) -> bool:
         """Return whether a run of the job has the folder."""
-        import fcntl  # Windows has no such module
-
-        with contextlib.suppress(FileNotFoundError), lock_of(self.path).open("rb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return is_held(self.path, self.driver)
 
     @property
     def is_stateless(self) -> bool:
@@ -184,7 +186,7 @@ class JobAtRest:
             )
         begun = read_json(folder / POSITION)
         read = self._files_read(number, offset)
-        files = {int(path.stem): _Rows(path) for path in sorted(folder.glob("[0-9]*.parquet"))}
+        files = {number: _Rows(path) for number, path in sorted(rows_in(folder).items())}
         if not read <= files.keys():
             msg = (
                 f"a job's folder has the rows that Spark has read, got {str(folder)!r} without the files of "
@@ -203,25 +205,42 @@ class JobAtRest:
         if offset == "-":
             return set()
         last = int(json.loads(offset)["logOffset"])
-        log = self.checkpoint / "sources" / str(number)
-        for attempt in range(_ATTEMPTS):
-            try:
-                found = [json.loads(line) for path in _logs(log) for line in _lines(path)]
-                break
-            except FileNotFoundError:  # a running job has made one file of several
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        return {int(Path(each["path"]).stem) for each in found if each["batchId"] <= last}
+        found = paths_of_log(self.checkpoint / "sources" / str(number))
+        return {int(Path(path).stem) for path, batch in found if batch <= last}
 
 
-def _logs(log: Path) -> Iterator[Path]:
-    for path in sorted(log.iterdir()):
+def paths_of_log(log: FolderPath) -> list[tuple[str, int]]:
+    """Read from Spark's log of a source which files it has read, each with the number of the log's entry."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            lines = [json.loads(line) for path in _logs(log) for line in _lines(path)]
+            break
+        except FileNotFoundError:  # a running job has made one file of several
+            if attempt == _ATTEMPTS - 1:
+                raise
+    return [(each["path"], each["batchId"]) for each in lines]
+
+
+def _logs(log: FolderPath) -> Iterator[FolderPath]:
+    entries: list[FolderPath] = [*log.iterdir()]
+    for path in sorted(entries, key=str):
         if path.name.removesuffix(".compact").isdigit():
             yield path
 
 
-def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text().split("\n")[1:] if line]
+def _lines(path: FolderPath) -> list[str]:
+    lines = read_file(path).decode(errors="replace").split("\n")[1:]
+    return [line for line in lines if line.startswith('{"path"')]  # other sources have other notes
+
+
+def rows_in(folder: FolderPath) -> dict[int, FolderPath]:
+    """Return the files of rows of a source, by their numbers.
+
+    Args:
+        folder: The folder of the source.
+    """
+    files = [each for each in folder.iterdir() if each.name.endswith(".parquet")]
+    return {int(each.stem): each for each in files if each.name[0].isdigit()}
 
 
 class _Rows:
@@ -231,22 +250,27 @@ class _Rows:
         path: The path of the file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: FolderPath) -> None:
         self._path = path
+
+    def _read(self) -> Any:
+        return (
+            self._path if isinstance(self._path, Path) else pa.BufferReader(read_file(self._path))
+        )
 
     def parts(self) -> list[str]:
         """Return the names of the splits."""
-        table = pq.read_table(self._path, columns=["part"])
+        table = pq.read_table(self._read(), columns=["part"])
         return [each for each in table.column("part").to_pylist() if each is not None]
 
     def elements(self) -> int | None:
         """Return the number of elements in it; None if a former version has not noted it."""
-        said = (pq.read_schema(self._path).metadata or {}).get(ELEMENTS)
+        said = (pq.read_schema(self._read()).metadata or {}).get(ELEMENTS)
         return None if said is None else int(said)
 
     def has_splits(self) -> bool:
         """Return whether a row has the number of a split."""
-        table = pq.read_table(self._path, columns=["part", "elements"]).to_pylist()
+        table = pq.read_table(self._read(), columns=["part", "elements"]).to_pylist()
         return any(each["part"] is None and each["elements"] is None for each in table)
 
 

@@ -116,7 +116,7 @@ def open_state(
     options = (clock, allow_scan, allow_pickle, cache_bytes)
     settings = Settings.of(states, refresh, max_age, timeout, *options)
     share = Share.of(keys, key_groups)
-    source = CheckpointSource(spark, location_of(checkpoint), one_operator(operator), share)
+    source = CheckpointSource(spark, location_of(checkpoint, spark), one_operator(operator), share)
     return QueryableState(source, settings)
 
 

@@ -84,7 +84,7 @@ def read_state_changes(
             from one state to the other, the message of Spark's error says so.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    location, chosen = location_of(checkpoint), one_operator(operator)
+    location, chosen = location_of(checkpoint, spark), one_operator(operator)
     if not is_int(start_batch_id):
         msg = (
             f"start_batch_id takes the number of a batch, got {shown(start_batch_id)}; give an int"

@@ -106,10 +106,10 @@ def list_states(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    found, saved = StateInfos(), savepoint_at(location_of(checkpoint))
+    found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         return list_saved_states(saved, batch_id, operator, sizes=sizes)
-    for state in checkpoint_states(spark, location_of(checkpoint), operator, batch_id):
+    for state in checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id):
         found += (
             list_sized_states(state) if sizes else describe_states(state.record, state.operator_id)
         )
@@ -175,7 +175,7 @@ def read_state(
             when rows are read is in the message of Spark's error.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         return read_saved_entries(
             spark,
@@ -187,7 +187,7 @@ def read_state(
             expired=expired,
             now=None if now is None else clock_at(now),
         )
-    (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
+    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
     info = state_of(describe_states(found.record, found.operator_id), state, found.where)
     clock = _clock(found, info, now)
     return entries_of(found, info, clock, keys=keys, expired=expired)
@@ -304,11 +304,11 @@ def read_timers(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint))
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
         given = None if now is None else clock_at(now)
         return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
-    (found,) = checkpoint_states(spark, location_of(checkpoint), operator, batch_id)
+    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
     clock = _clock(found, None, now)
     assert clock is not None
     return read_registered_timers_of(found, clock)
@@ -360,7 +360,9 @@ def read_keyed_state(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
     infos = describe_states(found.record, found.operator_id)
     names = [info.name for info in infos if info.key_type] if states is None else list(states)
     chosen = [state_of(infos, name, found.where) for name in names]
@@ -461,7 +463,9 @@ def read_segments(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
     return frame_of_groups(found, SegmentsReader())
 
 
@@ -505,7 +509,9 @@ def read_heads(
         CorruptStateError: The operator's record, roll or heads are damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    (found,) = checkpoint_states(spark, location_of(checkpoint), one_operator(operator), batch_id)
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
     rows = [
         {"key_group": index, **attrs.asdict(head)} for index, head in sorted(found.heads.items())
     ]

@@ -50,7 +50,7 @@ from pyflinklike.errors import (
     HostError,
     IncompatibleStateError,
 )
-from pyflinklike.savepoints.savepoint_directory import open_savepoint
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.savepoints.stored_sections import (
     SECTION_BYTES,
     sections_of_rows,
@@ -58,6 +58,7 @@ from pyflinklike.savepoints.stored_sections import (
 )
 from pyflinklike.spark.host.blob_map import HEAD_AT
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.operator_plan import Initial, Plan
 from pyflinklike.spark.plan.process_options import SavepointLike
 from pyflinklike.spark.read.checkpoint import last_batch, read_blobs, where_of
@@ -121,7 +122,8 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     if isinstance(savepoint, Mapping):
         assert isinstance(savepoint, Savepoint)
         return _of_savepoint(df, plan, savepoint)
-    directory = open_savepoint(savepoint)
+    location = savepoint_location_in(df.sparkSession, savepoint)
+    directory = SavepointDirectory(location, location.manifest())
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
     refuse_timers(operator.domains, plan)

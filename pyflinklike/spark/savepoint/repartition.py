@@ -58,7 +58,7 @@ def repartition_state(
         UnknownStateError: The query has no operator that `process` made.
         CorruptStateError: An operator's record, roll or head is damaged.
     """
-    location = location_of(checkpoint)
+    location = location_of(checkpoint, spark)
     if not is_int(partitions):
         msg = f"repartition_state takes a number of partitions, got {shown(partitions)}"
         raise DeclarationTypeError(f"{msg}; give an int")

@@ -21,11 +21,8 @@ from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
-from pyflinklike.savepoints.savepoint_directory import (
-    SavepointDirectory,
-    SavepointLocation,
-    savepoint_location_of,
-)
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, SavepointLocation
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.read.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -89,7 +86,7 @@ def take_savepoint(
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query, or the folder of a job of the DataStream API.
-        path: The directory to write, as a path or as an address that Spark and Arrow both know.
+        path: The directory to write, as a path or as an address that Spark knows.
         batch_id: The micro-batch to save; by default the last committed one.
         operator: Spark's number of a stateful operator, or its uid; by default all operators that
             `process` made.
@@ -118,9 +115,9 @@ def save_checkpoint(
     mode: str = "error",
 ) -> tuple[JobAtRest | None, int | None]:
     """Write a savepoint as `take_savepoint` does; return the job, if there is one, and the micro-batch."""
-    location = location_of(checkpoint)
-    job, target = job_at(location), savepoint_location_of(path)
-    if job is not None and job.has(target.root):
+    location = location_of(checkpoint, spark)
+    job, target = job_at(location, spark), savepoint_location_in(spark, path)
+    if job is not None and job.has(target):
         msg = f"{target.where}: a savepoint is not written into a job's folder, got a path in "
         raise DeclarationValueError(
             f"{msg}{str(job.path)!r}, which goes with the job; give one outside of it"
@@ -171,7 +168,7 @@ def manifest_of(state: CheckpointState) -> Manifest:
 
 def _note_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Manifest:
     text, times = offsets_of(spark, location, batch_id, where)
-    job = job_at(location)
+    job = job_at(location, spark)
     # The write fills in the version of the library, the time and the operators.
     return Manifest(
         library="",

@@ -21,7 +21,8 @@ from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStateError
 from pyflinklike.savepoints.manifest import MANIFEST, Manifest
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.read.checkpoint import checkpoint_states, location_of
 from pyflinklike.spark.read.group_job import spark_schema
@@ -94,13 +95,13 @@ class Savepoint(Mapping[str, DataFrame]):
             UnknownBatchError: The batch is not, or no longer, there.
             HostError: Spark cannot read the checkpoint.
         """
-        location = savepoint_location_of(path)
+        location = savepoint_location_in(spark, path)
         if location.exists(MANIFEST):
             directory = SavepointDirectory(location, location.manifest())
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)
-        states = checkpoint_states(spark, location_of(path), None, batch_id)
+        states = checkpoint_states(spark, location_of(path, spark), None, batch_id)
         found = {each.record.identity.name: frames_of(each) for each in states}
         return cls(spark, found, manifest_of(states[0]))
 
@@ -497,7 +498,12 @@ class Savepoint(Mapping[str, DataFrame]):
                 no answer for a value or key.
         """
         self.check()
-        save(savepoint_location_of(path), list(self.operators.values()), self.manifest, mode)
+        save(
+            savepoint_location_in(self.spark, path),
+            list(self.operators.values()),
+            self.manifest,
+            mode,
+        )
 
     def check(self) -> None:
         """Check that each value fits, each entry has one row, and each verb an answer.

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a job's folder that is not on this machine: HDFS, an object store, or what else a host reaches.
+
+A file system is asked for little, so that the rules of HDFS and of object stores are enough:
+
+- a new file appears under its name when it is whole, and only where none is (`create`);
+- what was created is listed and read by whoever asks next.
+
+It need not rename a folder, replace a file, lock one or set its time.  A record that changes is a file for
+each of its versions, `watermark.json`, `watermark.json.1` and so on.  The greatest one counts.  Who writes a
+version that is there already is not the only one who writes, and is refused.
+
+A folder is removed file by file.  So a mark beside it says that it is to go, until all of it has gone: what
+is left of it is never taken for a damaged folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from pyflinklike.errors import HostError
+
+__all__ = ["FileSystem", "Listed", "RemotePath"]
+
+
+class Listed(NamedTuple):
+    """An entry of a folder.
+
+    Args:
+        name: Its name in the folder.
+        time: When it was written, in ms, as the file system tells it.
+        is_folder: Whether it is a folder.
+        size: The number of bytes of a file.
+    """
+
+    name: str
+    time: int
+    is_folder: bool
+    size: int = 0
+
+
+class FileSystem(Protocol):
+    """What a folder of a job asks of a file system; paths are whole addresses."""
+
+    def whole(self, address: str) -> str:
+        """Return an address with what its form may leave out, and without a slash at its end."""
+
+    def create(self, path: str, contents: bytes, newer_than: int) -> int | None:
+        """Create a file that appears when it is whole, and the folders above it.
+
+        Args:
+            path: The address of the file.
+            contents: All of it.
+            newer_than: A time in ms after which its time must be, where times can be set.
+
+        Returns:
+            The time of the file in ms; None if there is one already, which stays as it is.
+        """
+
+    def read(self, path: str) -> bytes | None:
+        """Return all of a file; None if there is none."""
+
+    def entries(self, path: str) -> list[Listed]:
+        """Return what is in a folder; nothing if there is none."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it, if they are not there."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all that is in it, if it is there."""
+
+
+class RemotePath:
+    """The address of a file or folder, with the methods of `pathlib.Path` that a job's folder needs.
+
+    Args:
+        system: The file system.
+        address: The whole address, without a slash at its end.
+    """
+
+    def __init__(self, system: FileSystem, address: str) -> None:
+        self._system, self._address = system, address
+        self._version: int | None = None
+        """The version that this object has read or written last; -1 for none."""
+
+    def __str__(self) -> str:
+        return self._address
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and str(other) == self._address
+
+    def __hash__(self) -> int:
+        return hash(self._address)
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(self._system, f"{self._address}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self._address.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """The name without what is behind its last dot."""
+        return self.name.rpartition(".")[0] or self.name
+
+    @property
+    def parent(self) -> RemotePath:
+        """The folder that it is in."""
+        return RemotePath(self._system, self._address.rpartition("/")[0])
+
+    def with_name(self, name: str) -> RemotePath:
+        """Return the address of another name in the same folder."""
+        return self.parent / name
+
+    def absolute(self) -> RemotePath:
+        """Return the address itself: it is whole."""
+        return self
+
+    def is_at(self, address: str) -> bool:
+        """Return whether an address, as somebody has written it, leads here."""
+        return self._system.whole(address) == self._address
+
+    def exists(self) -> bool:
+        """Return whether a file, one of its versions, or a folder is there."""
+        return any(_version_of(each.name, self.name) is not None for each in self._beside())
+
+    def is_dir(self) -> bool:
+        """Return whether a folder is there."""
+        return any(each.name == self.name and each.is_folder for each in self._beside())
+
+    def _beside(self) -> list[Listed]:
+        return self._system.entries(str(self.parent))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """Yield what is in the folder."""
+        for each in self._system.entries(self._address):
+            yield self / each.name
+
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:  # noqa: ARG002
+        """Make the folder, with those above it, if it is not there."""
+        self._system.make_folder(self._address)
+
+    def touch(self) -> None:
+        """Create an empty file, unless one is there."""
+        self.create(b"")
+
+    def unlink(self, missing_ok: bool = True) -> None:  # noqa: ARG002
+        """Delete the file and all its versions, if it is there."""
+        for version in self._versions():
+            self._system.delete(self._of_version(version))
+        self._version = None
+
+    def create(self, contents: bytes, newer_than: int = 0) -> int | None:
+        """Create the file, whole, and return its time in ms; None if there is one already.
+
+        Args:
+            contents: All of it.
+            newer_than: As for `FileSystem.create`.
+        """
+        return self._system.create(self._address, contents, newer_than)
+
+    def times(self) -> dict[str, int]:
+        """Return when each entry of the folder was written, by its name, in ms."""
+        return {each.name: each.time for each in self._system.entries(self._address)}
+
+    def read_bytes(self) -> bytes:
+        """Read the file, or its last version.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        # Once more where the version that was listed has made way for a newer one.
+        for _ in range(3):
+            versions = self._versions()
+            self._version = max(versions, default=-1)
+            if not versions:
+                break
+            contents = self._system.read(self._of_version(self._version))
+            if contents is not None:
+                return contents
+        raise FileNotFoundError(self._address)
+
+    def read_once(self) -> bytes:
+        """Read a file that has no versions, without a look for them.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        contents = self._system.read(self._address)
+        if contents is None:
+            raise FileNotFoundError(self._address)
+        return contents
+
+    def put(self, contents: bytes) -> None:
+        """Write another version of the file, which counts when it is whole.
+
+        Raises:
+            HostError: Another process has written since this object has read or written it.
+        """
+        if self._version is None:
+            self._version = max(self._versions(), default=-1)
+        version = self._version + 1
+        if self._system.create(self._of_version(version), contents, 0) is None:
+            raise self._conflict(version)
+        self._version = version
+        there = self._versions()
+        if max(there, default=version) > version:
+            raise self._conflict(
+                max(there)
+            )  # what this one has written was there once, and made way
+        for former in there - {version}:
+            self._system.delete(self._of_version(former))
+
+    def _conflict(self, version: int) -> HostError:
+        return HostError(
+            "a job's folder is written by one run at a time, got another one that has written "
+            f"{self._of_version(version)!r} meanwhile; cancel one of them, and start the other again"
+        )
+
+    def remove_folder(self) -> None:
+        """Remove the folder with all that is in it; `finish_removal` does the rest for one who is killed."""
+        self._removal.touch()
+        self.finish_removal()
+
+    def finish_removal(self) -> None:
+        """Remove what is left of a folder whose removal was begun."""
+        if self._removal.exists():
+            self._system.delete(self._address)
+            self._removal.unlink()
+
+    @property
+    def _removal(self) -> RemotePath:
+        return self.with_name(f".{self.name}.removed")
+
+    def _versions(self) -> set[int]:
+        found = (_version_of(each.name, self.name) for each in self._beside() if not each.is_folder)
+        return {each for each in found if each is not None}
+
+    def _of_version(self, version: int) -> str:
+        return f"{self._address}.{version}" if version else self._address
+
+
+def _version_of(found: str, name: str) -> int | None:
+    """Return the version of a file that a name in its folder tells; None for other files."""
+    if found == name:
+        return 0
+    behind = found.removeprefix(f"{name}.")
+    return int(behind) if behind != found and behind.isdecimal() else None
