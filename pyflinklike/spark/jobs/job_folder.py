@@ -41,12 +41,9 @@ from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import (
-    SavepointDirectory,
-    open_savepoint,
-    savepoint_location_of,
-)
+from pyflinklike.savepoints.history_parts import read_manifest
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, open_savepoint
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.read.job_at_rest import FEED_KIND, JOB_FILE, lock_of
 
@@ -277,8 +274,8 @@ class JobFolder:
     def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
         location = savepoint_location_of(asked)
-        if location.exists(MANIFEST):
-            return SavepointDirectory(location, location.manifest())
+        if location.is_savepoint():
+            return SavepointDirectory(location, read_manifest(location))
         if noted is not None and noted["path"] == asked and self._has_committed():
             return None
         msg = (

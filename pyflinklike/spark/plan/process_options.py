@@ -68,6 +68,8 @@ class CommonOptions(TypedDict, total=False):
     uid: str | None
     job_parameters: Mapping[str, str] | None
     from_savepoint: SavepointLike | None
+    savepoint_to: str | os.PathLike[str] | None
+    watermark_delay: str | None
     output_before_watermark: str | None
     allow_pickle: bool
     on_error: DeadLetters | None
@@ -123,6 +125,8 @@ class ProcessOptions:
     job_parameters: Mapping[str, str] | None = None
     processing_time_timers: bool | None = None
     from_savepoint: SavepointLike | None = None
+    savepoint_to: str | os.PathLike[str] | None = None
+    watermark_delay: str | None = None
     output_event_time: str | None = None
     before_watermark: Any = None
     """As `event_time`."""

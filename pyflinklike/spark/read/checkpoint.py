@@ -44,8 +44,9 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, savepoint_location_of
+from pyflinklike.savepoints.history_parts import read_manifest
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.read.job_at_rest import job_at
@@ -219,11 +220,11 @@ def savepoint_at(location: str) -> SavepointDirectory | None:
     """
     try:
         found = savepoint_location_of(location)
-        if not found.exists(MANIFEST):
+        if not found.is_savepoint():
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(found, found.manifest())
+    return SavepointDirectory(found, read_manifest(found))
 
 
 def checkpoint_states(
