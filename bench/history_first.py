@@ -34,7 +34,7 @@ SCHEMA = "user string, at timestamp, n long"
 _GAP = 120_000
 _STEP = 10
 """Milliseconds between two records."""
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -180,7 +180,7 @@ def digest(places: list[Path]) -> list[tuple[int, str]]:
         if (place / "past").exists():
             rows = rows.union(spark.read.parquet(str(place / "past")).select(rows.columns))
         hashed = F.sum(F.xxhash64(*rows.columns).cast("decimal(38,0)"))
-        row = rows.agg(F.count("*"), hashed).first()
+        (row,) = rows.agg(F.count("*"), hashed).collect()
         found.append((int(row[0]), str(row[1])))
     return found
 

@@ -59,7 +59,7 @@ class Spending(KeyedProcessFunction):
         yield (ctx.get_current_key(), *after)
 
 
-def spending(events: DataFrame, *, with_refunds: bool, **savepoint: Path) -> DataFrame:
+def spending(events: DataFrame, *, with_refunds: bool, **savepoint: Any) -> DataFrame:
     """The function over events, batch or stream."""
     function = Spending(with_refunds)
     return key_by(events, "customer").process(

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from chain_support import ChainOnSpark, _batches
 from relay import SCHEMA, instant
 
+from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
@@ -77,8 +78,9 @@ class _Planned:
 
     def plan(self) -> Plan:
         """The plan as after a restart."""
-        changed = {"plan_id": f"history-{uuid.uuid4()}", "least_watermark": self.least_watermark}
-        return attrs.evolve(self.operator.plan, **changed)
+        plan_id = f"history-{uuid.uuid4()}"
+        plan = self.operator.plan
+        return attrs.evolve(plan, plan_id=plan_id, least_watermark=self.least_watermark)
 
     def inputs(self) -> tuple[OperatorInput, ...]:
         """What it reads."""
@@ -143,7 +145,8 @@ class HistoryQuery:
         history: HistoryPlan,
         tasks: int,
     ) -> list[pa.RecordBatch]:
-        reader: Any = attrs.evolve(operator.plan.reader, before_watermark=None)
+        reader: Any = operator.plan.reader
+        reader = attrs.evolve(reader, before_watermark=None)
         plan = attrs.evolve(operator.plan, reader=reader, history=history)
         keyed = [operator.add_key_groups(0, each) for each in batches]
         table = pa.Table.from_batches(keyed) if keyed else None
@@ -175,9 +178,10 @@ class HistoryQuery:
         stages: Any = [_Planned(each, least, at == 0) for at, each in enumerate(operators)]
         return ChainOnSpark(stages, savepoints)
 
-    def states(self, chain: ChainOnSpark) -> list[Any]:
-        """All that the operators of a stream have stored: entries of states, and timers."""
-        return [_contents(each.blobs) for each in chain.checkpoints]
+    def states(self, chain: ChainOnSpark, now: int, watermark: int) -> list[Any]:
+        """What the operators of a stream have stored and would show at a time: entries, and timers."""
+        clock = BatchClock(now, watermark)
+        return [_contents(each.blobs, clock) for each in chain.checkpoints]
 
 
 def first_watermark(events: Sequence[Event], delay: int) -> int:
@@ -226,14 +230,14 @@ def _rows(batches: list[pa.RecordBatch]) -> Rows:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def _contents(blobs: Any) -> Any:
+def _contents(blobs: Any, clock: BatchClock) -> Any:
     if ROLL_CALL not in blobs:
         return None
     record, _ = record_and_roll(blobs[ROLL_CALL], "test")
     segment = read_segment(savepoint_of(blobs, "test"), "test")
     found = {}
     for info in describe_states(record, 0):
-        reader: Any = StateReader(StateRows.of(record, info, saved=True), None)
+        reader: Any = StateReader(StateRows.of(record, info, saved=True), clock, expired=False)
         found[info.name] = _sorted(reader.read(0, [segment], "test"))
     found["timers"] = _sorted(TimersReader(record, None).read(0, [segment], "test"))
     return {name: rows for name, rows in found.items() if rows}

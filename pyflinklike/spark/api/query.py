@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from pyflinklike.engine.api.process_functions import (
     KeyedBatchFunction,
@@ -243,7 +243,7 @@ def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> Da
     keyed = source.key_batch(plan.task.max_parallelism)
     arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))
     # Nulls come first, so the last row of a key group is its last.
-    order = [KEY_GROUP, LAST_WATERMARK, *source.order()]
+    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
     records = grouped.drop(*source.name_sorting_columns())
     running = with_imports_frozen(run_batch(plan))

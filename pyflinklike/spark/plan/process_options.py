@@ -27,7 +27,13 @@ from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import instance_of, shown, shown_message
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.wire.own_columns import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.wire.own_columns import (
+    ARRIVAL,
+    BATCH_TIME,
+    BEFORE_WATERMARK,
+    KEY_GROUP,
+    LAST_WATERMARK,
+)
 
 __all__ = [
     "MAX_KEY_GROUPS",
@@ -218,7 +224,8 @@ def check_columns(df: DataFrame) -> None:
     Raises:
         DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
     """
-    reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
+    own = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK, LAST_WATERMARK}
+    reserved = own & set(df.columns)
     if reserved:
         msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
         raise DeclarationValueError(f"{msg}; rename them")

@@ -333,7 +333,9 @@ def begin_batch(
     # Behind another operator the watermark is that of the query, as in a stream.
     before = next((each for each in runs if each.watermark is not None), None)
     watermark = _last_watermark(times) if before is None else before.watermark
-    delay = times[0][2] if before is None and times else before and before.history.delay
+    delay = None if before is None else before.history.delay
+    if before is None and times:
+        delay = times[0][2]
     same = next((each for each in runs if each.location.uri == location.uri), None)
     if same is None:
         history = SavedHistory(uuid.uuid4().hex, sources, delay)

@@ -136,6 +136,13 @@ def moved(batches: list[tuple[list[Event], int]], by: int) -> list[tuple[list[Ev
     ]
 
 
+def end_of(history: list[Event], batches: Any, delay: int) -> tuple[int, int]:
+    """The clock in the last micro-batch: processing time and watermark."""
+    every = [*history, *(each for records, _ in batches for each in records)]
+    now = NOW + sum(wait for _, wait in batches) + 1
+    return now, first_watermark(every, delay) or MIN_WATERMARK
+
+
 def go_on(chain: Any, known: list[Event], delay: int, batches: Any) -> list[Any]:
     """Micro-batches under the watermarks that Spark makes of the records that it knows, then an end."""
     rows, now, known = [], NOW, list(known)
@@ -169,7 +176,8 @@ def through_the_stream(query: HistoryQuery, history: list[Event], batches: Any) 
         chain._time = NOW - 1
         rows += chain.batch(records, max(time - 1 - query.delay, 0))
     after = go_on(chain, history, query.delay, batches)
-    return sorted(rows, key=repr), after, query.states(chain)
+    clock = end_of(history, batches, query.delay)
+    return sorted(rows, key=repr), after, query.states(chain, *clock)
 
 
 def history_first(query: HistoryQuery, history: list[Event], batches: Any, **planted: Any) -> Any:
@@ -179,7 +187,8 @@ def history_first(query: HistoryQuery, history: list[Event], batches: Any, **pla
         rows = query.read(history, NOW, path, tasks=planted.pop("tasks", 2))
         chain = query.stream(path, **planted)
         after = go_on(chain, [], query.delay, batches)
-        return sorted(rows, key=repr), after, query.states(chain)
+        clock = end_of(history, batches, query.delay)
+        return sorted(rows, key=repr), after, query.states(chain, *clock)
 
 
 @settings(max_examples=max(settings.default.max_examples // 5, 5))

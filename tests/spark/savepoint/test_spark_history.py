@@ -8,12 +8,20 @@ import os
 from typing import Any
 
 import pytest
-from spark_support import drain, passes_watermarks, pickle_by_value, rows_of
+from spark_support import at, drain, passes_watermarks, pickle_by_value, rows_of
 
-from pyflinklike import KeyedProcessFunction, Time, Types, ValueStateDescriptor
+from pyflinklike import (
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.errors import CorruptStateError, DeclarationValueError, IncompatibleStateError
 from pyflinklike.savepoints import is_savepoint, open_savepoint
-from pyflinklike.spark import history_at, history_of, key_by
+from pyflinklike.spark import broadcast, connect, history_at, history_of, key_by
 from pyflinklike.windows import EventTimeSessionWindows, ProcessWindowFunction
 
 pickle_by_value(__name__)
@@ -21,6 +29,7 @@ pickle_by_value(__name__)
 SCHEMA = "user string, at timestamp, n int"
 COUNTED = "user string, at timestamp, total int"
 DELAY = "2 seconds"
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
 
 
 class Counted(KeyedProcessFunction):
@@ -33,6 +42,33 @@ class Counted(KeyedProcessFunction):
         total = (self.total.value() or 0) + value.n
         self.total.update(total)
         yield value.user, value.at, total
+
+
+class Both(KeyedCoProcessFunction):
+    """Counts by user over both inputs."""
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element1(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value.n)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10_000)
+
+    process_element2 = process_element1
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Counts by user, times a broadcast factor."""
+
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element(self, value, ctx):
+        factor = ctx.get_broadcast_state(RULES).get("factor")
+        self.total.update((self.total.value() or 0) + value.n * factor)
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put("factor", value.factor)
 
 
 class Totals(ProcessWindowFunction):
@@ -165,3 +201,33 @@ def test_a_stream_that_would_not_go_on_with_its_history_is_refused(spark, tmp_pa
     with pytest.raises(IncompatibleStateError, match="key columns"):
         process(later, "n")
     assert process(later, max_parallelism=16).isStreaming
+
+
+def test_operators_of_two_inputs_write_a_savepoint(spark, tmp_path):
+    """The watermark is that of the slower input; broadcast state is there once."""
+    log, rules = Log(spark, tmp_path / "log"), spark.createDataFrame([(2,)], "factor int")
+    log.add(("ann", 1, 1), ("bob", 30, 2))
+    slower = history_at(spark.createDataFrame([("ann", at(1_704_067_204_000), 4)], SCHEMA), "one")
+    both = connect(log.history().batch(), slower).key_by("user")
+    records, read = key_by(log.history().batch(), "user"), history_at(rules, "static")
+    options = {"max_parallelism": 3}
+
+    first = both.process(
+        Both(), COUNTED, event_time="at", savepoint_to=tmp_path / "both", **options
+    )
+    second = records.connect(broadcast(read, RULES)).process(
+        Ruled(), COUNTED, event_time="at", savepoint_to=tmp_path / "ruled", **options
+    )
+    assert [] == first.collect() == second.collect()
+    saved, ruled = open_savepoint(tmp_path / "both"), open_savepoint(tmp_path / "ruled")
+
+    def rows(state, *columns):
+        found = state.to_table().to_pylist()
+        return sorted(tuple(row[column] for column in columns) for row in found)
+
+    assert 1_704_067_203_999 == saved.manifest.watermark
+    assert [("ann", 5), ("bob", 2)] == rows(saved.dataset("total"), "user", "value")
+    timers = [1_704_067_211_000, 1_704_067_214_000, 1_704_067_240_000]
+    assert timers == [time for (time,) in rows(saved.timers(), "timestamp")]
+    assert [("ann", 2), ("bob", 4)] == rows(ruled.dataset("total"), "user", "value")
+    assert [("factor", 2)] == rows(ruled.dataset("rules"), "user_key", "value")
