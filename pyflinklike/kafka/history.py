@@ -71,7 +71,7 @@ class KafkaHistory:
         if ends is None:
             cluster = self._cluster(options)
             topics = cluster.topics()
-            ending = reader_options(self._known(options), streaming=False).ending
+            ending = reader_options(self._choose(options), streaming=False).ending
             found = resolve_offsets(ending, topics.partitions, cluster, "endingOffsets")
             ends, ids = found, topics.ids
         if not ends:
@@ -112,9 +112,9 @@ class KafkaHistory:
         return {**_leave_out(options, _BOUNDS), "startingOffsets": _text_of(ends)}
 
     def _cluster(self, options: Mapping[str, str]) -> Cluster:
-        return Cluster(reader_options(self._known(options), streaming=False))
+        return Cluster(reader_options(self._choose(options), streaming=False))
 
-    def _known(self, options: Mapping[str, str]) -> dict[str, str]:
+    def _choose(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return the options that matter to the brokers."""
         known = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
         settings = {

@@ -242,11 +242,12 @@ def history_at(df: DataFrame, position: str) -> DataFrame:
     if not isinstance(df, DataFrame) or not isinstance(position, str):
         msg = f"history_at takes a DataFrame and a text, got {shown(df)} and {shown(position)}"
         raise DeclarationTypeError(msg)
-    if df.isStreaming or not position:
-        msg = f"history_at takes a batch and its position, got {shown(position)} for a stream"
-        raise DeclarationValueError(
-            'history_at needs a position, such as "version 12", got none' if not position else msg
-        )
+    if df.isStreaming:
+        msg = "history_at takes a batch, got a stream; read the stream where this position ends"
+        raise DeclarationValueError(msg)
+    if not position:
+        msg = 'history_at takes how far the batch is read, got ""; say it, such as "version 12"'
+        raise DeclarationValueError(msg)
     said = SavedSource(None, "DataFrame", position, is_bounded=True, position={"said": position})
     return _name(df, said)
 
