@@ -182,7 +182,7 @@ class _HistoryRunner(_BatchRunner):
         times: Any = records.timestamps
         if self._delay is None or isinstance(records, UnsortedRecords) or times is None:
             call(self._operator, records)
-        elif isinstance(times, list):
+        elif isinstance(times, (list, tuple)):
             self._run_in_order(records)
         else:
             self._advance(self._watermark_before(int(times[0])))

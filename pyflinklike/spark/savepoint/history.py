@@ -188,10 +188,11 @@ def history_of(
     given = {name: str(value) for name, value in (options or {}).items()}
     if format in _FILES:
         return _history_of_files(spark, format, schema, path, given)
+    kind = _kind_of(format)
     if path is not None or schema is not None:
         msg = f"path and schema are of files, got them for {format!r}; leave them out"
         raise DeclarationValueError(msg)
-    what, pinned, position = _kind_of(format).pin(given)
+    what, pinned, position = kind.pin(given)
     source = SavedSource(None, format, what, is_bounded=True, position=position)
     return History(spark, format, None, given, None, source, pinned)
 
@@ -354,7 +355,8 @@ def _sources_of(leaves: Sequence[Leaf]) -> tuple[SavedSource, ...]:
     found: list[SavedSource] = []
     for leaf in leaves:
         known = [_SOURCES[name] for name in leaf.names if name in _SOURCES]
-        if not known:
+        is_of_run = any(name.removeprefix(_RUN) in _RUNS for name in leaf.names)
+        if not known and not is_of_run:  # the sources before another operator are known already
             msg = (
                 "a batch with savepoint_to reads sources of which the savepoint can say where a stream "
                 f"goes on, got {leaf.text:.120}; read it by history_of(...).batch(), or say how far it "
