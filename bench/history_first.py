@@ -54,7 +54,8 @@ def write_log(folder: Path, first: int, records: int, files: int, users: int) ->
     bounds = np.linspace(first, first + records, files + 1).astype(int)
     for at, (start, end) in enumerate(pairwise(bounds)):
         numbers = np.arange(start, end)
-        names = np.char.add("u", (numbers * 2_654_435_761 % 2**32 % users).astype(str))
+        chosen = np.random.default_rng(int(start)).integers(0, users, end - start)
+        names = np.char.add("u", chosen.astype(str))
         times = pa.array(
             (1_700_000_000_000 + numbers * _STEP) * 1_000, pa.timestamp("us", tz="UTC")
         )
