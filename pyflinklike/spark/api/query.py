@@ -201,7 +201,9 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     if savepoint is not None:
         initial, saved = initial_state(source.df, plan, savepoint)
         inputs = source.inputs()
-        least = go_on(savepoint, [each.df for each in inputs], inputs[0].delay)
+        # Behind another operator the delay may be lost; the first one's is the query's.
+        delay = inputs[0].delay if inputs[0].before_watermark is None else None
+        least = go_on(savepoint, [each.df for each in inputs], delay)
         plan = attrs.evolve(plan, saved=saved, least_watermark=least)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
