@@ -236,10 +236,10 @@ def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> Da
     inputs = source.inputs()
     timed = [each for each in inputs if each.event_time is not None]
     times = [(each.df, each.time(), each.delay or 0) for each in timed]
-    # A broadcast input comes first as a whole, whatever its times are.
-    is_sorted = bool(timed) and (
-        len(timed) == len(inputs) or isinstance(plan.reader, BroadcastReader)
-    )
+    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
+    # input comes first as a whole, and holds nothing back if it has no times.
+    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
+    is_sorted = is_alone and len(timed) == 1
     writing = begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
     plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
     keyed = source.key_batch(plan.task.max_parallelism)

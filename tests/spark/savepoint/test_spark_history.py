@@ -123,7 +123,7 @@ class Log:
 
 def texts(rows) -> list[str]:
     """Rows in any order."""
-    return sorted(f"{row['user']} {row['totals']}" for row in rows)
+    return sorted(f"{row[0]} {row[-1]}" for row in rows)
 
 
 @passes_watermarks
