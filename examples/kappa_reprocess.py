@@ -6,11 +6,10 @@
 1. A stream sums what customers spend into the view `spending-1`, which is served.  It has a
    fault: refunds are ignored.
 2. The corrected function, which differs in one argument, runs over the whole log as a batch,
-   into the view `spending-2`.  Both versions are compared.
+   into the view `spending-2`, and writes its state as a savepoint.  Both versions are compared.
 3. A switch serves the new version instead of the old one.
-4. A stream with the corrected function and a checkpoint of its own begins at the first event of
-   the log.  Until it has caught up, its rows are older than those of the batch, and the view
-   drops them (`order_by`); from then on it keeps the view up to date.
+4. A stream with the corrected function and a checkpoint of its own begins with that savepoint and
+   with the first event that the batch has not read.  It keeps the view up to date.
 
 At any time `rollback` would serve the old version again, as its stream left it.
 
@@ -30,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, Row, RuntimeContext, Types, ValueStateDescriptor
-from pyflinklike.spark import key_by
+from pyflinklike.spark import history_of, key_by
 from pyflinklike.views import MaterializedView, ServingView
 
 EVENTS = "customer string, amount long, at timestamp"
@@ -60,11 +59,11 @@ class Spending(KeyedProcessFunction):
         yield (ctx.get_current_key(), *after)
 
 
-def spending(events: DataFrame, *, with_refunds: bool) -> DataFrame:
+def spending(events: DataFrame, *, with_refunds: bool, **savepoint: Any) -> DataFrame:
     """The function over events, batch or stream."""
     function = Spending(with_refunds)
     return key_by(events, "customer").process(
-        function, SPENDING, event_time="at", max_parallelism=4
+        function, SPENDING, event_time="at", max_parallelism=4, **savepoint
     )
 
 
@@ -95,9 +94,8 @@ def open_version(directory: Path, version: int) -> MaterializedView:
     )
 
 
-def stream_into(view: MaterializedView, log: DataFrame, *, with_refunds: bool) -> None:
+def stream_into(view: MaterializedView, result: DataFrame) -> None:
     """Have a stream process what is new in the log; its checkpoint is beside the view's file."""
-    result = spending(log, with_refunds=with_refunds)
     writer = result.writeStream.foreachBatch(view.foreach_batch).trigger(availableNow=True)
     checkpoint = view.path.with_suffix(".checkpoint")
     writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
@@ -116,17 +114,20 @@ def differences(old: MaterializedView, new: MaterializedView) -> list[tuple[str,
 
 def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
     """All four steps; what is served in the end."""
-    log = directory / "log"
+    log, savepoint = directory / "log", directory / "spending-2.savepoint"
     write_log(log, 0, events)
     stream = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).json(str(log))
 
     first = open_version(directory, 1)
-    stream_into(first, stream, with_refunds=False)
+    stream_into(first, spending(stream, with_refunds=False))
     serving = ServingView(first, None, merge=lambda _, speed: speed)
     print("served:   ", serving.get("c00"), first.freshness)
 
     second = open_version(directory, 2)
-    reprocessed = spending(spark.read.schema(EVENTS).json(str(log)), with_refunds=True)
+    options = {"maxFilesPerTrigger": "1"}
+    history = history_of(spark, format="json", schema=EVENTS, path=str(log), options=options)
+    reprocessed = spending(history.batch(), with_refunds=True, savepoint_to=savepoint)
+    # The stream's micro-batch 0 has no rows, since Spark finds the files of the batch in it.
     second.foreach_batch(reprocessed, 0)
     changed = differences(first, second)
     print(f"different: {len(changed)} of {len(second)}, for example {changed[0]}")
@@ -135,7 +136,8 @@ def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
     print("switched: ", serving.get("c00"))
 
     write_log(log, 1, events)
-    stream_into(second, stream, with_refunds=True)
+    later = spending(history.stream(savepoint), with_refunds=True, from_savepoint=savepoint)
+    stream_into(second, later)
     print("caught up:", serving.get("c00"), second.freshness)
     return serving
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from pyflinklike.cli.answers import Answers
 from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +65,7 @@ def is_savepoint(path: str) -> bool:
     """
     try:
         location = savepoint_location_of(path)
-        if location.exists(MANIFEST):
+        if location.is_savepoint():
             return True
         if location.exists():
             return False

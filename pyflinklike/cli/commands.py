@@ -27,7 +27,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 
 _limit = click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."

@@ -13,7 +13,10 @@ from pyflinklike.kafka.packages import require_packages
 require_packages()
 
 from pyflinklike.kafka.data_source import KafkaDataSource, register  # noqa: E402
+from pyflinklike.kafka.history import add_kafka  # noqa: E402
 from pyflinklike.kafka.repeats import drop_repeats  # noqa: E402 - only where there are the packages
+
+add_kafka()
 
 __all__ = ["KafkaDataSource", "drop_repeats", "register"]
 

@@ -29,6 +29,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "PREFIX",
+    "SUBSCRIPTIONS",
     "ReaderOptions",
     "WriterOptions",
     "as_options",

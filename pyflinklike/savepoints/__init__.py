@@ -2,8 +2,12 @@
 """Savepoints as directories of Parquet files, which any tool reads without Spark or Java."""
 
 from pyflinklike.engine.doors import pin
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, open_savepoint
+from pyflinklike.savepoints.savepoint_directory import (
+    SavepointDirectory,
+    is_savepoint,
+    open_savepoint,
+)
 
-__all__ = ["SavepointDirectory", "open_savepoint"]
+__all__ = ["SavepointDirectory", "is_savepoint", "open_savepoint"]
 
 pin(globals())

@@ -19,17 +19,35 @@ import attrs
 
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
-from pyflinklike.savepoints.saved_job import SavedJob
+from pyflinklike.savepoints.saved_job import SavedHistory, SavedJob
 
-__all__ = ["MANIFEST", "TIMERS", "Manifest", "SavedFile", "SavedOperator", "SavedRows", "folder_of"]
+__all__ = [
+    "HISTORY",
+    "MANIFEST",
+    "TIMERS",
+    "Manifest",
+    "SavedFile",
+    "SavedOperator",
+    "SavedRows",
+    "decode_operator",
+    "encode_operator",
+    "folder_of",
+    "seal",
+    "unseal",
+]
 
 MANIFEST = "_manifest.json"
 """Name of the manifest in the directory."""
+HISTORY = "_history.json"
+"""Name of the file that says which batch writes the savepoint, until the manifest is there."""
 TIMERS = "timers"
 """Name of the rows of timers, where the rows of a state have the state's name."""
 _FORMAT = 1
 _FORMAT_OF_JOBS = 2
 """The format of savepoints that tell of a job, which versions that know no job must not read."""
+_FORMAT_OF_HISTORY = 3
+"""The format of savepoints that a batch wrote: a stream that begins with one must begin where it ended."""
+_FORMATS = (_FORMAT, _FORMAT_OF_JOBS, _FORMAT_OF_HISTORY)
 _LONGEST_NAME = 200
 
 
@@ -98,6 +116,7 @@ class Manifest:
         offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
         query_id: Spark's id of the query, which stays as long as its checkpoint.
         job: The job of the DataStream API; None for any other query, and for a harness.
+        history: The batch that wrote it; None if a stream or a harness did.
     """
 
     library: str
@@ -109,6 +128,7 @@ class Manifest:
     offsets: str | None = None
     query_id: str | None = None
     job: SavedJob | None = None
+    history: SavedHistory | None = None
 
     def operator(self, uid: str | None, where: str) -> SavedOperator:
         """Return one operator.
@@ -132,14 +152,15 @@ class Manifest:
     def to_json(self) -> str:
         """Return the manifest as it is stored."""
         fields = attrs.asdict(self, recurse=False)
-        fields["operators"] = [_operator_fields(each) for each in self.operators]
-        job = fields.pop("job")
-        if job is None:
-            fields = {"format": _FORMAT, **fields}
-        else:
+        fields["operators"] = [encode_operator(each) for each in self.operators]
+        job, history = fields.pop("job"), fields.pop("history")
+        if history is not None:
+            fields = {"format": _FORMAT_OF_HISTORY, **fields, "history": attrs.asdict(history)}
+        elif job is not None:
             fields = {"format": _FORMAT_OF_JOBS, **fields, "job": attrs.asdict(job)}
-        whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
-        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+        else:
+            fields = {"format": _FORMAT, **fields}
+        return seal(fields)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Manifest:
@@ -157,20 +178,19 @@ class Manifest:
             checksum = fields.pop("checksum", None)
             is_whole = checksum == zlib.crc32(_compact(fields))
             found = fields.pop("format")
-            if found not in (_FORMAT, _FORMAT_OF_JOBS):
-                msg = (
-                    f"{where}: this version of pyflinklike reads the savepoint formats {_FORMAT} and "
-                    f"{_FORMAT_OF_JOBS}"
-                )
+            if found not in _FORMATS:
+                msg = f"{where}: this version of pyflinklike reads the savepoint formats up to {_FORMAT_OF_HISTORY}"
                 raise CorruptStateError(
                     f"{msg}, got {found}; read it with the version that wrote it"
                 )
-            operators = tuple(_operator(each, where) for each in fields.pop("operators"))
+            operators = tuple(decode_operator(each, where) for each in fields.pop("operators"))
             if not is_whole:
                 msg = f"{where}: {MANIFEST} must be as it was written, got another checksum"
                 raise CorruptStateError(f"{msg} than {checksum}; take the savepoint again")
             if found == _FORMAT_OF_JOBS:
                 fields["job"] = SavedJob.from_json(fields["job"])
+            if found == _FORMAT_OF_HISTORY:
+                fields["history"] = SavedHistory.from_json(fields["history"])
             return cls(operators=operators, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = (
@@ -196,7 +216,24 @@ def _file_name(name: str) -> str:
     return f"{encoded[:_LONGEST_NAME]}~{digest}"
 
 
-def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
+def seal(fields: Mapping[str, Any]) -> str:
+    """Return an object as JSON, with a checksum of itself."""
+    whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def unseal(text: str) -> dict[str, Any] | None:
+    """Return the object that `seal` wrote; None if the text is anything else."""
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        checksum = fields.pop("checksum", None)
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return fields if checksum == zlib.crc32(_compact(fields)) else None
+
+
+def encode_operator(operator: SavedOperator) -> dict[str, Any]:
+    """Return an operator as plain data."""
     return {
         "record": json.loads(operator.record.to_bytes()),
         "states": {name: attrs.asdict(rows) for name, rows in operator.states.items()},
@@ -205,7 +242,12 @@ def _operator_fields(operator: SavedOperator) -> dict[str, Any]:
     }
 
 
-def _operator(fields: dict[str, Any], where: str) -> SavedOperator:
+def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
+    """Return the operator of which `encode_operator` has made this.
+
+    Raises:
+        CorruptStateError: Its record is damaged.
+    """
     return SavedOperator(
         # A record is read from one form only, and the manifest is indented.
         OperatorRecord.from_bytes(_compact(fields["record"]), where),

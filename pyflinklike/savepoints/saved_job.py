@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job in a savepoint: which operators and sources it had, and how far each source was read.
+"""The job or the history in a savepoint: which sources it had, and how far each of them was read.
 
 The position of a source is plain data.  It has one of these forms:
 
     {"splits": 2, "read": [7, null]}        7 elements of the first of two splits, all of the second
     {"left": [["/in/a", 3], ["/in/b", 0]]}  of the first split all but 3 elements are left, of the other all
     {"found": ["/in/a", "/in/b"]}           splits that were read, of a source that looks for more
-    {"offset": "..."}                       the text that Spark's checkpoint has for a stream of Spark's
+    {"offset": "..."}                       the text that Spark's checkpoint has for a stream of Spark's,
+                                            or that `startingOffsets` takes
+    {"said": "..."}                         what the user says of it
 
 The first two may have `"first": 4`, too: 4 elements more, counted over what is left of all splits in
 their order.
@@ -19,7 +21,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Position", "SavedJob", "SavedJobOperator", "SavedSource"]
+__all__ = ["Position", "SavedHistory", "SavedJob", "SavedJobOperator", "SavedSource"]
 
 Position = Mapping[str, Any]
 
@@ -94,3 +96,25 @@ class SavedJob:
         sources = tuple(SavedSource(**each) for each in fields["sources"])
         operators = tuple(SavedJobOperator(**each) for each in fields["operators"])
         return cls(fields["name"], sources, operators)
+
+
+@attrs.frozen
+class SavedHistory:
+    """The batch that wrote a savepoint, with which a stream goes on.
+
+    Args:
+        run: The id of the batch.
+        sources: Its sources, each with the position at which the stream begins.
+        delay: How late records may be, in ms: the watermark is behind the latest time by this; None
+            where no operator has event time.
+    """
+
+    run: str
+    sources: tuple[SavedSource, ...]
+    delay: int | None = None
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> SavedHistory:
+        """Return the history of which `attrs.asdict` has made this."""
+        sources = tuple(SavedSource(**each) for each in fields["sources"])
+        return cls(fields["run"], sources, fields["delay"])

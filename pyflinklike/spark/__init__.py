@@ -36,6 +36,7 @@ with pyspark_checked():
         read_timers,
     )
     from pyflinklike.spark.read.state_views import StateView, StateViews, create_state_views
+    from pyflinklike.spark.savepoint.history import History, history_at, history_of
     from pyflinklike.spark.savepoint.initial_state import read_savepoint
     from pyflinklike.spark.savepoint.repartition import repartition_state
     from pyflinklike.spark.savepoint.saved_files import take_savepoint
@@ -47,6 +48,7 @@ __all__ = [
     "BroadcastStream",
     "CoGroupedStreams",
     "ConnectedStreams",
+    "History",
     "IntervalJoined",
     "JoinedStreams",
     "KeyedConnectedStreams",
@@ -66,6 +68,8 @@ __all__ = [
     "error_of",
     "foreach_output",
     "get_side_output",
+    "history_at",
+    "history_of",
     "key_by",
     "list_states",
     "main_output",

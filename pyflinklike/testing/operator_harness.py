@@ -53,11 +53,8 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.savepoints.savepoint_directory import (
-    open_savepoint,
-    savepoint_location_of,
-    write_log,
-)
+from pyflinklike.savepoints.savepoint_directory import open_savepoint, write_log
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 
 __all__ = [
     "HarnessOptions",

@@ -51,7 +51,8 @@ from pyflinklike.engine.local.stations import (
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.savepoints.savepoint_directory import open_savepoint, savepoint_location_of
+from pyflinklike.savepoints.savepoint_directory import open_savepoint
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 
 __all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
 

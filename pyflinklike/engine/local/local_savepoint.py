@@ -28,11 +28,8 @@ from pyflinklike.engine.types.frozen_keys import key_group_of
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator
 from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.savepoints.savepoint_directory import (
-    SavepointLocation,
-    savepoint_location_of,
-    write_operator,
-)
+from pyflinklike.savepoints.savepoint_directory import write_operator
+from pyflinklike.savepoints.savepoint_location import SavepointLocation, savepoint_location_of
 
 __all__ = ["begin_stations", "write_savepoint"]
 

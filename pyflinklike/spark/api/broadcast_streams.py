@@ -130,6 +130,8 @@ class BroadcastConnectedStream:
             job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
+            savepoint_to: The directory to which a batch writes its state.
+            watermark_delay: How late records of the DataFrame that is not broadcast may be.
             output_event_time: The column of the result that holds its event time.
             before_watermark: A boolean column of the DataFrame that is not broadcast, true for
                 records that come before the watermark.
@@ -262,6 +264,10 @@ class WithBroadcast:
     def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return both."""
+        return self.main, self.rules
 
     def _unite(self, main: list[Column], rules: list[Column]) -> DataFrame:
         return unite((self.main.df, self.rules.df), [main, rules])

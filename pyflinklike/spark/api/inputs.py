@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.plan.event_time import with_event_time
+from pyflinklike.spark.plan.event_time import delay_of, find_delay, with_event_time
 from pyflinklike.spark.plan.operator_chain import mark_phases
 from pyflinklike.spark.plan.process_options import ProcessOptions
 from pyflinklike.spark.plan.session import max_parallelism_for
@@ -89,6 +89,9 @@ class Input(Protocol):
     def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
 
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return the inputs, a broadcast one last."""
+
 
 @attrs.frozen
 class OneInput:
@@ -103,6 +106,7 @@ class OneInput:
         before_watermark: Name of the column that is true for records that come before the
             watermark of their micro-batch, or None.
         arrival_order: Whether records stay as they arrived, although they have an event time.
+        delay: How late records may be, in ms; of a stream, as far as it is known.
     """
 
     df: DataFrame
@@ -112,6 +116,7 @@ class OneInput:
     time_zone: str
     before_watermark: str | None = None
     arrival_order: bool = False
+    delay: int | None = None
 
     @classmethod
     def of(
@@ -130,13 +135,16 @@ class OneInput:
             DeclarationTypeError, DeclarationValueError: The column cannot be an event time, or
                 the column that says which records come before the watermark is missing.
         """
-        event_time = options.event_time
+        event_time, late = options.event_time, options.watermark_delay
+        delay = delay_of(late)
         df, before = mark_phases(
             df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE
         )
         if event_time is not None:
-            df = with_event_time(df, event_time, before)
-        return cls(df, columns, event_time, key_type, time_zone, before, options.arrival_order)
+            df = with_event_time(df, event_time, before, late)
+        known = find_delay(df, event_time) if df.isStreaming else delay
+        arrival = options.arrival_order
+        return cls(df, columns, event_time, key_type, time_zone, before, arrival, known)
 
     def element_schema(self) -> st.StructType:
         """Return the columns of a record that a function sees."""
@@ -194,6 +202,10 @@ class OneInput:
     def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
         return (ARRIVAL,)
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return this."""
+        return (self,)
 
 
 InputOf = Callable[[ProcessOptions], OneInput]
@@ -253,13 +265,13 @@ class TwoInputs:
         """Do the same, with the columns that sort a batch."""
         arrival = F.monotonically_increasing_id().alias(ARRIVAL)
         extra = [
-            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self._inputs()
+            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self.inputs()
         ]
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
 
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return which records are of each input, and their times, where both have event time."""
-        return times_of(self._inputs())
+        return times_of(self.inputs())
 
     def order(self) -> list[Column]:
         """Sort by event time where there is one, then the first input first, then by arrival."""
@@ -271,11 +283,12 @@ class TwoInputs:
         """Name the columns of a batch that only its order needs."""
         return (SORT_TIME, ARRIVAL)
 
-    def _inputs(self) -> tuple[OneInput, OneInput]:
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return both."""
         return self.first, self.second
 
     def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
-        groups = [group_or_hash(each.columns, max_parallelism) for each in self._inputs()]
+        groups = [group_or_hash(each.columns, max_parallelism) for each in self.inputs()]
         frames = self.first.df, self.second.df
         return unite(
             frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]

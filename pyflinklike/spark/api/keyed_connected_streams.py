@@ -78,6 +78,8 @@ class KeyedConnectedStreams:
             job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
             from_savepoint: The state that a stream with a new checkpoint begins with.
+            savepoint_to: The directory to which a batch writes its state.
+            watermark_delay: How late records of both inputs may be.
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
             before_watermark: A boolean column of both inputs, or a pair of names (None for an input

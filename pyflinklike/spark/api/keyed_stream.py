@@ -133,7 +133,15 @@ class KeyedStream(Folds):
                 executors read; an edited `Savepoint`, whose origin must exist until the first
                 micro-batch is over; or the bytes of `read_savepoint` or of a harness's
                 `snapshot`.  Its `max_parallelism` and backend may be others.  A query that
-                continues from its checkpoint ignores it.
+                continues from its checkpoint ignores it.  With the savepoint of a batch it begins
+                at the watermark of that batch.
+            savepoint_to: The directory to which a batch writes its state, as a stream that was read
+                so far: timers that are not due stay, and none fires for the end of the input.  The
+                executors write it while the result is read, and it is whole when all rows were.
+                The batch is read by `history_of`, whose `stream` goes on.
+            watermark_delay: How late records may be, such as "10 minutes", in place of
+                `withWatermark`, of which Spark tells nothing in a batch.  Given once, to the first
+                operator.
             output_event_time: The column of the result, and of its side outputs, that holds
                 their event time, for Spark's windows, joins and deduplication behind a
                 stream.  By default a timestamp column with the name of `event_time`.

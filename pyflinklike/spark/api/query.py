@@ -6,12 +6,14 @@ Whatever can be checked before the query starts is checked here.  The plans:
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
                (on PySpark 3.5 applyInPandasWithState; with a savepoint, its state comes first)
     batch      select key group -> repartition, sort -> run
+               (with savepoint_to, a last row of each key group has it write its state)
 
 Records and outputs of a `KeyedBatchFunction` stay columns; the plan is the same.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from functools import singledispatch
@@ -19,7 +21,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from pyflinklike.engine.api.process_functions import (
     KeyedBatchFunction,
@@ -31,6 +33,7 @@ from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark.api.inputs import Input
 from pyflinklike.spark.host.batch_host import run_batch
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE, choose_host
@@ -52,10 +55,16 @@ from pyflinklike.spark.plan.process_options import (
 from pyflinklike.spark.plan.requirements import packages_checked
 from pyflinklike.spark.plan.session import partitions_of, partitions_told, prepare_workers
 from pyflinklike.spark.plan.timer_use import uses_processing_timers
+from pyflinklike.spark.savepoint.history import begin_batch, go_on
 from pyflinklike.spark.savepoint.initial_state import check_savepoint, initial_state
 from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP, with_batch_time
-from pyflinklike.spark.wire.record_readers import RecordReader
+from pyflinklike.spark.wire.own_columns import (
+    BEFORE_WATERMARK,
+    KEY_GROUP,
+    LAST_WATERMARK,
+    with_batch_time,
+)
+from pyflinklike.spark.wire.record_readers import BroadcastReader, RecordReader
 
 __all__ = ["apply_function", "apply_plan", "in_columns"]
 
@@ -83,6 +92,12 @@ def apply_function(
         CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
     """
     name = options.uid or type(function).__name__
+    if options.watermark_delay is not None and options.event_time is None:
+        msg = (
+            f"watermark_delay is that of an event time, got {options.watermark_delay!r} without one; "
+            'pass event_time="<column>", too'
+        )
+        raise DeclarationValueError(msg)
     time_mode = _time_mode(function, source.event_time, options.processing_time_timers)
     outputs = DeclaredOutputs.of(source.df, source.columns, output_type, options.side_outputs)
     if options.on_error is not None:
@@ -118,7 +133,8 @@ def apply_function(
             options.drop_states, options.from_savepoint, is_streaming=source.df.isStreaming
         ),
     )
-    return apply_plan(source.df, source, in_columns(plan), options.from_savepoint)
+    made, began = in_columns(plan), options.from_savepoint
+    return apply_plan(source.df, source, made, began, options.savepoint_to)
 
 
 def _task(
@@ -151,7 +167,11 @@ def _follows(source: Input, max_parallelism: int | None) -> bool:
 
 @singledispatch
 def apply_plan(
-    _: DataFrame, source: Input, plan: Plan, savepoint: SavepointLike | None
+    _: DataFrame,
+    source: Input,
+    plan: Plan,
+    savepoint: SavepointLike | None,
+    savepoint_to: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Apply a plan to records as the kind of their DataFrame needs.
 
@@ -161,13 +181,22 @@ def apply_plan(
         source: The records.
         plan: The plan of the operator.
         savepoint: The state that the query begins with, as the user gave it.
+        savepoint_to: Where a batch writes its state, as the user gave it.
     """
     is_streaming = source.df.isStreaming
     if savepoint is not None:
         check_savepoint(savepoint, is_streaming=is_streaming)
+    if savepoint_to is not None and is_streaming:
+        msg = (
+            f"savepoint_to is for a batch, which writes its state at its end, got {savepoint_to!r} for "
+            "a stream; use take_savepoint() on its checkpoint"
+        )
+        raise DeclarationValueError(msg)
     prepare_workers(source.df.sparkSession)
     with packages_checked():
-        return _stream(source, plan, savepoint) if is_streaming else _batch(source, plan)
+        if is_streaming:
+            return _stream(source, plan, savepoint)
+        return _batch(source, plan) if savepoint_to is None else _save(source, plan, savepoint_to)
 
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
@@ -175,7 +204,11 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     initial: Initial = None
     if savepoint is not None:
         initial, saved = initial_state(source.df, plan, savepoint)
-        plan = attrs.evolve(plan, saved=saved)
+        inputs = source.inputs()
+        # Behind another operator the delay may be lost; the first one's is the query's.
+        delay = inputs[0].delay if inputs[0].before_watermark is None else None
+        least = go_on(savepoint, [each.df for each in inputs], delay)
+        plan = attrs.evolve(plan, saved=saved, least_watermark=least)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
     if times:
@@ -201,6 +234,26 @@ def _batch(source: Input, plan: Plan) -> DataFrame:
     running = with_imports_frozen(run_batch(plan))
     records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
+
+
+def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> DataFrame:
+    inputs = source.inputs()
+    timed = [each for each in inputs if each.event_time is not None]
+    times = [(each.df, each.time(), each.delay or 0) for each in timed]
+    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
+    # input comes first as a whole, and holds nothing back if it has no times.
+    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
+    is_sorted = is_alone and len(timed) == 1
+    writing = begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
+    plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
+    keyed = source.key_batch(plan.task.max_parallelism)
+    arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))
+    # Nulls come first, so the last row of a key group is its last.
+    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
+    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
+    records = grouped.drop(*source.name_sorting_columns())
+    running = with_imports_frozen(run_batch(plan))
+    return writing.name(records.mapInArrow(running, plan.layout.result_type()))
 
 
 def _time_mode(

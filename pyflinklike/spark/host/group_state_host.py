@@ -232,7 +232,9 @@ class GroupStateTask(KeyGroupTask):
         clock = self._ensure_operator().clock
         clock.processing_time = state.getCurrentProcessingTimeMs()
         if self._plan.time_mode is not TimeMode.NONE:
-            clock.watermark = watermark_of(state.getCurrentWatermarkMs())
+            # A query does not know how far the history was read with which it begins.
+            told = watermark_of(state.getCurrentWatermarkMs())
+            clock.watermark = max(told, self._plan.least_watermark)
 
     def _wake(self, served: Served, fired: int | None) -> None:  # noqa: ARG002
         self._wake_at = None if served.head is None else served.head.wake_at

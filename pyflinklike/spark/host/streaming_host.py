@@ -202,7 +202,9 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             clock.processing_time = batch_time or 0
             return
         clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())
-        clock.watermark = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
+        # A query does not know how far the history was read with which it begins.
+        told = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
+        clock.watermark = max(told, self._plan.least_watermark)
 
     def _wake(self, served: Served, fired: int | None) -> None:
         replace_timer(self._handle, served, fired)

@@ -84,6 +84,7 @@ __all__ = [
     "Result",
     "of_checkpoint",
     "open_operator",
+    "record_of",
     "task_of",
 ]
 
@@ -151,7 +152,7 @@ class KeyGroupTask:
 
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guard() as operator:
-            record = _record_of(self._plan, operator)
+            record = record_of(self._plan, operator)
             call_roll(
                 self._store,
                 record,
@@ -490,7 +491,7 @@ OPEN_FUNCTIONS = OpenFunctions()
 atexit.register(OPEN_FUNCTIONS.close_all)
 
 
-def _record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
+def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
     """Make the record of an opened operator, for its roll call."""
     function = type(plan.function)
     return OperatorRecord(

@@ -56,12 +56,9 @@ from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
 from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.savepoints.manifest import MANIFEST
-from pyflinklike.savepoints.savepoint_directory import (
-    SavepointDirectory,
-    SavepointLocation,
-    savepoint_location_of,
-)
+from pyflinklike.savepoints.history_parts import read_manifest
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.savepoints.savepoint_location import SavepointLocation, savepoint_location_of
 from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark.plan.hadoop_files import is_remote_address
 from pyflinklike.spark.read.folder_lock import Driver, FolderLock, lock_folder
@@ -334,7 +331,7 @@ class JobFolder:
         if found is None and noted is not None:
             # Also where the program does not name it any more: else the job would begin with nothing.
             location = self._locate(noted["path"])
-            found = SavepointDirectory(location, location.manifest())
+            found = SavepointDirectory(location, read_manifest(location))
         return found
 
     def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
@@ -356,8 +353,8 @@ class JobFolder:
     def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
         location = self._locate(asked)
-        if location.exists(MANIFEST):
-            return SavepointDirectory(location, location.manifest())
+        if location.is_savepoint():
+            return SavepointDirectory(location, read_manifest(location))
         if noted is not None and noted["path"] == asked and self._has_committed():
             return None
         msg = (

@@ -26,6 +26,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.process_options import check_column
 from pyflinklike.spark.wire.own_columns import KEY_GROUP
@@ -33,15 +34,21 @@ from pyflinklike.spark.wire.own_columns import KEY_GROUP
 __all__ = [
     "WATERMARK_MARK",
     "EventTimeMark",
+    "Leaf",
     "check_event_time",
+    "delay_of",
     "event_time_mark",
+    "find_delay",
     "has_watermark",
+    "leaves_of",
     "with_event_time",
 ]
 
 WATERMARK_MARK = "spark.watermarkDelayMs"
 """In the metadata of a column: it holds the event time, and the watermark has this delay in ms."""
 _NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
+_LINE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w.*)$")
+_ALIAS = "SubqueryAlias "
 _WATERMARK = "EventTimeWatermark"
 _NO_WAY = (
     "event time cannot follow an operator through which Spark passes no watermark (one that uses "
@@ -54,6 +61,15 @@ _NO_PHASE = (
     'output_before_watermark="<new column>" to that process(), keep the column in between, and '
     'pass before_watermark="<column>" here'
 )
+_UNITS = {
+    "millisecond": 1,
+    "second": 1_000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+_DELAY = re.compile(rf"(\d+)\s*({'|'.join(_UNITS)})s?\b", re.IGNORECASE)
 _MONOTONOUS = "1 millisecond"
 """The delay of Flink's for_monotonous_timestamps: a record at the latest time seen is not late."""
 _STOPS = "FlatMapGroupsInPandasWithState"
@@ -62,14 +78,18 @@ _explaining = threading.Lock()
 
 
 def with_event_time(
-    df: DataFrame, event_time: str, before_watermark: str | None = None
+    df: DataFrame,
+    event_time: str,
+    before_watermark: str | None = None,
+    watermark_delay: str | None = None,
 ) -> DataFrame:
-    """Give a stream without a watermark one of monotonous times; return a batch unchanged.
+    """Give a stream without a watermark one; return a batch unchanged.
 
     Args:
         df: The input of an operator.
         event_time: Name of its event-time column.
         before_watermark: Name of the column that is true for records before the watermark, or None.
+        watermark_delay: How late records may be, as `withWatermark` has it; None for monotonous times.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
@@ -81,7 +101,47 @@ def with_event_time(
     way = _way_of(df)
     if way.advances and before_watermark is None:
         raise DeclarationValueError(_NO_PHASE)
-    return df if way.has_watermark else df.withWatermark(event_time, _MONOTONOUS)
+    if not way.has_watermark:
+        return df.withWatermark(event_time, watermark_delay or _MONOTONOUS)
+    if watermark_delay is not None:
+        msg = (
+            "watermark_delay takes the place of withWatermark, got it for a stream that has a "
+            "watermark; declare it once, before the first operator"
+        )
+        raise DeclarationValueError(msg)
+    return df
+
+
+def delay_of(watermark_delay: str | None) -> int:
+    """Return how late records may be, in ms.
+
+    Args:
+        watermark_delay: As `withWatermark` has it: "10 minutes"; None for monotonous times.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no such text.
+    """
+    if watermark_delay is None:
+        return 1
+    if not isinstance(watermark_delay, str):
+        msg = f'watermark_delay is a text such as "10 minutes", got {shown(watermark_delay)}'
+        raise DeclarationTypeError(msg)
+    parts = _DELAY.findall(watermark_delay)
+    if not parts or _DELAY.sub("", watermark_delay).strip():
+        units = ", ".join(_UNITS)
+        msg = (
+            f'watermark_delay is a text such as "10 minutes", got {shown(watermark_delay)}; '
+            f"give numbers of {units}"
+        )
+        raise DeclarationValueError(msg)
+    return sum(int(number) * _UNITS[unit.lower()] for number, unit in parts)
+
+
+def find_delay(df: DataFrame, event_time: str | None) -> int | None:
+    """Return the delay in ms of the watermark of a stream; None where that cannot be told."""
+    marks = [field.metadata or {} for field in df.schema.fields if field.name == event_time]
+    found = marks[0].get(WATERMARK_MARK) if marks else None
+    return None if found is None else int(found)
 
 
 def check_event_time(df: DataFrame, event_time: str) -> None:
@@ -159,6 +219,48 @@ def _way_of(df: DataFrame) -> _Way:
                 raise DeclarationValueError(msg)
         way.append((len(indent), name))
     return found
+
+
+@attrs.frozen
+class Leaf:
+    """A source of a DataFrame, as its plan shows it.
+
+    Args:
+        text: The line of the plan.
+        names: The aliases between it and the DataFrame.
+    """
+
+    text: str
+    names: tuple[str, ...]
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether it is the source of a stream."""
+        return self.text.startswith("Streaming")
+
+
+def leaves_of(df: DataFrame) -> list[Leaf]:
+    """Return the sources of a DataFrame."""
+    plan = _explain(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    # The first line has the columns; texts of a node may have lines of their own.
+    _, _, tree = plan.strip("\n").partition("\n")
+    nodes = [
+        (len(found[1]), found[2])
+        for at, line in enumerate(tree.split("\n"))
+        if (found := _LINE.match(line)) and (found[1] or at == 0)
+    ]
+    way: list[tuple[int, str]] = []
+    leaves = []
+    for at, (indent, text) in enumerate(nodes):
+        while way and way[-1][0] >= indent:
+            way.pop()
+        way.append((indent, text))
+        if at + 1 == len(nodes) or nodes[at + 1][0] <= indent:
+            aliases = [
+                each.partition(" ")[2].split(" ")[0] for _, each in way if each.startswith(_ALIAS)
+            ]
+            leaves.append(Leaf(text, tuple(aliases)))
+    return leaves
 
 
 def _explain(df: DataFrame) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.savepoints.savepoint_directory import SavepointLocation, savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import SavepointLocation, savepoint_location_of
 from pyflinklike.spark.plan.hadoop_files import HadoopFiles, is_remote_address
 
 __all__ = ["savepoint_location_in"]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.clock import TimeDomain
+from pyflinklike.engine.clock import MIN_WATERMARK, TimeDomain
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.state.current_key import GROUP_KEY
@@ -22,7 +22,7 @@ from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeErr
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.record_readers import Reader
 
-__all__ = ["Initial", "Plan", "TimeMode"]
+__all__ = ["HistoryPlan", "Initial", "Plan", "TimeMode"]
 
 
 class TimeMode(Enum):
@@ -89,6 +89,21 @@ class TimeMode(Enum):
 
 
 @attrs.frozen
+class HistoryPlan:
+    """The savepoint that a batch writes.
+
+    Args:
+        uri: The address of its directory.
+        run: The id of the batch.
+        delay: How late records may be, in ms; None where they do not come in the order of event times.
+    """
+
+    uri: str
+    run: str
+    delay: int | None
+
+
+@attrs.frozen
 class Plan:
     """The settings of an operator that workers need, pickled once per query.
 
@@ -117,6 +132,8 @@ class Plan:
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
         drop_states: The names of states that leave the log.
+        history: The savepoint that the operator writes at the end of a batch, or None.
+        least_watermark: The watermark of the history with which a stream begins, in ms.
     """
 
     function: Function
@@ -139,6 +156,8 @@ class Plan:
     drop_states: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     own_time: int | None = attrs.field(default=None, kw_only=True)
     own_times: tuple[int, ...] = attrs.field(default=(), kw_only=True)
+    history: HistoryPlan | None = attrs.field(default=None, kw_only=True)
+    least_watermark: int = attrs.field(default=MIN_WATERMARK, kw_only=True)
 
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire."""

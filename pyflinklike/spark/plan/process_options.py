@@ -27,7 +27,13 @@ from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import instance_of, shown, shown_message
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.wire.own_columns import ARRIVAL, BATCH_TIME, BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark.wire.own_columns import (
+    ARRIVAL,
+    BATCH_TIME,
+    BEFORE_WATERMARK,
+    KEY_GROUP,
+    LAST_WATERMARK,
+)
 
 __all__ = [
     "MAX_KEY_GROUPS",
@@ -69,6 +75,8 @@ class CommonOptions(TypedDict, total=False):
     uid: str | None
     job_parameters: Mapping[str, str] | None
     from_savepoint: SavepointLike | None
+    savepoint_to: str | os.PathLike[str] | None
+    watermark_delay: str | None
     output_before_watermark: str | None
     allow_pickle: bool
     on_error: DeadLetters | None
@@ -125,6 +133,8 @@ class ProcessOptions:
     job_parameters: Mapping[str, str] | None = None
     processing_time_timers: bool | None = None
     from_savepoint: SavepointLike | None = None
+    savepoint_to: str | os.PathLike[str] | None = None
+    watermark_delay: str | None = None
     output_event_time: str | None = None
     before_watermark: Any = None
     """As `event_time`."""
@@ -217,7 +227,8 @@ def check_columns(df: DataFrame) -> None:
     Raises:
         DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
     """
-    reserved = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK} & set(df.columns)
+    own = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK, LAST_WATERMARK}
+    reserved = own & set(df.columns)
     if reserved:
         msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
         raise DeclarationValueError(f"{msg}; rename them")

@@ -44,7 +44,7 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.savepoints.manifest import MANIFEST
+from pyflinklike.savepoints.history_parts import read_manifest
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
@@ -224,11 +224,11 @@ def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | Non
     """
     try:
         found = savepoint_location_in(spark, location)
-        if not found.exists(MANIFEST):
+        if not found.is_savepoint():
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(found, found.manifest())
+    return SavepointDirectory(found, read_manifest(found))
 
 
 def checkpoint_states(

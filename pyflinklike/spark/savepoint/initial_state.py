@@ -50,6 +50,7 @@ from pyflinklike.errors import (
     HostError,
     IncompatibleStateError,
 )
+from pyflinklike.savepoints.history_parts import read_manifest
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.savepoints.stored_sections import (
     SECTION_BYTES,
@@ -123,7 +124,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         assert isinstance(savepoint, Savepoint)
         return _of_savepoint(df, plan, savepoint)
     location = savepoint_location_in(df.sparkSession, savepoint)
-    directory = SavepointDirectory(location, location.manifest())
+    directory = SavepointDirectory(location, read_manifest(location))
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
     refuse_timers(operator.domains, plan)

@@ -21,7 +21,8 @@ from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.manifest import Manifest, SavedOperator, SavedRows, folder_of
-from pyflinklike.savepoints.savepoint_directory import SavepointDirectory, SavepointLocation
+from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.savepoints.savepoint_location import SavepointLocation
 from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.read.checkpoint import (
     CheckpointState,

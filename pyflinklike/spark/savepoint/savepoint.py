@@ -20,7 +20,8 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStateError
-from pyflinklike.savepoints.manifest import MANIFEST, Manifest
+from pyflinklike.savepoints.history_parts import read_manifest
+from pyflinklike.savepoints.manifest import Manifest
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.session import time_zone_of
@@ -96,8 +97,8 @@ class Savepoint(Mapping[str, DataFrame]):
             HostError: Spark cannot read the checkpoint.
         """
         location = savepoint_location_in(spark, path)
-        if location.exists(MANIFEST):
-            directory = SavepointDirectory(location, location.manifest())
+        if location.is_savepoint():
+            directory = SavepointDirectory(location, read_manifest(location))
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)

@@ -24,6 +24,7 @@ __all__ = [
     "INPUT",
     "INPUTS",
     "KEY_GROUP",
+    "LAST_WATERMARK",
     "OUTPUT_TAG",
     "PHASE_MARK",
     "check_watermark",
@@ -46,6 +47,9 @@ BEFORE_WATERMARK = "__before_watermark"
 
 ARRIVAL = "__arrival"
 """The position of a record among the records of its task, in a batch."""
+
+LAST_WATERMARK = "__last_watermark"
+"""In the row that ends a key group of a batch that writes a savepoint: the watermark in ms; else null."""
 
 INPUT = "__input"
 """The number of a record's input, from 1, if an operator has several inputs."""

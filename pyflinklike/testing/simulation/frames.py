@@ -248,7 +248,16 @@ _UNITS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000
 
 
 @apply_plan.register
-def _(df: SimulatedFrame, source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
+def _(
+    df: SimulatedFrame,
+    source: Input,
+    plan: Plan,
+    savepoint: SavepointLike | None,
+    savepoint_to: Any = None,
+) -> DataFrame:
+    if savepoint_to is not None:
+        msg = f"a simulated query is a stream, got savepoint_to={savepoint_to!r}; leave it out"
+        raise DeclarationTypeError(msg)
     if savepoint is not None and not isinstance(savepoint, bytes):
         msg = f"a simulated query begins with the bytes of a savepoint, got {savepoint!r}"
         raise DeclarationTypeError(msg)

@@ -459,9 +459,9 @@ def test_a_path_without_a_savepoint_is_refused(tmp_path):
 def test_a_savepoint_of_a_later_version_is_refused(tmp_path):
     """By its format."""
     stopped_after(totals, 2, tmp_path / "savepoint")
-    resealed(tmp_path / "savepoint", lambda fields: fields.update(format=3))
+    resealed(tmp_path / "savepoint", lambda fields: fields.update(format=4))
 
-    with pytest.raises(CorruptStateError, match=r"reads the savepoint formats 1 and 2, got 3"):
+    with pytest.raises(CorruptStateError, match=r"reads the savepoint formats up to 3, got 4"):
         collected(totals, tmp_path / "savepoint")
 
 

@@ -30,6 +30,8 @@ OPTIONS = {
     "job_parameters": None,
     "processing_time_timers": None,
     "from_savepoint": None,
+    "savepoint_to": None,
+    "watermark_delay": None,
     "output_event_time": None,
     "before_watermark": None,
     "output_before_watermark": None,

@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark import (
     diff_state,
     list_states,

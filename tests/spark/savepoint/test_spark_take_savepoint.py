@@ -22,7 +22,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
 from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.savepoint_directory import savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
 from pyflinklike.spark.savepoint.saved_files import save
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor

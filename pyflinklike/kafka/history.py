@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kafka for `history_of`: a batch ends at pinned offsets, and a stream begins there.
+
+The ends of the topics are asked for before the batch reads, by the client of this package, also for
+Spark's own connector; or the user gives them as `endingOffsets`.  The batch is assigned the partitions
+of the pinned offsets, and the stream reads partitions that have come since from their beginnings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from pyflinklike.engine.shown import shown
+from pyflinklike.errors import DataLossError, DeclarationValueError
+from pyflinklike.kafka.cluster import Cluster, resolve_offsets
+from pyflinklike.kafka.offsets import Offsets, Partition
+from pyflinklike.kafka.options import EARLIEST, LATEST, PREFIX, SUBSCRIPTIONS, reader_options
+from pyflinklike.savepoints.saved_job import Position
+from pyflinklike.spark.savepoint.history import add_kind
+
+__all__ = ["KafkaHistory", "add_kafka"]
+
+_OF_STREAMS = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "waitFor",
+    "holdWhile",
+)
+_BOUNDS = tuple(
+    f"{which}{how}"
+    for which in ("starting", "ending")
+    for how in ("Offsets", "OffsetsByTimestamp", "Timestamp")
+)
+
+
+def add_kafka() -> None:
+    """Make both connectors known to `history_of`."""
+    add_kind("pyflinklike_kafka", lambda: KafkaHistory(is_own=True))
+    add_kind("kafka", lambda: KafkaHistory(is_own=False))
+
+
+@attrs.frozen
+class KafkaHistory:
+    """How the ends of topics are pinned, and how a stream goes on from there.
+
+    Args:
+        is_own: Whether the connector is this package's; otherwise it is Spark's.
+    """
+
+    is_own: bool
+
+    def pin(self, options: Mapping[str, str]) -> tuple[str, dict[str, str], Position]:
+        """Ask where the topics end now.
+
+        Returns:
+            The name of what is read, the options of a batch up to that end, and the end.
+
+        Raises:
+            DeclarationValueError: An option is wrong.
+            BrokerError: A broker does not answer.
+        """
+        given = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
+        what = " ".join(f"{name} {value}" for name, value in given.items() if name in SUBSCRIPTIONS)
+        ends = _read_offsets(given.get("endingOffsets", "latest"))
+        ids: Mapping[str, str] = {}
+        if ends is None:
+            cluster = self._cluster(options)
+            topics = cluster.topics()
+            ending = reader_options(self._choose(options), streaming=False).ending
+            found = resolve_offsets(ending, topics.partitions, cluster, "endingOffsets")
+            ends, ids = found, topics.ids
+        if not ends:
+            msg = (
+                f"history_of needs topics with partitions, got none for {what!r}; check their names"
+            )
+            raise DeclarationValueError(msg)
+        text = _text_of(ends)
+        numbers: dict[str, list[int]] = {}
+        for topic, number in sorted(ends):
+            numbers.setdefault(topic, []).append(number)
+        without = (*_OF_STREAMS, *SUBSCRIPTIONS, *(each for each in _BOUNDS if "ending" in each))
+        batch = {**_leave_out(options, without), "assign": json.dumps(numbers)}
+        position: dict[str, Any] = {"offset": text}
+        if ids:
+            position["topic_ids"] = dict(sorted(ids.items()))
+        return what, {**batch, "endingOffsets": text}, position
+
+    def go_on(self, options: Mapping[str, str], position: Position) -> dict[str, str]:
+        """Return the options of a stream that begins at a position.
+
+        Raises:
+            DataLossError: A topic was deleted since, and made anew.
+            BrokerError: A broker does not answer.
+        """
+        ends = dict(_read_offsets(position["offset"]) or {})
+        if self.is_own or "topic_ids" in position:
+            topics = self._cluster(options).topics()
+            known = position.get("topic_ids", {})
+            anew = [topic for topic, each in topics.ids.items() if known.get(topic, each) != each]
+            if anew:
+                msg = (
+                    f"a stream goes on with the topics of its history, got {anew}, which were deleted "
+                    "and made anew since; read their history again"
+                )
+                raise DataLossError(msg)
+            ends = {**dict.fromkeys(topics.partitions, EARLIEST), **ends}
+        return {**_leave_out(options, _BOUNDS), "startingOffsets": _text_of(ends)}
+
+    def _cluster(self, options: Mapping[str, str]) -> Cluster:
+        return Cluster(reader_options(self._choose(options), streaming=False))
+
+    def _choose(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return the options that matter to the brokers."""
+        known = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
+        settings = {
+            name: value for name, value in options.items() if name.lower().startswith(PREFIX)
+        }
+        return {**known, **settings}
+
+
+def _find(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return options by these names, whatever the case in which they were given."""
+    canonical = {name.lower(): name for name in names}
+    return {
+        canonical[name.lower()]: value
+        for name, value in options.items()
+        if name.lower() in canonical
+    }
+
+
+def _leave_out(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    lower = {name.lower() for name in names}
+    return {name: value for name, value in options.items() if name.lower() not in lower}
+
+
+def _read_offsets(text: str) -> dict[Partition, int] | None:
+    """Read `{"topic": {"0": 7}}`; None where it means the offsets that brokers tell."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        given = json.loads(text)
+        offsets = [offset for each in given.values() for offset in each.values()]
+    except (ValueError, AttributeError):
+        msg = f'endingOffsets are as {{"topic": {{"0": 7}}}}, got {shown(text)}'
+        raise DeclarationValueError(msg) from None
+    if any(offset == LATEST for offset in offsets):
+        return None
+    return dict(Offsets.from_json({"offsets": given, "topic_ids": {}}).at)
+
+
+def _text_of(at: Mapping[Partition, int]) -> str:
+    return json.dumps(Offsets(at).to_json()["offsets"])
