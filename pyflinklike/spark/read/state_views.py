@@ -153,11 +153,12 @@ def create_state_views(
         one_operator(operator)
     wanted = None if states is None else tuple(states)
     clock = None if now is None else clock_at(now)
-    saved = savepoint_at(location_of(checkpoint))
+    location = location_of(checkpoint, spark)
+    saved = savepoint_at(location, spark)
     if saved is not None:
         sources = _of_savepoint(spark, saved, operator, batch_id, clock)
     else:
-        sources = _of_checkpoint(spark, location_of(checkpoint), operator, batch_id, clock)
+        sources = _of_checkpoint(spark, location, operator, batch_id, clock)
     planned = _plan(sources, prefix, wanted)
     _refuse_collisions(planned)
     frames = [(name, view, make()) for name, view, make in planned]
