@@ -105,6 +105,9 @@ FROM_OPERATORS: Final = {
     "segment_bytes": _make_counter("segment_bytes", "Bytes written to the logs of state", "bytes"),
     "compactions": _make_counter("compactions", "Logs replaced by a snapshot"),
     "dead_letters": _make_counter("dead_letters", "Records and timers that became dead letters"),
+    "dropped_entries": _make_counter(
+        "dropped_entries", "Entries of states in `drop_states` that left the logs"
+    ),
 }
 """The counters that are sums of the numbers of `OperatorMetrics`, by the names of these."""
 

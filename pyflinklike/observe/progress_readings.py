@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
 from pyflinklike.spark.host.observed_metrics import OF_INPUTS, metrics_of
 from pyflinklike.windows.window_operator import LATE_RECORDS
@@ -24,6 +23,8 @@ __all__ = ["Reading", "did_a_batch", "get", "label_of", "read_progress"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _TOTAL = "triggerExecution"
+_OURS = {"records", "key_groups", "live_entries", "timers", "state_bytes"}
+"""What tells our operators from other observations."""
 
 
 class Reading(NamedTuple):
@@ -108,7 +109,7 @@ def _read_state_operator(operator: Any, labels: tuple[str, str]) -> Iterator[Rea
 def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
     row = metrics_of(progress, uid)
     told = {} if row is None else row.asDict()
-    counts = set(OperatorMetrics.names()) <= told.keys()
+    counts = told.keys() >= _OURS
     # What a user observes beside our operators is none of ours.
     if not counts and told.keys() != {"user"}:
         return
@@ -116,7 +117,9 @@ def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
     users = dict(told.get("user") or {})
     if counts:
         for name, counter in FROM_OPERATORS.items():
-            yield Reading(counter, labels, told[name])
+            # Progress that another version has written may lack the later ones.
+            if name in told:
+                yield Reading(counter, labels, told[name])
         yield Reading(find_metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
         if told["key_groups"]:  # gauges keep their values where no key group was served
             yield from _read_key_groups(told, labels)

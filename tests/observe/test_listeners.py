@@ -221,7 +221,9 @@ USER = {
 def test_the_metrics_of_functions_are_told_by_kind(scraped):
     """A counter, one that fell, a distribution of sum 0, a gauge, a counter whose name looks like a part."""
     found = scraped(counted(0, user=USER))
-    own = {key: value for key, value in found.items() if key[0].startswith(("user", "dropped"))}
+    own = {
+        key: value for key, value in found.items() if key[0].startswith(("user", "dropped_records"))
+    }
     where = ("clicks", "count")
     assert {
         ("dropped_records_total", *where): 6,

@@ -147,6 +147,8 @@ def test_on_timer_context_is_a_context():
                 "register_event_time_timer",
                 "delete_processing_time_timer",
                 "delete_event_time_timer",
+                "list_processing_time_timers",
+                "list_event_time_timers",
             },
             TimerService,
         ),
