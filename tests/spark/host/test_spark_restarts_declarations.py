@@ -153,11 +153,11 @@ def counted(function: Any = None, key: Any = ("user",), **options: Any) -> Calla
     return made
 
 
-def windowed(assigner: Any, time: str = "ts") -> Callable[[Any], Any]:
+def windowed(assigner: Any, time: str = "ts", late: str = "0 seconds") -> Callable[[Any], Any]:
     """Windows, or count windows of so many."""
 
     def made(df: Any) -> Any:
-        keyed = key_by(df.withWatermark(time, "0 seconds"), "user")
+        keyed = key_by(df.withWatermark(time, late), "user")
         if isinstance(assigner, int):
             stream = keyed.count_window(assigner)
         else:
@@ -210,6 +210,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "columns": counted(InColumns),
     "of two keys": counted(key=("user", "n")),
     "windows": windowed(TumblingEventTimeWindows.of(2_000)),
+    "late windows": windowed(TumblingEventTimeWindows.of(1_000), late="5 seconds"),
     "windows of three": windowed(3),
     "inner join": joined("inner"),
     "full join": joined("full_outer"),
@@ -314,6 +315,23 @@ CELLS = [
     ),
 ]
 MORE = [
+    # The window [2000, 4000) is open under 2500, and stays so: the watermark stands still.
+    Cell(
+        "event_time: how late records may be",
+        GOES_ON,
+        "later",
+        "windows",
+        windowed(TumblingEventTimeWindows.of(2_000), late="1 hour"),
+        [],
+    ),
+    Cell(
+        "event_time: how late records may be",
+        GOES_ON,
+        "less late",
+        "late windows",
+        windowed(TumblingEventTimeWindows.of(1_000)),
+        [("[1]",), ("[2]",), ("[3]",)],
+    ),
     Cell(
         "store: window_size",
         REFUSED,

@@ -157,6 +157,9 @@ def test_history_and_then_a_stream_are_one_pass_through_the_stream(spark, tmp_pa
 
 
 @passes_watermarks
+@pytest.mark.restarts(
+    "event_time: how late records may be, behind a batch with savepoint_to", "refused"
+)
 def test_a_stream_that_would_not_go_on_with_its_history_is_refused(spark, tmp_path):
     """Another beginning, lateness or key; and sources of which nobody says how far they are read."""
     log, path = Log(spark, tmp_path / "log"), tmp_path / "savepoint"
