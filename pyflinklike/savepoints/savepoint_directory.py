@@ -26,9 +26,7 @@ from pyflinklike.engine.inspection.state_infos import (
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Section, Segment
-from pyflinklike.errors import (
-    PyflinklikeError,
-)
+from pyflinklike.errors import PyflinklikeError
 from pyflinklike.savepoints.history_parts import is_whole, read_manifest
 from pyflinklike.savepoints.manifest import (
     MANIFEST,
@@ -43,11 +41,9 @@ from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of
 
 __all__ = [
     "SavepointDirectory",
-    "SavepointLocation",
     "check_savepoint",
     "is_savepoint",
     "open_savepoint",
-    "savepoint_location_of",
     "write_log",
     "write_operator",
 ]

@@ -23,7 +23,7 @@ from pyflinklike.engine.graph.durable_files import FolderPath, Ledger, read_file
 from pyflinklike.engine.graph.source_positions import move_on
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.saved_job import Position, SavedJob, SavedJobOperator, SavedSource
-from pyflinklike.savepoints.savepoint_directory import SavepointLocation
+from pyflinklike.savepoints.savepoint_location import SavepointLocation
 from pyflinklike.spark.plan.hadoop_files import folder_path, is_remote_address
 from pyflinklike.spark.read.folder_lock import Driver, driver_of, is_held
 

@@ -31,12 +31,12 @@ from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.savepoints.history_parts import begin_history
+from pyflinklike.savepoints.history_parts import begin_history, read_manifest
 from pyflinklike.savepoints.manifest import Manifest
 from pyflinklike.savepoints.saved_job import Position, SavedHistory, SavedSource
-from pyflinklike.savepoints.savepoint_directory import open_savepoint
 from pyflinklike.savepoints.savepoint_location import SavepointLocation, savepoint_location_of
 from pyflinklike.spark.plan.event_time import Leaf, leaves_of
+from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark.plan.operator_plan import HistoryPlan
 from pyflinklike.spark.plan.process_options import SavepointLike
 from pyflinklike.spark.savepoint.savepoint import Savepoint
@@ -133,8 +133,8 @@ class History:
             CorruptStateError: The savepoint is damaged, or the batch was not read to its end.
             DeclarationValueError: The savepoint is not of a batch of this source.
         """
-        saved = open_savepoint(savepoint)
-        history, where = saved.manifest.history, saved.location.where
+        location = savepoint_location_in(self.spark, savepoint)
+        history, where = read_manifest(location).history, location.where
         sources = () if history is None else history.sources
         found = next((each for each in sources if each.is_same(self.source)), None)
         if history is None or found is None or found.position is None:
@@ -398,7 +398,7 @@ def go_on(savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | No
     Raises:
         DeclarationValueError: A source begins elsewhere, or the lateness is another one.
     """
-    manifest = _manifest_of(savepoint)
+    manifest = _manifest_of(frames[0].sparkSession, savepoint)
     if manifest is None or manifest.history is None:
         return MIN_WATERMARK
     history, is_said = manifest.history, False
@@ -422,10 +422,10 @@ def go_on(savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | No
     return MIN_WATERMARK if manifest.watermark is None else manifest.watermark
 
 
-def _manifest_of(savepoint: SavepointLike) -> Manifest | None:
+def _manifest_of(spark: SparkSession, savepoint: SavepointLike) -> Manifest | None:
     if isinstance(savepoint, bytes):
         return None
     if isinstance(savepoint, Mapping):
         assert isinstance(savepoint, Savepoint)
         return savepoint.manifest
-    return open_savepoint(savepoint).manifest
+    return read_manifest(savepoint_location_in(spark, savepoint))

@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
+from pyflinklike import KeyedProcessFunction
 from pyflinklike.engine.graph.durable_files import read_json, remove_folder, write_json
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.savepoints.savepoint_directory import open_savepoint
-from pyflinklike.spark import Savepoint
+from pyflinklike.spark import Savepoint, key_by
 from pyflinklike.spark.plan.hadoop_files import folder_path
 from pyflinklike.spark.plan.hadoop_savepoints import savepoint_location_in
 
@@ -84,3 +85,21 @@ def test_a_savepoint_where_only_hadoop_is_at_home(spark, mounted, tmp_path):
         made.write(f"{mounted}/saved")
     with pytest.raises(DeclarationValueError, match=r'No FileSystem for scheme "nope"'):
         made.write("nope://bucket/saved")
+
+
+class Same(KeyedProcessFunction):
+    """Gives out the key."""
+
+    def process_element(self, value, ctx):
+        yield (value.key,)
+
+
+@pytest.mark.spark
+def test_a_stream_begins_with_a_savepoint_where_only_hadoop_is_at_home(spark, mounted):
+    """The driver looks into it more than once before Spark reads it."""
+    Savepoint.new(spark, "key int", "counts").write(f"{mounted}/saved")
+    keys = spark.readStream.format("rate").load().selectExpr("cast(value as int) key")
+    begun = key_by(keys, "key").process(
+        Same(), "key int", uid="counts", from_savepoint=f"{mounted}/saved"
+    )
+    assert begun.isStreaming
