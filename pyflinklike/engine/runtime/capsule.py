@@ -42,6 +42,7 @@ from pyflinklike.engine.shown import shown, shown_state
 from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.state.partial_tables import KnownPart
 from pyflinklike.engine.state.staged_tables import (
+    COUNT,
     EVERY,
     WHOLE,
     Look,
@@ -156,6 +157,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         element_form: "plain" or "pickle"; "" for a timer.
         ranges: By table the ranges that were read, where only a part of the state is there.
         scanned: The tables of which all keys were read.
+        counts: By table the number of entries in the key group, where the call has counted them.
         is_whole: Whether the whole state of the key is there.
     """
 
@@ -183,6 +185,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool
     scanned: list[str]
     ranges: dict[str, list[tuple[bytes | None, bytes | None, bool, int | None]]]
+    counts: dict[str, int]
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -362,6 +365,8 @@ class CapsuleMaker:
                 assert isinstance(table, StagedOrderedTable)
                 inside = table.under_range(key, begin, end, backwards=backwards, limit=most)
                 found.update({(key, user_key): entry for user_key, entry in inside})
+            elif what is COUNT:
+                held.counts[spec.name] = table.count()
             elif what is not WHOLE and what is not EVERY and (key, what) not in found:
                 found[key, what] = table.under_one(key, what)
             if len(found) > left:
@@ -418,6 +423,7 @@ class CapsuleMaker:
             is_whole=held.is_whole,
             scanned=held.scanned,
             ranges=held.ranges,
+            counts=held.counts,
         )
         body = _encode(_Body(facts, element, key, held.segment(key_type).to_bytes()))
         head = _MAGIC + bytes((VERSION,))
@@ -463,6 +469,7 @@ class _Held:
     is_whole: bool = True
     scanned: list[str] = attrs.field(factory=list)
     ranges: dict[str, list[Any]] = attrs.field(factory=dict)
+    counts: dict[str, int] = attrs.field(factory=dict)
 
     def add(self, spec: TableSpec, found: Iterable[tuple[Any, Iterable[Any]]], left: int) -> int:
         """Add all entries of keys, and return how many more there may be.
@@ -627,6 +634,7 @@ def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> di
         each["name"]: KnownPart(
             is_every=each["name"] in facts.scanned,
             ranges=set(facts.ranges.get(each["name"], ())),
+            unknown=facts.counts.get(each["name"], 0),
         )
         for each in facts.declarations
     }
@@ -638,4 +646,6 @@ def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> di
         part = known[declaration.name]
         part.whole.update(changes.cleared)
         part.points.update(zip(changes.keys, changes.user_keys))
+        if declaration.name in facts.counts:
+            part.unknown -= sum(each is not MISSING for each in changes.entries)
     return known

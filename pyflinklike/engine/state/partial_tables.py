@@ -32,12 +32,14 @@ class KnownPart:
         points: Pairs of a key and a user key of which is known whether there is an entry, and which.
         ranges: The arguments of `range` whose answer is known: begin, end, backwards, limit.
         is_every: Whether all keys are known.
+        unknown: The number of entries of the key group that are not known, if the call has counted.
     """
 
     whole: set[Any] = attrs.field(factory=set)
     points: set[tuple[Any, Any]] = attrs.field(factory=set)
     ranges: set[Range] = attrs.field(factory=set)
     is_every: bool = False
+    unknown: int = 0
 
 
 class PartialTables:
@@ -80,8 +82,8 @@ class PartialTable:
         self._table = table
         self._key = key
         self._known = known
-        # What passes whatever is known: cleanup, and counts, which are about the key group.
-        self.count, self.sweep, self.sweep_all = table.count, table.sweep, table.sweep_all
+        # Cleanup passes whatever is known.
+        self.sweep, self.sweep_all = table.sweep, table.sweep_all
 
     def _check(self, user_key: Hashable) -> None:
         key, known = self._key.key, self._known
@@ -169,6 +171,9 @@ class PartialTable:
             raise self._unknown("a read of all keys")
         return self._table.scan()
 
-    count: Callable[[], int]
+    def count(self) -> int:
+        """Count the entries of the key group in this table, the unknown ones, too."""
+        return self._table.count() + self._known.unknown
+
     sweep: Callable[..., int]
     sweep_all: Callable[..., int]

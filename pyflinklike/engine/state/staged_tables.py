@@ -32,6 +32,7 @@ from pyflinklike.engine.state.table import (
 )
 
 __all__ = [
+    "COUNT",
     "EVERY",
     "WHOLE",
     "Look",
@@ -46,12 +47,15 @@ __all__ = [
 class _Extent(Enum):
     WHOLE = "whole"
     EVERY = "every"
+    COUNT = "count"
 
 
 WHOLE: Final = _Extent.WHOLE
 """Stands for all user keys of a key, where a call has looked at them together."""
 EVERY: Final = _Extent.EVERY
 """Stands for all keys of the key group."""
+COUNT: Final = _Extent.COUNT
+"""Stands for the number of entries in the key group, and none of them."""
 
 
 class RangeLook(NamedTuple):
@@ -73,7 +77,7 @@ class RangeLook(NamedTuple):
 
 
 Look = Any
-"""A table, the key, and the user key, `WHOLE`, `EVERY` or a `RangeLook`.
+"""A table, the key, and the user key, `WHOLE`, `EVERY`, `COUNT` or a `RangeLook`.
 
 A table alone stands for its one entry of the call's key: functions look there for every record.
 """
@@ -338,6 +342,7 @@ class StagedTable:
 
     def count(self) -> int:
         """Count the entries of the key group in this table."""
+        self._note((self, None, COUNT))
         count: int = self._table.count()
         if not self._overlay:
             return count
