@@ -442,6 +442,8 @@ class Run:
         except DriverDiedError:
             pass
         query.die(keeps_executors=False)
+        if self._stores.format_version == 1:
+            query.end()  # an attempt of the refused program would write over the state of the real one
         # What called nobody is the same under any program; the model cannot begin with this one.
         query.committed[:] = [
             attrs.evolve(each, program=self._program) if each.program is refused.program else each
