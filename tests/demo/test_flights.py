@@ -104,6 +104,7 @@ def test_the_days_are_disjoint_in_event_time(year):
     ]
 
 
+@pytest.mark.thorough
 def test_the_demo_says_that_stream_and_batch_agree(spark, year, tmp_path, capsys):
     """What it prints at the end, and that it says so to its caller."""
     from pyflinklike.demo.__main__ import run

@@ -132,6 +132,7 @@ def test_a_reprocessed_version_takes_the_place_of_the_old(spark, tmp_path):
     serving.layers.batch.close()
 
 
+@pytest.mark.thorough
 def test_each_event_is_in_one_layer(spark, tmp_path):
     """The Lambda example: at the cut-off, without a time, and late, as the next batch counts it."""
     model = example("lambda_merge")

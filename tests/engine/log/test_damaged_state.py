@@ -97,7 +97,7 @@ def test_no_crafted_segment_ends_the_interpreter_or_is_blamed_on_the_program(see
 def test_no_value_of_a_crafted_savepoint_is_blamed_on_the_program_or_takes_memory(seed):
     """With right checksums, and one value of one column replaced; every reader refuses it or reads it."""
     script = Path(__file__).resolve().parents[2] / "support" / "crafted_values.py"
-    count = 400 if thorough() else 20
+    count = 400 if thorough() else 10
     run = subprocess.run(
         [sys.executable, str(script), str(seed), str(count)],
         check=False,

@@ -23,6 +23,7 @@ def _lines(directory):
     return found
 
 
+@pytest.mark.thorough
 def test_the_shell_a_batch_and_a_stream_agree(spark, tmp_path):
     """On the five most viewed pages, on the hourly windows, and on the visits."""
     log = example("access_log")

@@ -108,6 +108,7 @@ def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
     assert [("a", 2), ("a", 3)] == run(max_parallelism=4)
 
 
+@pytest.mark.thorough
 @keeps_partitions
 def test_a_default_number_of_key_groups_is_the_checkpoints_own(spark, tmp_path, partitions):
     """It follows the partitions of the checkpoint, which Spark keeps, and not those of the session of a restart."""
