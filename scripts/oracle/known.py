@@ -11,6 +11,7 @@ KNOWN: Final = {
     "a_wait_that_takes_too_long": "when_its_time_is_up_timeout_says_what_comes_of_an_element",
     "bytes_of_a_type": "an_array_of_bytes_is_bytes",
     "co_process_without_keys": "an_output_that_nobody_reads_is_dropped",
+    "dead_letters_of_a_map_and_a_keyed_function": "a_letter_of_a_job_becomes_a_test_as_well",
     "flat_map_to_none": "none_is_no_output",
     "float_is_rounded_at_the_border": "the_type_of_an_output_counts_for_every_function_behind",
     "main_output_beside_side_outputs": "an_output_that_nobody_reads_is_dropped",
