@@ -43,6 +43,7 @@ from pyflinklike.testing.simulation.functions import (
     Contents,
     CountByColumns,
     CountByRecord,
+    DeclaresOnUse,
     EveryState,
     EveryStore,
     Gap,
@@ -464,6 +465,50 @@ class TwiceStage(_Stage):
 
 
 @attrs.frozen
+class OnUseStage(_Stage):
+    """States that are declared when a record uses them.
+
+    Args:
+        ttl: Of the one that is declared at once.
+        has_time: Whether there is event time, and timers.
+    """
+
+    ttl: Ttl
+    has_time: bool
+
+    def __str__(self) -> str:
+        return f"states declared on use ({_show_ttl(self.ttl)}{', event timers' * self.has_time})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> OnUseStage:
+        has_time = not is_last or choices.happens("event time", 0.7)
+        # A TTL, for the log is compacted the more often the shorter one is.
+        length = choices.one_of("ttl", (300, 2_000, 0))
+        in_background = choices.happens("ttl in background", 0.9)
+        ttl = Ttl(length, compacted=in_background) if length else Ttl()
+        return cls(ttl, has_time)
+
+    @property
+    def passes_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.has_time
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        return key_by(frames[0], *options["key"]).process(
+            DeclaresOnUse(self.ttl, events=self.has_time),
+            RECORD,
+            event_time="ts" if self.has_time else None,
+            **options["common"],
+        )
+
+    def change(self, choices: Draws) -> OnUseStage:
+        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+
+
+@attrs.frozen
 class FoldStage(_Stage):
     """A running fold of a keyed stream.
 
@@ -793,6 +838,7 @@ KINDS: Final[dict[str, Any]] = {
     "upserts": UpsertStage,
     "folds": FoldStage,
     "twice": TwiceStage,
+    "on use": OnUseStage,
     "sums": GatherStage,
 }
 """What the first operator of a program may be, by the name for `--programs`."""
@@ -940,7 +986,7 @@ class DrawnProgram:
     def _other_warm(self, choices: Draws) -> int | None:
         if any(isinstance(each, ColumnsStage) for each in self.stages):
             return choices.one_of("other warm", _WARM)
-        return _draw_warm(choices, "other ")
+        return _draw_warm(choices, self.stages, "other ")
 
     def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint."""
@@ -1021,8 +1067,10 @@ def _draw_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
     )
 
 
-def _draw_warm(choices: Draws, which: str = "") -> int | None:
-    if choices.happens(f"{which}rocksdb", 0.06):
+def _draw_warm(choices: Draws, stages: Sequence[Any], which: str = "") -> int | None:
+    # A disk is slow; it is worth it where workers find on it what they do not know yet.
+    share = 0.3 if any(isinstance(each, OnUseStage) for each in stages) else 0.06
+    if choices.happens(f"{which}rocksdb", share):
         return None
     return choices.one_of(f"{which}warm", _WARM)
 
@@ -1054,9 +1102,9 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         for each in stages
     )
     is_columnar = any(isinstance(each, ColumnsStage) for each in stages)
-    warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices)
+    warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices, stages)
     key: tuple[str, ...] = ("k",)
-    if len(stages) == 1 and isinstance(stages[0], (StateStage, StoreStage, FoldStage)):
+    if len(stages) == 1 and isinstance(stages[0], (StateStage, OnUseStage, StoreStage, FoldStage)):
         key = choices.one_of("key", (("k",), ("id",), ("k", "id")))
     delays: tuple[int | None, ...]
     delays = (None, None, 500, 2_000) if stages[0].has_event_time else (1, 500, 2_000)
@@ -1081,7 +1129,7 @@ def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:
     first = kind.draw(choices, is_last=False)
     if first.inputs > 1 or not (first.passes_time and first.has_event_time):
         return None
-    kinds = (StateStage, StoreStage, FoldStage, ColumnsStage, TwiceStage)
+    kinds = (StateStage, StoreStage, FoldStage, ColumnsStage, TwiceStage, OnUseStage)
     stages = [first]
     for number in range(choices.integer("beside it", 1, 2)):
         other: Any = choices.one_of(f"kind {number}", kinds)
