@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import types as st
 
@@ -28,6 +29,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.log_rows import StateChanges
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import merge, sections_of
@@ -66,6 +68,7 @@ __all__ = [
     "State",
     "StateOperator",
     "comparable",
+    "read_changes",
     "read_state",
     "rows_of",
     "with_place",
@@ -465,10 +468,13 @@ class Expected:
     Args:
         rows: Of each micro-batch, by batch id: what the last operator gave.
         states: Of each operator after the last micro-batch, as `read_state` shows it.
+        changes: What the last micro-batch may change of each operator, as segments; none if nobody
+            asks.
     """
 
     rows: Mapping[int, Rows]
     states: tuple[State, ...]
+    changes: tuple[Sequence[Segment], ...] = ()
 
 
 @attrs.frozen
@@ -620,6 +626,33 @@ def read_state(
     return state
 
 
+def read_changes(
+    record: OperatorRecord, changes: Iterable[Segment], operator: SimulatedOperator
+) -> Mapping[str, frozenset[Hashable]]:
+    """Return the entries that a micro-batch has written, by state, as its change feed names them.
+
+    Args:
+        record: Of the operator.
+        changes: Segments, each with all tables that it names.
+        operator: The operator.
+    """
+    changes = list(changes)
+    declared = _Opened(operator).declared if changes else ()
+    found: dict[str, frozenset[Hashable]] = {}
+    for info in describe_states(record, 0):
+        if info.name not in declared or not _is_known(info.value_type):
+            continue
+        reader = StateChanges(StateRows.of(record, info))
+        # Where an element is in its list depends on what has expired before it.
+        names = [each for each in reader.rows.entry_names if each != "position"]
+        named: set[Hashable] = set()
+        for table in reader.of_batch(changes, 0, 0, "changes"):
+            written = table.filter(pc.equal(table.column("change_type"), "update"))
+            named.update(_rows_of(written.select(names)))
+        found[info.name] = frozenset(named)
+    return found
+
+
 _JUDGED = frozenset(("key_group", "due", "alive", "expires_at", "time"))
 """Columns that say nothing about what is stored."""
 
@@ -691,9 +724,7 @@ class _Opened:
 
 def _declare_others(opened: KeyedProcessOperator) -> tuple[str, ...]:
     """Have a function declare what it declares on use, and return the names of that."""
-    declare: Callable[[], tuple[str, ...]] = getattr(
-        opened.function, "declare_others", lambda: ()
-    )
+    declare: Callable[[], tuple[str, ...]] = getattr(opened.function, "declare_others", lambda: ())
     return declare()
 
 

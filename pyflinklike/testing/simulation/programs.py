@@ -1011,7 +1011,8 @@ class DrawnProgram:
 
     def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches."""
-        return expect_of(history, [_model_of(batch.program) for batch in history])
+        models = [_model_of(batch.program) for batch in history]
+        return expect_of(history, models, tells_changes=True)
 
     def _build(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
         settings = self.settings
