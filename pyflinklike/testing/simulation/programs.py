@@ -857,6 +857,8 @@ class Settings:
         has_parts: Whether savepoints come in parts.
         has_stamps: Whether no TTL was switched on or off since the query was begun.
         is_group_state: Whether Spark's operator is that of PySpark 3.5.
+        keeps_open: Whether functions serve one task after another; those that hold accumulators of
+            Spark do not.
         is_beside: Whether all operators read the source and share one state operator of Spark, as
             those of a job do.
         delay: Of the watermark of every source in ms; None where the program declares none, so that
@@ -873,6 +875,7 @@ class Settings:
     has_stamps: bool = True
     is_beside: bool = False
     is_group_state: bool = False
+    keeps_open: bool = True
 
     def backend(self) -> Any:
         """Make the backend."""
@@ -908,6 +911,7 @@ class DrawnProgram:
         where = "rocksdb" if settings.warm is None else f"{settings.warm} warm"
         begun = ", from a savepoint" if self.savepoints else ""
         begun += ", on PySpark 3.5" if settings.is_group_state else ""
+        begun += "" if settings.keeps_open else ", opened anew for each task"
         between = " beside " if settings.is_beside else " > "
         return (
             f"{between.join(map(str, self.stages))} by {'+'.join(settings.key)} | {groups} groups, "
@@ -928,10 +932,15 @@ class DrawnProgram:
         """The streams that the program reads."""
         return self._query.sources
 
-    @property
+    @cached_property
     def operators(self) -> tuple[SimulatedOperator, ...]:
         """The operators of the program, the first one first."""
-        return self._query.operators
+        if self.settings.keeps_open:
+            return self._query.operators
+        return tuple(
+            attrs.evolve(each, plan=attrs.evolve(each.plan, keeps_open=False))
+            for each in self._query.operators
+        )
 
     @cached_property
     def state_operators(self) -> tuple[StateOperator, ...]:
@@ -1113,7 +1122,10 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         delays = (None,)
     delay = choices.one_of("delay", delays)
     partitions = choices.one_of("partitions", (2, 1, 3))
-    settings = Settings(partitions, counts, warm, key, delay)
+    # Then a worker keeps entries of states that its function has not declared yet.
+    closes = 0.4 if isinstance(stages[0], OnUseStage) else 0.1
+    keeps_open = not choices.happens("opened for each task", closes)
+    settings = Settings(partitions, counts, warm, key, delay, keeps_open=keeps_open)
     # There no operator is behind another, and one millisecond is between a time and the call for it.
     if len(stages) == 1 and not stages[0].has_clock and choices.happens("PySpark 3.5", 0.15):
         settings = attrs.evolve(settings, is_group_state=True)
