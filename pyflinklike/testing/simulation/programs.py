@@ -1078,8 +1078,8 @@ def _draw_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
 
 
 def _draw_warm(choices: Draws, stages: Sequence[Any], which: str = "") -> int | None:
-    # A disk is slow; it is worth it where workers find on it what they do not know yet.
-    share = 0.3 if any(isinstance(each, OnUseStage) for each in stages) else 0.06
+    # A disk is slower; it is worth it where workers find on it what they do not know yet.
+    share = 0.5 if any(isinstance(each, OnUseStage) for each in stages) else 0.08
     if choices.happens(f"{which}rocksdb", share):
         return None
     return choices.one_of(f"{which}warm", _WARM)
@@ -1093,6 +1093,8 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         kinds: What its first operator may be: names of `KINDS`.
     """
     kind = KINDS[choices.one_of("first operator", kinds)]
+    if "on use" in kinds and choices.happens("declares on use", 0.1):
+        kind = OnUseStage
     if choices.happens("operators beside each other", 0.12):
         beside = _draw_beside(choices, kind)
         if beside is not None:
