@@ -222,9 +222,10 @@ class Conditions:
     Args:
         formats: Of the checkpoint.
         rates: How often something goes wrong: shares of the attempts.
-        may_be_damaged: Whether a file of state may be damaged on its disk.
+        may_be_damaged: Whether a file of state may be damaged on its disk, or read with a bit that is
+            another at the end.
         restarts: How often a query is stopped and started again in good order, as a share of the
-            steps; None for one of 20 in runs in which something goes wrong.
+            steps; None for one of 20, or of 4, in runs in which something goes wrong.
     """
 
     formats: tuple[int, ...] = (1, 2)
@@ -285,6 +286,7 @@ class Run:
         self._restarts = usual if conditions.restarts is None else conditions.restarts
         # Who restarts a query often does it to change it.
         self._changes = 0.6 if usual > 0.05 else 0.3
+        self._flips = _FLIPS if conditions.may_be_damaged else 0
         self._places: set[Place] = set()
         """The stores of which an error of the readers of state may be about."""
 
@@ -577,7 +579,7 @@ class Run:
         """Check that a bit that is another is refused, or makes no difference."""
         choices = self._choices.within(f"damage of operator {stored.at} place {stored.place}")
         last = self._query.committed[-1]
-        for at in range(_FLIPS if stored.groups else 0):
+        for at in range(self._flips if stored.groups else 0):
             index, blobs = stored.damage(choices.within(f"{at}"))
             try:
                 head = Head.from_bytes(blobs[HEAD_AT], stored.where)
