@@ -627,20 +627,17 @@ def read_state(
 
 
 def read_changes(
-    record: OperatorRecord, changes: Iterable[Segment], operator: SimulatedOperator
+    record: OperatorRecord, changes: Sequence[Segment]
 ) -> Mapping[str, frozenset[Hashable]]:
     """Return the entries that a micro-batch has written, by state, as its change feed names them.
 
     Args:
         record: Of the operator.
         changes: Segments, each with all tables that it names.
-        operator: The operator.
     """
-    changes = list(changes)
-    declared = _Opened(operator).declared if changes else ()
     found: dict[str, frozenset[Hashable]] = {}
     for info in describe_states(record, 0):
-        if info.name not in declared or not _is_known(info.value_type):
+        if not _is_known(info.value_type):
             continue
         reader = StateChanges(StateRows.of(record, info))
         # Where an element is in its list depends on what has expired before it.
