@@ -565,7 +565,7 @@ class Run:
         # What a savepoint brings is logged with the first one.
         if number == 0 or stores & (self._stores.mixed | self._stores.damaged):
             return
-        changes = []
+        changes: list[Change] = []
         for _, partition in stores:
             unique_id = self._query.unique_id(stored.at, partition, number + 1)
             changes += self._stores.changes(stored.at, partition, number + 1, unique_id)
