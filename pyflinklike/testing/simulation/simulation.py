@@ -569,7 +569,7 @@ class Run:
         for _, partition in stores:
             unique_id = self._query.unique_id(stored.at, partition, number + 1)
             changes += self._stores.changes(stored.at, partition, number + 1, unique_id)
-        got = read_changes(stored.record, stored.appended(changes))
+        got = read_changes(stored.record, stored.find_appended(changes))
         if not any(got.values()):
             return
         wanted = read_changes(stored.record, may_change)
@@ -656,7 +656,7 @@ class _Stored:
     places: Mapping[int, Place]
     logs: Mapping[int, Sequence[Segment]]
 
-    def appended(self, changes: Iterable[Change]) -> list[Segment]:
+    def find_appended(self, changes: Iterable[Change]) -> list[Segment]:
         """Return the segments that were appended to logs, each with the tables that it names.
 
         Those of a log that was written anew are left out.
