@@ -58,6 +58,7 @@ __all__ = [
     "Contents",
     "CountByColumns",
     "CountByRecord",
+    "DeclaresOnUse",
     "EveryState",
     "EveryStore",
     "Gap",
@@ -363,6 +364,76 @@ class KeepsTwice(KeyedProcessFunction):
 
 _DRAWN: Final = MapStateDescriptor("drawn", LONG, LONG)
 _DRAWN_AGAIN: Final = MapStateDescriptor("drawn again", LONG, LONG)
+
+
+class DeclaresOnUse(KeyedProcessFunction):
+    """Declares most of its states when a record uses them.
+
+    So a worker that has just begun knows less than is in the log: what it does not know yet must
+    stay, whatever is compacted, erased or kept on a disk meanwhile.
+
+    Args:
+        ttl: Of the state that it declares at once; those that it declares later have none.
+        events: Whether it registers event timers.
+    """
+
+    def __init__(self, ttl: Ttl, *, events: bool) -> None:
+        self._ttl, self._events = ttl, events
+
+    def open(self, runtime_context: Any) -> None:
+        self._context = runtime_context
+        on = self._ttl.on
+        self.count = runtime_context.get_state(on(ValueStateDescriptor("count", LONG)))
+
+    def declare_others(self) -> tuple[str, ...]:
+        """Declare what records declare, and return the names."""
+        for at in range(_SELDOM):
+            self._value(at)
+            self._entries(at)
+        return tuple(f"{each} {at}" for at in range(_SELDOM) for each in ("seldom", "entries"))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        n = value.n
+        verb, at = n % 8, (n >> 8) % _SELDOM
+        found: Any = None
+        if verb == 0:
+            kept = self._value(at)
+            found = kept.value()
+            kept.update(((found or 0) + n) & _MASK)
+        elif verb == 1:
+            entries = self._entries(at)
+            found = sorted(entries.items())
+            if n % 3:
+                entries.put(n % 5, n)
+            else:
+                entries.remove(n % 5)
+        elif verb == 2:
+            self._value(at).clear()
+        if verb < 4:
+            Service.ask()
+        if n % 3 == 1:
+            self.count.update(((self.count.value() or 0) + n) & _MASK)
+        else:
+            self.count.clear()
+        if self._events and n % 5 == 0:
+            time = ctx.timestamp()
+            ctx.timer_service().register_event_time_timer((time or 0) + (n >> 20) % 2000)
+        yield value.k, value.id, value.ts, n, f"{found} and {self.count.value()}"
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        total = self.count.value()
+        self.count.clear()
+        yield str(ctx.get_current_key()), None, instant(timestamp), total or 0, "its timer"
+
+    def _value(self, at: int) -> Any:
+        return self._context.get_state(ValueStateDescriptor(f"seldom {at}", LONG))
+
+    def _entries(self, at: int) -> Any:
+        return self._context.get_map_state(MapStateDescriptor(f"entries {at}", LONG, LONG))
+
+
+_SELDOM: Final = 4
+"""How many values, and how many maps, are declared on use."""
 
 
 # Two inputs

@@ -24,8 +24,9 @@ from pyflinklike.engine.api.process_functions import KeyedBatchFunction
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.snapshot_division import with_keys_of
+from pyflinklike.engine.log.key_group_log import SegmentWriter
 from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segments import read_segment
+from pyflinklike.engine.log.segments import SEGMENT_BYTES, Segment, read_segment
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.state.current_key import GROUP_KEY
@@ -54,19 +55,26 @@ _Parts = tuple[list[Any], list[Any]]
 
 
 def expect_of(
-    history: Sequence[MicroBatch], models: Sequence[Sequence[SimulatedOperator]]
+    history: Sequence[MicroBatch],
+    models: Sequence[Sequence[SimulatedOperator]],
+    *,
+    tells_changes: bool = False,
 ) -> Expected:
     """Return what must come of micro-batches.
 
     Args:
         history: From the first one of the checkpoint on.
         models: The operators that the model has in each of them: often those of the program itself.
+        tells_changes: Whether it tells what the last one may have changed.
     """
     model = Model()
     rows = {}
     for batch, operators in zip(history, models):
+        if tells_changes and batch is history[-1]:
+            # Nothing is left of the batches before.
+            model.start(operators, anew=True)
         rows[batch.number] = model.run(batch, operators)
-    return Expected(rows, model.states())
+    return Expected(rows, model.states(), model.changes() if tells_changes else ())
 
 
 class Model:
@@ -108,6 +116,10 @@ class Model:
         """Return the state of each operator, as `read_state` shows it."""
         return tuple(piece.state(self._now, self._watermark) for piece in self._pieces)
 
+    def changes(self) -> tuple[Sequence[Segment], ...]:
+        """Return what each operator has changed since it was started, once."""
+        return tuple(piece.changes() for piece in self._pieces)
+
     def end(self) -> tuple[bytes, ...]:
         """Close all functions, and return the state of each operator as a snapshot."""
         return tuple(piece.end() for piece in self._pieces)
@@ -117,10 +129,15 @@ class Model:
         """The functions, opened."""
         return [piece.function for piece in self._pieces]
 
-    def start(self, operators: Sequence[SimulatedOperator]) -> None:
-        """Open the functions of a program, if another one ran before."""
+    def start(self, operators: Sequence[SimulatedOperator], *, anew: bool = False) -> None:
+        """Open the functions of a program, if another one ran before.
+
+        Args:
+            operators: Of the program.
+            anew: Whether functions that are open are closed and opened again.
+        """
         operators = tuple(operators)
-        if operators is self._operators or operators == self._operators:
+        if not anew and (operators is self._operators or operators == self._operators):
             return
         snapshots: list[bytes | None] = [piece.end() for piece in self._pieces]
         if not self._pieces:
@@ -279,6 +296,12 @@ class _Piece:
         )
         log = [read_segment(self._operator.snapshot(), "model")]
         return read_state(record, {0: log}, now, watermark, self._declared)
+
+    def changes(self) -> Sequence[Segment]:
+        """Return what it has changed since it was started, once."""
+        changed = [each for each in self._operator.backend.drain() if len(each)]
+        writer = SegmentWriter(self._plan.key_type, SEGMENT_BYTES)
+        return list(writer.write_changes(changed, WorkingState(0)))
 
     def end(self) -> bytes:
         """Close the function, and return the state."""

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import types as st
 
@@ -28,6 +29,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
+from pyflinklike.engine.inspection.log_rows import StateChanges
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.engine.log.checkpoint_logs import merge, sections_of
@@ -66,6 +68,7 @@ __all__ = [
     "State",
     "StateOperator",
     "comparable",
+    "read_changes",
     "read_state",
     "rows_of",
     "with_place",
@@ -465,10 +468,13 @@ class Expected:
     Args:
         rows: Of each micro-batch, by batch id: what the last operator gave.
         states: Of each operator after the last micro-batch, as `read_state` shows it.
+        changes: What the last micro-batch may change of each operator, as segments; none if nobody
+            asks.
     """
 
     rows: Mapping[int, Rows]
     states: tuple[State, ...]
+    changes: tuple[Sequence[Segment], ...] = ()
 
 
 @attrs.frozen
@@ -600,7 +606,7 @@ def read_state(
         if info.name not in opened.declared:
             continue
         if not _is_known(info.value_type):
-            state[info.name] = opened.entries(info.name, logs)
+            state.update(opened.entries((info.name,), logs))
             continue
         reader = StateReader(StateRows.of(record, info), clock, expired=False)
         names = _keep(reader.schema.names)
@@ -613,9 +619,35 @@ def read_state(
             found = Counter({row: n for row, n in found.items() if row[at] is not None})
         # Each key group has a copy of broadcast state.
         state[info.name] = Counter(set(found)) if info.kind == REPLICATED else found
+    if opened.others:
+        state.update(opened.entries(opened.others, logs))
     timers = TimersReader(record, clock)
     state["timers"] = _read(timers, logs, _keep(timers.schema.names))
     return state
+
+
+def read_changes(
+    record: OperatorRecord, changes: Sequence[Segment]
+) -> Mapping[str, frozenset[Hashable]]:
+    """Return the entries that a micro-batch has written, by state, as its change feed names them.
+
+    Args:
+        record: Of the operator.
+        changes: Segments, each with all tables that it names.
+    """
+    found: dict[str, frozenset[Hashable]] = {}
+    for info in describe_states(record, 0):
+        if not _is_known(info.value_type):
+            continue
+        reader = StateChanges(StateRows.of(record, info))
+        # Where an element is in its list depends on what has expired before it.
+        names = [each for each in reader.rows.entry_names if each != "position"]
+        named: set[Hashable] = set()
+        for table in reader.of_batch(changes, 0, 0, "changes"):
+            written = table.filter(pc.equal(table.column("change_type"), "update"))
+            named.update(_rows_of(written.select(names)))
+        found[info.name] = frozenset(named)
+    return found
 
 
 _JUDGED = frozenset(("key_group", "due", "alive", "expires_at", "time"))
@@ -640,11 +672,14 @@ class _Opened:
 
     def __init__(self, operator: SimulatedOperator) -> None:
         self._operator = operator
-        self.declared = frozenset(self._open(WorkingState(0)).describe_states())
+        opened = self._open(WorkingState(0))
+        self.declared = frozenset(opened.describe_states())
         """The states that it declares when it is opened.
 
         Others it declares when it uses them; a record says of these what its writer happened to know.
         """
+        self.others = _declare_others(opened)
+        """The states that it declares when it uses them, if it tells which."""
 
     def _open(self, state: WorkingState) -> KeyedProcessOperator:
         plan = self._operator.plan
@@ -661,14 +696,18 @@ class _Opened:
         opened.open()
         return opened
 
-    def entries(self, name: str, logs: Mapping[int, Sequence[Segment]]) -> Rows:
-        """Return the entries of a state whose type no reader knows; it must have no TTL."""
+    def entries(
+        self, names: Sequence[str], logs: Mapping[int, Sequence[Segment]]
+    ) -> dict[str, Rows]:
+        """Return the entries of states that the readers do not know; they must have no TTL."""
         state = WorkingState(0)
         named = {f"key group {index}": log for index, log in logs.items()}
         state.read(read_segment(merge(named), "state"), "state")
-        found: Rows = Counter()
-        for changes in self._open(state).backend.contents():
-            if changes.spec.name != name:
+        opened = self._open(state)
+        _declare_others(opened)
+        found: dict[str, Rows] = {name: Counter() for name in names}
+        for changes in opened.backend.contents():
+            if changes.spec.name not in found:
                 continue
             entries = zip(changes.keys, changes.user_keys, changes.entries)
             is_list = changes.spec.shape is Shape.LIST
@@ -676,8 +715,14 @@ class _Opened:
             for key, user_key, entry in sorted(entries, key=itemgetter(1)) if is_list else entries:
                 at = ranks[key] if is_list else comparable(user_key)
                 ranks[key] += self._operator.is_ordered
-                found[comparable(key), at, comparable(entry)] += 1
+                found[changes.spec.name][comparable(key), at, comparable(entry)] += 1
         return found
+
+
+def _declare_others(opened: KeyedProcessOperator) -> tuple[str, ...]:
+    """Have a function declare what it declares on use, and return the names of that."""
+    declare: Callable[[], tuple[str, ...]] = getattr(opened.function, "declare_others", lambda: ())
+    return declare()
 
 
 def _keep(names: Iterable[str]) -> list[str]:

@@ -43,6 +43,7 @@ from pyflinklike.testing.simulation.functions import (
     Contents,
     CountByColumns,
     CountByRecord,
+    DeclaresOnUse,
     EveryState,
     EveryStore,
     Gap,
@@ -464,6 +465,50 @@ class TwiceStage(_Stage):
 
 
 @attrs.frozen
+class OnUseStage(_Stage):
+    """States that are declared when a record uses them.
+
+    Args:
+        ttl: Of the one that is declared at once.
+        has_time: Whether there is event time, and timers.
+    """
+
+    ttl: Ttl
+    has_time: bool
+
+    def __str__(self) -> str:
+        return f"states declared on use ({_show_ttl(self.ttl)}{', event timers' * self.has_time})"
+
+    @classmethod
+    def draw(cls, choices: Draws, *, is_last: bool) -> OnUseStage:
+        has_time = not is_last or choices.happens("event time", 0.7)
+        # A TTL, for the log is compacted the more often the shorter one is.
+        length = choices.one_of("ttl", (300, 2_000, 0))
+        in_background = choices.happens("ttl in background", 0.9)
+        ttl = Ttl(length, compacted=in_background) if length else Ttl()
+        return cls(ttl, has_time)
+
+    @property
+    def passes_time(self) -> bool:
+        return self.has_time
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.has_time
+
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        return key_by(frames[0], *options["key"]).process(
+            DeclaresOnUse(self.ttl, events=self.has_time),
+            RECORD,
+            event_time="ts" if self.has_time else None,
+            **options["common"],
+        )
+
+    def change(self, choices: Draws) -> OnUseStage:
+        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+
+
+@attrs.frozen
 class FoldStage(_Stage):
     """A running fold of a keyed stream.
 
@@ -793,6 +838,7 @@ KINDS: Final[dict[str, Any]] = {
     "upserts": UpsertStage,
     "folds": FoldStage,
     "twice": TwiceStage,
+    "on use": OnUseStage,
     "sums": GatherStage,
 }
 """What the first operator of a program may be, by the name for `--programs`."""
@@ -811,6 +857,8 @@ class Settings:
         has_parts: Whether savepoints come in parts.
         has_stamps: Whether no TTL was switched on or off since the query was begun.
         is_group_state: Whether Spark's operator is that of PySpark 3.5.
+        keeps_open: Whether functions serve one task after another; those that hold accumulators of
+            Spark do not.
         is_beside: Whether all operators read the source and share one state operator of Spark, as
             those of a job do.
         delay: Of the watermark of every source in ms; None where the program declares none, so that
@@ -827,6 +875,7 @@ class Settings:
     has_stamps: bool = True
     is_beside: bool = False
     is_group_state: bool = False
+    keeps_open: bool = True
 
     def backend(self) -> Any:
         """Make the backend."""
@@ -862,6 +911,7 @@ class DrawnProgram:
         where = "rocksdb" if settings.warm is None else f"{settings.warm} warm"
         begun = ", from a savepoint" if self.savepoints else ""
         begun += ", on PySpark 3.5" if settings.is_group_state else ""
+        begun += "" if settings.keeps_open else ", opened anew for each task"
         between = " beside " if settings.is_beside else " > "
         return (
             f"{between.join(map(str, self.stages))} by {'+'.join(settings.key)} | {groups} groups, "
@@ -882,10 +932,15 @@ class DrawnProgram:
         """The streams that the program reads."""
         return self._query.sources
 
-    @property
+    @cached_property
     def operators(self) -> tuple[SimulatedOperator, ...]:
         """The operators of the program, the first one first."""
-        return self._query.operators
+        if self.settings.keeps_open:
+            return self._query.operators
+        return tuple(
+            attrs.evolve(each, plan=attrs.evolve(each.plan, keeps_open=False))
+            for each in self._query.operators
+        )
 
     @cached_property
     def state_operators(self) -> tuple[StateOperator, ...]:
@@ -940,7 +995,7 @@ class DrawnProgram:
     def _other_warm(self, choices: Draws) -> int | None:
         if any(isinstance(each, ColumnsStage) for each in self.stages):
             return choices.one_of("other warm", _WARM)
-        return _draw_warm(choices, "other ")
+        return _draw_warm(choices, self.stages, "other ")
 
     def draw_refusal(self, choices: Draws) -> Refused | None:
         """Draw a program that must not continue from the checkpoint."""
@@ -965,7 +1020,8 @@ class DrawnProgram:
 
     def expect(self, history: Sequence[MicroBatch]) -> Expected:
         """Return what must come of micro-batches."""
-        return expect_of(history, [_model_of(batch.program) for batch in history])
+        models = [_model_of(batch.program) for batch in history]
+        return expect_of(history, models, tells_changes=True)
 
     def _build(self, stages: Sequence[Stage], backend: Callable[[], Any]) -> SimulatedQuery:
         settings = self.settings
@@ -1021,8 +1077,10 @@ def _draw_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
     )
 
 
-def _draw_warm(choices: Draws, which: str = "") -> int | None:
-    if choices.happens(f"{which}rocksdb", 0.06):
+def _draw_warm(choices: Draws, stages: Sequence[Any], which: str = "") -> int | None:
+    # A disk is slower; it is worth it where workers find on it what they do not know yet.
+    share = 0.5 if any(isinstance(each, OnUseStage) for each in stages) else 0.08
+    if choices.happens(f"{which}rocksdb", share):
         return None
     return choices.one_of(f"{which}warm", _WARM)
 
@@ -1035,6 +1093,8 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         kinds: What its first operator may be: names of `KINDS`.
     """
     kind = KINDS[choices.one_of("first operator", kinds)]
+    if "on use" in kinds and choices.happens("declares on use", 0.1):
+        kind = OnUseStage
     if choices.happens("operators beside each other", 0.12):
         beside = _draw_beside(choices, kind)
         if beside is not None:
@@ -1054,9 +1114,9 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         for each in stages
     )
     is_columnar = any(isinstance(each, ColumnsStage) for each in stages)
-    warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices)
+    warm = choices.one_of("warm", _WARM) if is_columnar else _draw_warm(choices, stages)
     key: tuple[str, ...] = ("k",)
-    if len(stages) == 1 and isinstance(stages[0], (StateStage, StoreStage, FoldStage)):
+    if len(stages) == 1 and isinstance(stages[0], (StateStage, OnUseStage, StoreStage, FoldStage)):
         key = choices.one_of("key", (("k",), ("id",), ("k", "id")))
     delays: tuple[int | None, ...]
     delays = (None, None, 500, 2_000) if stages[0].has_event_time else (1, 500, 2_000)
@@ -1064,7 +1124,10 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
         delays = (None,)
     delay = choices.one_of("delay", delays)
     partitions = choices.one_of("partitions", (2, 1, 3))
-    settings = Settings(partitions, counts, warm, key, delay)
+    # Then a worker keeps entries of states that its function has not declared yet.
+    closes = 0.4 if isinstance(stages[0], OnUseStage) else 0.1
+    keeps_open = not choices.happens("opened for each task", closes)
+    settings = Settings(partitions, counts, warm, key, delay, keeps_open=keeps_open)
     # There no operator is behind another, and one millisecond is between a time and the call for it.
     if len(stages) == 1 and not stages[0].has_clock and choices.happens("PySpark 3.5", 0.15):
         settings = attrs.evolve(settings, is_group_state=True)
@@ -1081,7 +1144,7 @@ def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:
     first = kind.draw(choices, is_last=False)
     if first.inputs > 1 or not (first.passes_time and first.has_event_time):
         return None
-    kinds = (StateStage, StoreStage, FoldStage, ColumnsStage, TwiceStage)
+    kinds = (StateStage, StoreStage, FoldStage, ColumnsStage, TwiceStage, OnUseStage)
     stages = [first]
     for number in range(choices.integer("beside it", 1, 2)):
         other: Any = choices.one_of(f"kind {number}", kinds)

@@ -24,7 +24,8 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,7 +34,8 @@ import attrs
 from pyflinklike.engine.backends.heap import keyed_heap
 from pyflinklike.engine.log.checkpoint_logs import check_groups, check_log, record_and_roll
 from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
-from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT
+from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike.engine.log.segments import Declaration, Segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host import python_stage
 from pyflinklike.spark.host.blob_map import log_variable
@@ -51,6 +53,7 @@ from pyflinklike.testing.simulation.program import (
     Expected,
     Program,
     SimulatedOperator,
+    read_changes,
     read_state,
 )
 from pyflinklike.testing.simulation.query import (
@@ -60,7 +63,7 @@ from pyflinklike.testing.simulation.query import (
     Query,
     QueryFailedError,
 )
-from pyflinklike.testing.simulation.state_store import Contents, StateStores
+from pyflinklike.testing.simulation.state_store import Change, Contents, StateStores
 from pyflinklike.testing.simulation.tasks import Cluster
 
 __all__ = ["Conditions", "DifferenceError", "Outcome", "Run", "run", "run_shortest", "use_seed"]
@@ -186,8 +189,9 @@ def _restore(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def _size_of(value: object) -> int:
-    return 64 * (1 + len(value)) if isinstance(value, Sized) else 32
+def _size_of(value: Any) -> int:
+    # An `isinstance` of `Sized` took a hundredth of a run.
+    return 64 * (1 + len(value)) if hasattr(value, "__len__") else 32
 
 
 class _NothingFrozen:
@@ -219,9 +223,10 @@ class Conditions:
     Args:
         formats: Of the checkpoint.
         rates: How often something goes wrong: shares of the attempts.
-        may_be_damaged: Whether a file of state may be damaged on its disk.
+        may_be_damaged: Whether a file of state may be damaged on its disk, or read with a bit that is
+            another at the end.
         restarts: How often a query is stopped and started again in good order, as a share of the
-            steps; None for one of 20 in runs in which something goes wrong.
+            steps; None for one of 20, or of 4, in runs in which something goes wrong.
     """
 
     formats: tuple[int, ...] = (1, 2)
@@ -232,6 +237,8 @@ class Conditions:
 
 _READ_LATER = "read it after the next one with records"
 _REFUSED_WITHIN = 3
+_FLIPS = 4
+"""Bits of each operator that are made others at the end, one at a time."""
 _JUMPS = (1_000, 700, 1, 0, 300, 2_500, 10_000, 3_600_000)
 
 
@@ -276,8 +283,11 @@ class Run:
             f"{self._program.name}"
         )
         self._rate = rate
-        usual = 0.05 if rate else 0.0
+        usual = world.one_of("restarts", (0.05, 0.05, 0.05, 0.25)) if rate else 0.0
         self._restarts = usual if conditions.restarts is None else conditions.restarts
+        # Who restarts a query often does it to change it.
+        self._changes = 0.6 if usual > 0.05 else 0.3
+        self._flips = _FLIPS if conditions.may_be_damaged else 0
         self._places: set[Place] = set()
         """The stores of which an error of the readers of state may be about."""
 
@@ -409,7 +419,7 @@ class Run:
         # changed one.  Only unique ids tell: in format 1 whoever changes a program sees to it that
         # nothing of the former one is left.
         is_safe = self._stores.format_version == 2 or not query.zombies
-        if is_safe and step.happens("changed", 0.3):
+        if is_safe and step.happens("changed", self._changes):
             self._program = self._program.change(step.within("program"))
         # One with timers of the clock has always another micro-batch, and never ends.
         ends = all(
@@ -467,7 +477,7 @@ class Run:
         self._compare_states(expected)
 
     def _compare_states(self, expected: Expected) -> None:
-        states = self._states()
+        states = self._states(expected.changes)
         for at, wanted_state in enumerate(expected.states):
             got_state = next(states)
             if not self._is_noted:
@@ -495,13 +505,16 @@ class Run:
 
     # State as the readers of state see it
 
-    def _states(self) -> Iterator[Any]:
+    def _states(self, changes: Sequence[Sequence[Segment]]) -> Iterator[Any]:
+        may_change = iter(changes)
         # Of the program that wrote it: another may have been started since, without a micro-batch.
         for at, shared in enumerate(self._query.committed[-1].program.state_operators):
             for place, operator in enumerate(shared.members):
-                yield self._state(at, place, operator)
+                yield self._state(at, place, operator, next(may_change, None))
 
-    def _state(self, at: int, place: int, operator: SimulatedOperator) -> Any:
+    def _state(
+        self, at: int, place: int, operator: SimulatedOperator, may_change: Any = None
+    ) -> Any:
         query = self._query
         last = query.committed[-1]
         version = last.number + 1
@@ -541,7 +554,55 @@ class Run:
             served_at, name = roll.served_at[index], f"{where}, key group {index}"
             logs[index] = check_log(record.identity, served_at, head, blobs, name)
         self._places = set()
+        stored = _Stored(at, place, operator, where, record, roll, groups, places, logs)
+        if may_change is not None and self._is_noted:
+            self._check_changes(stored, may_change)
+        self._check_damage(stored)
         return read_state(record, logs, last.now, last.watermark, operator)
+
+    def _check_changes(self, stored: _Stored, may_change: Sequence[Segment]) -> None:
+        """Check that the last micro-batch has logged nothing that it did not touch."""
+        number = self._query.committed[-1].number
+        stores = {(stored.at, each) for _, each in stored.places.values()}
+        # What a savepoint brings is logged with the first one.
+        if number == 0 or stores & (self._stores.mixed | self._stores.damaged):
+            return
+        changes: list[Change] = []
+        for _, partition in stores:
+            unique_id = self._query.unique_id(stored.at, partition, number + 1)
+            changes += self._stores.changes(stored.at, partition, number + 1, unique_id)
+        got = read_changes(stored.record, stored.find_appended(changes))
+        if not any(got.values()):
+            return
+        wanted = read_changes(stored.record, may_change)
+        for name, entries in got.items():
+            if entries - wanted[name]:
+                nothing = dict.fromkeys(wanted[name], 1)
+                self._differ(f"{stored.where} changes of {name!r}", Counter(entries), nothing)
+
+    def _check_damage(self, stored: _Stored) -> None:
+        """Check that a bit that is another is refused, or makes no difference."""
+        choices = self._choices.within(f"damage of operator {stored.at} place {stored.place}")
+        last = self._query.committed[-1]
+        for at in range(self._flips if stored.groups else 0):
+            index, blobs = stored.damage(choices.within(f"{at}"))
+            try:
+                head = Head.from_bytes(blobs[HEAD_AT], stored.where)
+                served_at = stored.roll.served_at[index]
+                log = check_log(stored.record.identity, served_at, head, blobs, stored.where)
+                if log == stored.logs[index]:
+                    continue
+                got, wanted = (
+                    read_state(
+                        stored.record, {index: each}, last.now, last.watermark, stored.operator
+                    )
+                    for each in (log, stored.logs[index])
+                )
+            except (CorruptStateError, IncompatibleStateError):
+                continue
+            if got != wanted:
+                msg = f"{stored.where}, key group {index}: a bit is another, and nobody tells"
+                raise DifferenceError(msg)
 
     def _check_leftovers(self, contents: Contents, where: str, operator: SimulatedOperator) -> None:
         """Check that a store holds nothing that belongs to nobody."""
@@ -569,6 +630,76 @@ class Run:
         if timers:
             msg = f"{where}: timers of grouping keys without state {timers}"
             raise DifferenceError(msg)
+
+
+@attrs.frozen
+class _Stored:
+    """The state of an operator as files have it.
+
+    Args:
+        at: The number of Spark's operator.
+        place: Of the operator within that.
+        operator: The operator.
+        where: Its name for messages.
+        record: Its record.
+        roll: Its roll.
+        groups: Head and blobs of each key group, by index.
+        places: The store of each key group.
+        logs: The segments of each key group.
+    """
+
+    at: int
+    place: int
+    operator: SimulatedOperator
+    where: str
+    record: OperatorRecord
+    roll: Roll
+    groups: Mapping[int, tuple[Head, dict[int, bytes]]]
+    places: Mapping[int, Place]
+    logs: Mapping[int, Sequence[Segment]]
+
+    def find_appended(self, changes: Iterable[Change]) -> list[Segment]:
+        """Return the segments that were appended to logs, each with the tables that it names.
+
+        Those of a log that was written anew are left out.
+
+        Args:
+            changes: What a version has written.
+        """
+        written: dict[int, list[int]] = {}
+        anew = set()
+        count = self.operator.plan.task.max_parallelism
+        for kind, target, sequence, _ in changes:
+            if kind not in ("put", "clear"):
+                continue
+            _, key = target
+            if key < 0 or place_of(key) != self.place:
+                continue
+            if kind == "clear":
+                anew.add(index_of(key, count))
+            elif sequence >= 0:
+                written.setdefault(index_of(key, count), []).append(sequence)
+        appended = []
+        for index in sorted(written.keys() - anew):
+            head, log = self.groups[index][0], self.logs[index]
+            declared: dict[int, Declaration] = {}
+            for sequence, segment in enumerate(log, head.first_sequence):
+                declared = {**declared, **segment.declarations}
+                if sequence in written[index]:
+                    appended.append(attrs.evolve(segment, declarations=declared))
+        return appended
+
+    def damage(self, choices: Choices) -> tuple[int, dict[int, bytes]]:
+        """Return a key group, and its blobs when a bit has become another."""
+        index = choices.one_of("key group", sorted(self.groups))
+        blobs = dict(self.groups[index][1])
+        number = choices.one_of("blob", sorted(blobs))
+        blob = bytearray(blobs[number])
+        # The values of entries are at the end.
+        least = max(len(blob) - 64, 0) if choices.happens("at the end", 0.7) else 0
+        blob[choices.integer("byte", least, len(blob) - 1)] ^= 1 << choices.integer("bit", 0, 7)
+        blobs[number] = bytes(blob)
+        return index, blobs
 
 
 def first_line(error: BaseException) -> str:

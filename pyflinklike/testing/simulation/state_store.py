@@ -29,7 +29,7 @@ import attrs
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.file_system import FileSystem
 
-__all__ = ["Contents", "LoadedStore", "StateStores", "StoreError"]
+__all__ = ["Change", "Contents", "LoadedStore", "StateStores", "StoreError"]
 
 
 class StoreError(Exception):
@@ -222,6 +222,14 @@ class StateStores:
         store = LoadedStore(operator, partition)
         self._read(store, version, unique_id)
         return store.contents
+
+    def changes(
+        self, operator: int, partition: int, version: int, unique_id: str
+    ) -> tuple[Change, ...]:
+        """Return what the commit of a version has written, as the change feed tells it."""
+        store = LoadedStore(operator, partition)
+        log: _Changelog = self.files.read(self._path(store, version, unique_id, "changelog"))
+        return log.changes
 
     @contextmanager
     def edit(

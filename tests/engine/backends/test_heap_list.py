@@ -243,3 +243,14 @@ def test_an_element_between_others_that_lie_far_apart_comes_between_them():
     table.put(5 * 10**5, "between")
 
     assert ["first", "between", "last"] == table.elements()
+
+
+def test_an_element_far_from_a_list_with_gaps_brings_no_gaps():
+    """However many there are already."""
+    instance = opened()
+    table = appended(instance, "a")
+    table.put(12, "b")
+    table.put(40_000, "c")
+
+    assert ["a", "b", "c"] == table.elements()
+    assert sys.getsizeof(instance.groups[0]["list"].entries["k"]) < 1_000

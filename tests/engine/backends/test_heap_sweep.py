@@ -337,3 +337,16 @@ def test_all_that_has_expired_is_gone_after_so_many_accesses(
         table.get(heap.user_key(0))
     left = {entry[1] for *_, entry in heap.table.scan()}
     assert {each for each, at in alive.items() if at + 100 > clock.processing_time} == left
+
+
+def test_a_pass_comes_to_the_last_element_of_a_list_that_begins_later() -> None:
+    """As one that was read from a log, and had lost its first ones before."""
+    heap = Heap.of("list")
+    heap.table.put(3, (0, 3))
+    heap.add(heap.table, new(4, 4))
+    heap.table.sweep(1, Looking())  # begins the pass
+    looking = Looking(lambda entry: entry[1] == 7)
+    deleted = [heap.table.sweep(2, looking) for _ in range(3)]
+
+    assert [0, 0, 1] == deleted
+    assert [3, 4, 5, 6] == [position for position, _ in heap.table.items()]

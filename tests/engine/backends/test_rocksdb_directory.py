@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from rocksdb_tasks import NONCE, fill, found, found_nonce, kept, leave, only_directory
 
-from pyflinklike import EmbeddedRocksDBStateBackend
+from pyflinklike import EmbeddedRocksDBStateBackend, PredefinedOptions
+from pyflinklike.engine.backends.rocksdb.local_database import LocalDatabase
 from pyflinklike.engine.log.working_state import WorkingState
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.errors import HostError
@@ -134,3 +135,46 @@ def test_without_paths_spark_says_where(tmp_path, monkeypatch):
         backend.close()
 
     assert 1 == len(list(tmp_path.iterdir()))
+
+
+def test_a_directory_that_another_process_holds_is_passed_by(tmp_path):
+    """Whoever cleans up does not wait for it."""
+    leave(tmp_path, owner="held")
+    root = next(tmp_path.iterdir())
+    (held,) = root.iterdir()
+    code = (
+        f"import fcntl; lock = open({str(held / 'LOCK')!r}, 'a'); "
+        "fcntl.lockf(lock, fcntl.LOCK_EX); print('held', flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert "held" == process.stdout.readline().strip()
+        long_ago = time.time() - 2 * 24 * 60 * 60
+        os.utime(held, (long_ago, long_ago))
+        leave(tmp_path, owner="new")
+        assert held.exists()
+    finally:
+        process.communicate("", timeout=60)
+
+
+def test_a_directory_that_is_gone_can_be_given_up(tmp_path):
+    """As one can that is there."""
+    database = LocalDatabase((str(tmp_path),), "query/0", PredefinedOptions.DEFAULT.to_options)
+    shutil.rmtree(database.path)
+    database.discard()
+
+    assert (False, False) == (database.is_open, database.path.exists())
+
+
+@pytest.mark.parametrize("value", [b"\x00", b"\xff"])
+def test_rows_end_where_there_are_no_more_whatever_their_values_are(tmp_path, value):
+    """An end is believed once RocksDB has no row behind the last key."""
+    database = LocalDatabase((str(tmp_path),), "query/0", PredefinedOptions.DEFAULT.to_options)
+    stored = {f"k{at}".encode(): value for at in range(3)}
+    database.write(stored)
+    found = list(database.items(b"a", b"z")), list(database.items_backwards(b"a", b"z"))
+    database.close()
+
+    assert (list(stored.items()), list(stored.items())[::-1]) == found

@@ -139,3 +139,16 @@ def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, m
     backend.close()
 
     assert NONCE == found_nonce(tmp_path)
+
+
+def test_what_was_appended_unread_comes_behind_what_is_on_the_disk(tmp_path):
+    """Whoever asks for all entries gets both."""
+    leave(tmp_path)
+    backend, tables, _ = found(tmp_path)
+    backend.current.key = "b"
+    tables["list"].append("more")
+    all_entries = contents(backend)["list"]
+    backend.close()
+
+    mine = [entry for key, _, entry in all_entries if key == "b"]
+    assert [*(f"b{at}" for at in range(5)), "more"] == mine

@@ -4,10 +4,12 @@
 import pytest
 
 from pyflinklike.engine.backends.heap.dict_tables import HeapTableData
+from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, weight_of
 from pyflinklike.engine.clock import TimeDomain
 from pyflinklike.engine.log.segments import Declaration, Section
 from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import Shape, TableSpec
 from pyflinklike.engine.state.timer_agenda import Agenda, timers_table
 from pyflinklike.engine.types import Types
@@ -222,3 +224,22 @@ def test_the_weight_grows_with_the_entries():
     many = weight_of(group_of(dict.fromkeys(range(10_000), 1.5)))
 
     assert 5 < many / some < 20
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_a_group_with_a_state_that_is_not_declared_yet_is_read_from_its_log(declares):
+    """A snapshot of what is warm would lose its entries."""
+    spec = TableSpec("seldom", Shape.SINGLE, "value", Types.LONG())
+    first, other = (
+        HashMapStateBackend().create_keyed_state_backend(CurrentKey("k"), "declares/0")
+        for _ in range(2)
+    )
+    tables = {}
+    first.enter(0, tables)
+    first.table(spec).put(None, 5)
+    first.drain()
+    first.keep_warm(WorkingState(0, b"nonce", 1, tables=tables))
+    if declares:
+        other.table(spec)
+
+    assert declares is (other.take_warm(0) is not None)

@@ -21,6 +21,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike.engine.runtime.columnar_records import ColumnRecords
+from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -205,3 +208,15 @@ def test_numpy_is_asked_for_when_it_is_needed(monkeypatch):
 
     with pytest.raises(RequirementError, match=r"pip install '\.\[columns\]'"):
         KeyedBatchHarness(Emits(None), "k")
+
+
+@pytest.mark.parametrize(
+    ("watermark", "late"), [(MIN_WATERMARK, 0), (4, 0), (5, 1), (7, 2), (8, 3), (9, 3)]
+)
+def test_a_record_of_columns_is_late_once_the_watermark_has_reached_its_time(watermark, late):
+    """As one that comes by itself; one without a time is never late."""
+    metrics = OperatorMetrics()
+    times = np.array([MIN_WATERMARK, 5, 6, 8])
+    ColumnRecords(range(4), None, times).count_into(metrics, watermark)
+
+    assert (4, late) == (metrics.records, metrics.late_records)

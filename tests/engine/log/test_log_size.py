@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.checkpoint_logs import merge, read_log
-from pyflinklike.engine.log.entry_codec import decode_entries, divide_batch, encode_entries
+from pyflinklike.engine.log.entry_codec import (
+    MAX_ENTRY,
+    decode_entries,
+    divide_batch,
+    encode_entries,
+)
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.log.operator_record import OperatorIdentity
 from pyflinklike.engine.log.segment_chain import divide, join, snapshots
@@ -295,3 +300,8 @@ def test_a_batch_is_divided_down_to_its_rows():
     assert batch.equals(pa.concat_batches(parts))
     assert all(part.nbytes <= 300 for part in parts)
     assert 33 == len(list(divide_batch(batch, 1)))
+
+
+def test_the_largest_entry_fits_into_a_segment():
+    """With all that a segment has beside it."""
+    assert MAX_ENTRY + 512 * 1024 < MAX_BYTES

@@ -132,6 +132,27 @@ def test_a_timer_that_registers_itself_for_ever_is_refused() -> None:
             advance(harness, EVENT, 100)
 
 
+@pytest.mark.parametrize(("again", "is_refused"), [(3, False), (4, True)])
+def test_a_timer_registers_the_time_that_fires_so_many_times(
+    monkeypatch: pytest.MonkeyPatch, again: int, is_refused: bool
+) -> None:
+    """And not once more."""
+    monkeypatch.setattr("pyflinklike.engine.runtime.timer_queue._MOST_ROUNDS", 3)
+    left = [10] * again
+
+    def once_more(_: int, ctx: Any) -> None:
+        if left:
+            register(ctx, EVENT, left.pop())
+
+    with harness_of(Timers(once_more, EVENT)) as harness:
+        harness.process_element(10)
+        if is_refused:
+            with pytest.raises(UserFunctionError, match="got more than 3 timers"):
+                advance(harness, EVENT, 10)
+        else:
+            assert [10] * 4 == advance(harness, EVENT, 10)
+
+
 @domains
 def test_a_periodic_timer_catches_up(domain: str) -> None:
     """All its times up to now fire in one advance."""

@@ -16,11 +16,17 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
 from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
-from pyflinklike.spark.host.group_state_host import _add_initial_state
+from pyflinklike.spark.host.group_state_host import (
+    FIRST_INITIAL,
+    GroupStateTask,
+    _add_initial_state,
+    _with_initial,
+)
 from pyflinklike.spark.plan.operator_plan import TimeMode
 from pyflinklike.spark.read.checkpoint import last_batch
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing.simulation.tasks import in_task
 
 
 class Numbered(KeyedProcessFunction):
@@ -232,3 +238,32 @@ def test_a_savepoint_over_spark_connect_is_refused():
     packed = SimpleNamespace(sparkSession=SimpleNamespace())
     with pytest.raises(HostError, match="classic session, got one of Spark Connect"):
         _add_initial_state(packed, [(ROLL_CALL, b"")])
+
+
+class FailsToClose(Numbered):
+    """One that cannot be closed."""
+
+    def close(self):
+        raise OSError
+
+
+def test_a_function_that_cannot_be_closed_fails_no_task_of_another(monkeypatch, caplog):
+    """It is closed when the next one begins, and its error is logged."""
+    monkeypatch.setattr(GroupStateTask, "_in_use", None)
+    former, other = (GroupStateTask(Program(each).plan()) for each in (FailsToClose(), Numbered()))
+    former._take_over()
+    former._ensure_operator()
+    other._take_over()
+
+    assert other is GroupStateTask._in_use
+    assert "could not be closed" in caplog.text
+
+
+def test_payloads_of_a_savepoint_come_before_all_records_each_with_a_number_of_its_own():
+    """As a task of the first micro-batch adds them."""
+    rows = SimpleNamespace(value=[(5, b"first"), (7, b"second"), (7, b"third")])
+    with in_task(0, 0, {"streaming.sql.batchId": "0"}):
+        (first, second, third) = _with_initial(rows)(iter([]))
+    numbers = [each.column("origin").to_pylist() for each in (first, second, third)]
+
+    assert [[FIRST_INITIAL], [FIRST_INITIAL - 1], [FIRST_INITIAL - 2]] == numbers

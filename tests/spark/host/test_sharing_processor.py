@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import struct
 
+import attrs
 import pytest
 from checkpoint_support import Checkpoint, Program, Times, rows_of
 from program_support import packed_records
+from pyspark import TaskContext
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.engine.log.operator_record import RECORD_AT, OperatorRecord
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark.host.task import task_of
 from pyflinklike.spark.wire.key_groups import (
     PLACES,
     ROLL_CALL,
@@ -25,6 +28,7 @@ from pyflinklike.spark.wire.key_groups import (
 )
 from pyflinklike.spark.wire.own_columns import BATCH_TIME
 from pyflinklike.spark.wire.payloads import home_ids, is_home
+from pyflinklike.testing.simulation.tasks import in_task
 
 
 class Added(KeyedProcessFunction):
@@ -149,3 +153,25 @@ def test_the_most_key_groups_fit_into_a_place(place):
     assert first_of(place) <= min(ids)
     assert max(ids) < roll_call_of(place + 1) < 2**31
     assert all(index_of(ids[index], 32_768) == index for index in range(0, 32_768, 997))
+
+
+@pytest.mark.parametrize(
+    ("place", "first", "roll_call"),
+    [(0, 0, -1), (1, 16_777_216, 16_777_215), (99, 1_660_944_384, 1_660_944_383)],
+)
+def test_the_grouping_keys_of_a_place_are_those_of_every_release(place, first, roll_call):
+    """They are in checkpoints."""
+    assert (first, roll_call) == (first_of(place), roll_call_of(place))
+
+
+@pytest.mark.parametrize(
+    ("properties", "index"),
+    [({"spark.sql.streaming.internal.stateStore.partitions": "2"}, 1), ({}, 7)],
+)
+def test_behind_a_union_a_task_is_that_of_its_partition(properties, index):
+    """Where Spark tells how many partitions the state has; else its own number is all there is."""
+    plan = Program(Added(0), max_parallelism=4).plan()
+    plan = attrs.evolve(plan, task=attrs.evolve(plan.task, parallelism=2))
+    key = next(each for each in group_ids(4) if index_of(each, 2) == 1)
+    with in_task(7, 0, properties):
+        assert index == task_of(plan, TaskContext.get(), key).index

@@ -5,8 +5,17 @@ That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs
 """
 
 import pytest
+from pyspark.sql import types as st
 
-from pyflinklike.spark.wire.key_hash import add_sign, hash_bytes, hash_int, hash_long
+from pyflinklike.engine.types import Types
+from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.spark.wire.key_hash import (
+    KeyGroupFinder,
+    add_sign,
+    hash_bytes,
+    hash_int,
+    hash_long,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +50,28 @@ def test_the_values_in_sparks_documentation():
 def test_a_hash_has_a_sign():
     """Spark shows it as a bigint, of which it takes the remainder."""
     assert (2**63 - 1, -(2**63), -1) == (add_sign(2**63 - 1), add_sign(2**63), add_sign(2**64 - 1))
+
+
+def test_keys_without_columns_are_of_the_first_key_group():
+    """As those of a broadcast input are."""
+    finder = KeyGroupFinder({}, Types.LONG(), 4, "UTC")
+    assert [0, 0] == finder.of(None, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("types", "keys", "told"),
+    [
+        ([st.DoubleType()], [1.0, 1], "got 1, which they hold as 1.0"),
+        (
+            [st.DoubleType(), st.StringType()],
+            [(1.0, "a"), (1, "b")],
+            r"got \(1, 'b'\), which they hold as \(1.0, 'b'\)",
+        ),
+    ],
+)
+def test_keys_that_their_columns_hold_as_others_are_refused(types, keys, told):
+    """Records would never bring them."""
+    columns = {f"k{at}": each for at, each in enumerate(types)}
+    finder = KeyGroupFinder(columns, Types.PICKLED_BYTE_ARRAY(), 4, "UTC")
+    with pytest.raises(IncompatibleStateError, match=told):
+        finder.of(None, keys)

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 from simulated_count import draw_count
 
-from pyflinklike.engine.log import key_group_log
+from pyflinklike.engine.backends.heap import dict_tables
+from pyflinklike.engine.log import key_group_log, segment_chain, segments
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing.simulation import __main__, simulation, state_store
 from pyflinklike.testing.simulation.__main__ import main
@@ -49,6 +51,52 @@ def test_other_hosts_are_right_or_end_with_an_explained_error(setting: str) -> N
 
     outcomes = [run(seed, draw, 8) for seed in range(4)]
     assert failures(outcomes) == []
+
+
+def test_states_that_are_declared_on_use_are_right() -> None:
+    """Whatever a worker does not know yet is in the log, and stays there."""
+    outcomes = [run(seed, lambda each: draw_program(each, ["on use"]), 6) for seed in range(3)]
+    assert failures(outcomes) == []
+
+
+def test_a_state_on_use_that_a_snapshot_leaves_out_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the end of a run all states of the log are compared, declared by then or not."""
+
+    def snapshot(self: Any, contents: Any, state: Any) -> Any:
+        state.declared.clear()
+        state.declarations.clear()
+        return segment_chain.divide(self._sections(contents), state, b"", self.segment_bytes)
+
+    monkeypatch.setattr(key_group_log.SegmentWriter, "snapshot", snapshot)
+    outcome = run(0, lambda each: draw_program(each, ["on use"]), 10)
+    assert "state" in failures([outcome])[0]
+
+
+def test_what_is_logged_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change feed of the last micro-batch names what that has touched, and nothing else."""
+    drain = dict_tables.SingleTable.drain
+
+    def drain_and_remember(self: Any) -> Any:
+        changes = drain(self)
+        self._dirty.update(dict.fromkeys(changes.keys))
+        return changes
+
+    monkeypatch.setattr(dict_tables.SingleTable, "drain", drain_and_remember)
+    conditions = simulation.Conditions(rates=(0.0,))
+    with simulation.use_seed(0) as folder:
+        drawn = simulation.Run(
+            Choices(0), lambda each: draw_program(each, ["folds"]), 8, folder, conditions
+        )
+        outcome = drawn.outcome()
+    assert "changes of" in failures([outcome])[0]
+
+
+def test_a_bit_that_flips_and_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run ends with some flips of its own."""
+    monkeypatch.setattr(segments, "zlib", SimpleNamespace(crc32=lambda *_: 0))
+    assert "a bit is another" in failures([run(0, draw_count, 5)])[0]
 
 
 def test_one_seed_gives_one_history() -> None:
