@@ -9,18 +9,25 @@ Two functions look into the module that `__module__` names.  `typing.get_type_hi
 for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks
 there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
 still finds the text of functions and methods.
+
+A worker of Spark's imports a module of ours, and with it the packages around it, which may be
+doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
+names of few.  So some doors stay closed there (`opens`): they open together as soon as one of them
+is asked for a name, or another door than `pyflinklike` is imported.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["DOORS", "pin"]
+__all__ = ["DOORS", "opens", "pin"]
 
 DOORS: Final = frozenset(
     {
@@ -53,6 +60,55 @@ DOORS: Final = frozenset(
 """All doors, by the name under which they are imported."""
 
 
+_FACADE: Final = "pyflinklike"
+_WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
+"""The programs that are a worker of Spark's."""
+_closed: dict[str, ModuleType] = {}
+"""The doors that are imported and not open, by name."""
+_asked: set[str] = set()
+"""The doors that were closed, and are open now."""
+
+
+def opens(door: dict[str, Any]) -> bool:
+    """Return whether a door opens when it is imported: its imports depend on that.
+
+    A door that does not opens later by itself, when it is asked for a name.
+
+    Args:
+        door: The module's `globals()`.
+    """
+    name = door["__name__"]
+    if name in _asked or not _is_worker():
+        return True
+
+    def open_and_return(wanted: str) -> Any:
+        # A search for a special attribute is no wish for a name.
+        if name in _closed and not wanted.startswith("__"):
+            _open_all()
+            if wanted in door:
+                return door[wanted]
+        msg = f"module {name!r} has no attribute {wanted!r}"
+        raise AttributeError(msg, name=wanted)
+
+    _closed[name] = sys.modules[name]
+    # Not a function of the door's own: to a type checker such a door would have every name.
+    door["__getattr__"] = open_and_return
+    return False
+
+
+def _is_worker() -> bool:
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return program is not None and program.name in _WORKERS
+
+
+def _open_all() -> None:
+    while _closed:
+        name, module = next(iter(_closed.items()))
+        # Before the imports: they may ask for its names.
+        _asked.add(_closed.pop(name) and name)
+        importlib.reload(module)
+
+
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
     """Give the public names of a door the door as their module; call it last in the door's module.
 
@@ -62,6 +118,8 @@ def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
         door: The module's `globals()`.
         hidden: Functions and classes that are not public, but that pickles name.
     """
+    if door["__name__"] != _FACADE:
+        _open_all()
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
         _pin(door[name], door["__name__"])

@@ -35,7 +35,6 @@ from pyflinklike.errors import (
     PyflinklikeError,
 )
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark.plan.session import folders_of_driver
 from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.payloads import (
     PACKED_SCHEMA,
@@ -463,6 +462,8 @@ class Carried(Generic[T]):
         self.value = value
 
     def __reduce__(self) -> Any:
+        from pyflinklike.spark.plan.session import folders_of_driver  # which no worker needs
+
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         finders = [each for each in sys.meta_path if _is_ours(each)]
         folders = folders_of_driver()
