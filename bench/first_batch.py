@@ -106,12 +106,20 @@ def _start_once(side: str, records: int) -> dict[str, float]:
 
 
 def _ours(stream: Any) -> Any:
-    from workloads import WORKLOADS
-
+    from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
     from pyflinklike.spark import key_by
 
-    workload = WORKLOADS["W1"]
-    return key_by(stream, "user").process(workload.function(), workload.output)
+    # As in most programs: in the script itself, which no worker imports.
+    class RunningCount(KeyedProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            yield value.user, count
+
+    return key_by(stream, "user").process(RunningCount(), "user string, total long")
 
 
 def _empty(stream: Any) -> Any:
