@@ -12,8 +12,8 @@ still finds the text of functions and methods.
 
 A worker of Spark's imports a module of ours, and with it the packages around it, which may be
 doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
-names of few.  So some doors stay closed there (`opens`): they open together as soon as one of them
-is asked for a name, or another door than `pyflinklike` is imported.
+names of few.  So some doors stay closed there (`opens`), until one of them is asked for a name, or
+another door than `pyflinklike` is imported: then all open, so that their order changes no module.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
 """The programs that are a worker of Spark's."""
 _closed: dict[str, ModuleType] = {}
 """The doors that are imported and not open, by name."""
-_asked: set[str] = set()
-"""The doors that were closed, and are open now."""
+_are_open: bool = False
+"""Whether doors open at once."""
 
 
 def opens(door: dict[str, Any]) -> bool:
@@ -78,7 +78,7 @@ def opens(door: dict[str, Any]) -> bool:
         door: The module's `globals()`.
     """
     name = door["__name__"]
-    if name in _asked or not _is_worker():
+    if _are_open or not _is_worker():
         return True
 
     def open_and_return(wanted: str) -> Any:
@@ -102,10 +102,10 @@ def _is_worker() -> bool:
 
 
 def _open_all() -> None:
+    global _are_open  # noqa: PLW0603  # a process has its doors once
+    _are_open = True
     while _closed:
-        name, module = next(iter(_closed.items()))
-        # Before the imports: they may ask for its names.
-        _asked.add(_closed.pop(name) and name)
+        _, module = _closed.popitem()
         importlib.reload(module)
 
 
