@@ -12,8 +12,8 @@ still finds the text of functions and methods.
 
 A worker of Spark's imports a module of ours, and with it the packages around it, which may be
 doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
-names of few.  So some doors stay closed there (`opens`), until one of them is asked for a name, or
-another door than `pyflinklike` is imported: then all open, so that their order changes no module.
+names of few.  So some doors stay closed there until they are asked for a name (`opens`).  None opens
+because another one does: that may happen in the middle of an import, of a module that both need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Final, get_type_hints
 
 import attrs
@@ -60,13 +60,10 @@ DOORS: Final = frozenset(
 """All doors, by the name under which they are imported."""
 
 
-_FACADE: Final = "pyflinklike"
 _WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
 """The programs that are a worker of Spark's."""
-_closed: dict[str, ModuleType] = {}
-"""The doors that are imported and not open, by name."""
-_are_open: bool = False
-"""Whether doors open at once."""
+_asked: set[str] = set()
+"""The doors that were closed, and were asked for a name."""
 
 
 def opens(door: dict[str, Any]) -> bool:
@@ -78,19 +75,19 @@ def opens(door: dict[str, Any]) -> bool:
         door: The module's `globals()`.
     """
     name = door["__name__"]
-    if _are_open or not _is_worker():
+    if name in _asked or not _is_worker():
         return True
 
     def open_and_return(wanted: str) -> Any:
         # A search for a special attribute is no wish for a name.
-        if name in _closed and not wanted.startswith("__"):
-            _open_all()
+        if name not in _asked and not wanted.startswith("__"):
+            _asked.add(name)
+            importlib.reload(sys.modules[name])
             if wanted in door:
                 return door[wanted]
         msg = f"module {name!r} has no attribute {wanted!r}"
         raise AttributeError(msg, name=wanted)
 
-    _closed[name] = sys.modules[name]
     # Not a function of the door's own: to a type checker such a door would have every name.
     door["__getattr__"] = open_and_return
     return False
@@ -99,14 +96,6 @@ def opens(door: dict[str, Any]) -> bool:
 def _is_worker() -> bool:
     program = getattr(sys.modules.get("__main__"), "__spec__", None)
     return program is not None and program.name in _WORKERS
-
-
-def _open_all() -> None:
-    global _are_open  # noqa: PLW0603  # a process has its doors once
-    _are_open = True
-    while _closed:
-        _, module = _closed.popitem()
-        importlib.reload(module)
 
 
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
@@ -118,8 +107,6 @@ def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
         door: The module's `globals()`.
         hidden: Functions and classes that are not public, but that pickles name.
     """
-    if door["__name__"] != _FACADE:
-        _open_all()
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
         _pin(door[name], door["__name__"])
