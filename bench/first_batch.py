@@ -4,16 +4,20 @@
     python bench/first_batch.py                     # ours beside an empty transformWithStateInPandas
     python bench/first_batch.py --other ../before   # and ours of another checkout
     python bench/first_batch.py --records 10000 --rounds 7
+    python bench/first_batch.py --other ../before --steady  # later micro-batches, of 1, 100 and 10,000 records
 
 Each start has a JVM and Python workers of its own, as a query that is started by a
 scheduler has; the session is there before the clock begins.  "built" is the time of
 `process(...)` and `start()` on the driver, "first" ends with Spark's commit of the
 first micro-batch, "second" is the next micro-batch alone.  The sides take turns.
+
+With `--steady` it is the later micro-batches of each size, behind as many that warm the JVM.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import statistics
@@ -29,17 +33,26 @@ import paths
 SIDES = ("ours", "empty")
 _PHASES = ("built", "first", "second")
 _PATIENCE_SECONDS = 120
+_STEADY = (1, 100, 10_000)
+"""Records of the micro-batches of `--steady`."""
+_BATCHES = 40
 
 
 def main() -> int:
     """Measure each side in turn and print the table."""
     options = _options()
     if options.side:
-        print(json.dumps(_start_once(options.side, options.records)))
+        measure = _run_on if options.steady else _start_once
+        print(json.dumps(measure(options.side, options.records)))
         return 0
     trees = {"ours": paths.ROOT, "empty": paths.ROOT}
     if options.other:
         trees["ours, other checkout"] = Path(options.other).resolve()
+    for tree in trees.values():  # as an installed package is, wherever the checkout comes from
+        compileall.compile_dir(tree / "pyflinklike", quiet=1)
+    if options.steady:
+        _compare_steady(trees, options.rounds)
+        return 0
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
     for round_ in range(options.rounds):
         for name in list(trees)[:: -1 if round_ % 2 else 1]:
@@ -54,20 +67,33 @@ def main() -> int:
     return 0
 
 
-def _run(tree: Path, side: str, records: int) -> dict[str, float]:
+def _compare_steady(trees: dict[str, Path], rounds: int) -> None:
+    print("| records | side | s a micro-batch | by the empty |")
+    print("|---" * 4 + "|")
+    for records in _STEADY:
+        measured: dict[str, list[float]] = {name: [] for name in trees}
+        for round_ in range(rounds):
+            for name in list(trees)[:: -1 if round_ % 2 else 1]:
+                measured[name] += _run(trees[name], name.split(",")[0], records, "--steady")
+        empty = statistics.median(measured["empty"])
+        for name, seconds in measured.items():
+            ratio = statistics.median(seconds) / empty
+            print(f"| {records:,} | {name} | {_spread(seconds)} | {ratio:.2f} |", flush=True)
+
+
+def _run(tree: Path, side: str, records: int, *more: str) -> Any:
     # This script beside the other checkout's modules: an older one need not have it.
     bench = tree / "bench"
     run = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", run, "--side", side, "--records", str(records)],
+        [sys.executable, "-c", run, "--side", side, "--records", str(records), *more],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
         cwd=bench,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(bench), str(tree)))},
     )
-    seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return seconds
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _start_once(side: str, records: int) -> dict[str, float]:
@@ -105,13 +131,36 @@ def _start_once(side: str, records: int) -> dict[str, float]:
     return {"built": built, "first": first, "second": second - first}
 
 
-def _ours(stream: Any) -> Any:
+def _run_on(side: str, records: int) -> list[float]:
+    """The seconds of the micro-batches in the second half of a query."""
+    from inputs import Shape
+    from spark_run import progress_of, session, stop
     from workloads import WORKLOADS
 
+    spark = session()
+    process: Any = _ours if side == "ours" else _empty
+    shape = Shape(records, _BATCHES, max(records, 100))
+    progress = progress_of(spark, WORKLOADS["W1"], shape, process)
+    stop(spark)
+    ran = [each["durationMs"] for each in progress if "addBatch" in each["durationMs"]]
+    return [each["triggerExecution"] / 1000 for each in ran[len(ran) // 2 :]]
+
+
+def _ours(stream: Any) -> Any:
+    from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
     from pyflinklike.spark import key_by
 
-    workload = WORKLOADS["W1"]
-    return key_by(stream, "user").process(workload.function(), workload.output)
+    # As in most programs: in the script itself, which no worker imports.
+    class RunningCount(KeyedProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            yield value.user, count
+
+    return key_by(stream, "user").process(RunningCount(), "user string, total long")
 
 
 def _empty(stream: Any) -> Any:
@@ -147,6 +196,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--other", help="another checkout")
     parser.add_argument("--records", type=int, default=100, help="of a micro-batch")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steady", action="store_true", help="later micro-batches")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -9,18 +9,25 @@ Two functions look into the module that `__module__` names.  `typing.get_type_hi
 for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks
 there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
 still finds the text of functions and methods.
+
+A worker of Spark's imports a module of ours, and with it the packages around it, which may be
+doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
+names of few.  So some doors stay closed there until they are asked for a name (`opens`).  None opens
+because another one does: that may happen in the middle of an import, of a module that both need.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["DOORS", "pin"]
+__all__ = ["DOORS", "opens", "pin"]
 
 DOORS: Final = frozenset(
     {
@@ -51,6 +58,44 @@ DOORS: Final = frozenset(
     }
 )
 """All doors, by the name under which they are imported."""
+
+
+_WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
+"""The programs that are a worker of Spark's."""
+_asked: set[str] = set()
+"""The doors that were closed, and were asked for a name."""
+
+
+def opens(door: dict[str, Any]) -> bool:
+    """Return whether a door opens when it is imported: its imports depend on that.
+
+    A door that does not opens later by itself, when it is asked for a name.
+
+    Args:
+        door: The module's `globals()`.
+    """
+    name = door["__name__"]
+    if name in _asked or not _is_worker():
+        return True
+
+    def open_and_return(wanted: str) -> Any:
+        # A search for a special attribute is no wish for a name.
+        if name not in _asked and not wanted.startswith("__"):
+            _asked.add(name)
+            importlib.reload(sys.modules[name])
+            if wanted in door:
+                return door[wanted]
+        msg = f"module {name!r} has no attribute {wanted!r}"
+        raise AttributeError(msg, name=wanted)
+
+    # Not a function of the door's own: to a type checker such a door would have every name.
+    door["__getattr__"] = open_and_return
+    return False
+
+
+def _is_worker() -> bool:
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return program is not None and program.name in _WORKERS
 
 
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:

@@ -15,44 +15,7 @@
 A store is declared by a descriptor and used under the current key, as state is.
 """
 
-from pyflinklike.engine.doors import pin
-from pyflinklike.errors import (
-    CursorClosedError,
-    KeyDecodeError,
-    NullKeyError,
-    StateStoreError,
-    StoreClosedError,
-    StoreNotInitializedError,
-    StoreValueError,
-    UnknownStoreError,
-    UpsertError,
-    ValueDecodeError,
-)
-from pyflinklike.stores.in_memory_store import InMemoryWindowStore, open_in_memory
-from pyflinklike.stores.key_value_store import (
-    KeyValueStore,
-    KeyValueStoreDescriptor,
-    TimestampedStore,
-    TimestampedStoreDescriptor,
-)
-from pyflinklike.stores.lru_store import LruKeyValueStore, LruStoreDescriptor
-from pyflinklike.stores.session_store import SessionStore, SessionStoreDescriptor
-from pyflinklike.stores.state_store import Cursor, StateStore
-from pyflinklike.stores.store_descriptors import ChangelogTag, StoreDescriptor
-from pyflinklike.stores.store_records import (
-    NOT_PUT,
-    AbsorbedSession,
-    ChangelogRecord,
-    KeyValue,
-    SessionKey,
-    SessionUpdate,
-    ValueAndTimestamp,
-    VersionedRecord,
-    WindowedKeyValue,
-    windows_for,
-)
-from pyflinklike.stores.versioned_store import VersionedStore, VersionedStoreDescriptor
-from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
+from pyflinklike.engine.doors import opens, pin
 
 __all__ = [
     "NOT_PUT",
@@ -94,4 +57,43 @@ __all__ = [
     "windows_for",
 ]
 
-pin(globals(), ChangelogTag)
+if opens(globals()):
+    from pyflinklike.errors import (
+        CursorClosedError,
+        KeyDecodeError,
+        NullKeyError,
+        StateStoreError,
+        StoreClosedError,
+        StoreNotInitializedError,
+        StoreValueError,
+        UnknownStoreError,
+        UpsertError,
+        ValueDecodeError,
+    )
+    from pyflinklike.stores.in_memory_store import InMemoryWindowStore, open_in_memory
+    from pyflinklike.stores.key_value_store import (
+        KeyValueStore,
+        KeyValueStoreDescriptor,
+        TimestampedStore,
+        TimestampedStoreDescriptor,
+    )
+    from pyflinklike.stores.lru_store import LruKeyValueStore, LruStoreDescriptor
+    from pyflinklike.stores.session_store import SessionStore, SessionStoreDescriptor
+    from pyflinklike.stores.state_store import Cursor, StateStore
+    from pyflinklike.stores.store_descriptors import ChangelogTag, StoreDescriptor
+    from pyflinklike.stores.store_records import (
+        NOT_PUT,
+        AbsorbedSession,
+        ChangelogRecord,
+        KeyValue,
+        SessionKey,
+        SessionUpdate,
+        ValueAndTimestamp,
+        VersionedRecord,
+        WindowedKeyValue,
+        windows_for,
+    )
+    from pyflinklike.stores.versioned_store import VersionedStore, VersionedStoreDescriptor
+    from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
+
+    pin(globals(), ChangelogTag)

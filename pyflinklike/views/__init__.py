@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables by key that stay up to date and can be queried: views, and the union of two of them."""
 
-from pyflinklike.engine.doors import pin
-from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
-from pyflinklike.views.file.materialized_view import MaterializedView
-from pyflinklike.views.postgres.postgres_view import PostgresView
-from pyflinklike.views.pull_query import ViewAt
-from pyflinklike.views.serving_view import ServingView
-from pyflinklike.views.subscription import Change, Changes
-from pyflinklike.views.view import Freshness, View
+from pyflinklike.engine.doors import opens, pin
 
 __all__ = [
     "Change",
@@ -24,4 +17,13 @@ __all__ = [
     "ViewAt",
 ]
 
-pin(globals())
+if opens(globals()):
+    from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
+    from pyflinklike.views.file.materialized_view import MaterializedView
+    from pyflinklike.views.postgres.postgres_view import PostgresView
+    from pyflinklike.views.pull_query import ViewAt
+    from pyflinklike.views.serving_view import ServingView
+    from pyflinklike.views.subscription import Change, Changes
+    from pyflinklike.views.view import Freshness, View
+
+    pin(globals())

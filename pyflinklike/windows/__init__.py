@@ -10,59 +10,7 @@ The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  W
 ends in is a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
 """
 
-from pyflinklike.engine.doors import pin
-from pyflinklike.windows.assigners import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    GlobalWindows,
-    MergingWindowAssigner,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-    WindowAssigner,
-)
-from pyflinklike.windows.evictors import (
-    CountEvictor,
-    DeltaEvictor,
-    Evictor,
-    TimeEvictor,
-    TimestampedValue,
-)
-from pyflinklike.windows.triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    Trigger,
-    TriggerResult,
-)
-from pyflinklike.windows.window_functions import (
-    AllWindowFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-    WindowFunction,
-)
-from pyflinklike.windows.window_kinds import (
-    CountWindow,
-    CountWindowSerializer,
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    Window,
-    WindowSerializer,
-)
-from pyflinklike.windows.window_operator import WindowOperator
-from pyflinklike.windows.window_options import Windowed, count_window, window, window_all
+from pyflinklike.engine.doors import opens, pin
 
 __all__ = [
     "AllWindowFunction",
@@ -112,4 +60,58 @@ __all__ = [
     "window_all",
 ]
 
-pin(globals())
+if opens(globals()):
+    from pyflinklike.windows.assigners import (
+        CountSlidingWindowAssigner,
+        CountTumblingWindowAssigner,
+        DynamicEventTimeSessionWindows,
+        DynamicProcessingTimeSessionWindows,
+        EventTimeSessionWindows,
+        GlobalWindows,
+        MergingWindowAssigner,
+        ProcessingTimeSessionWindows,
+        SessionWindowTimeGapExtractor,
+        SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows,
+        TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows,
+        WindowAssigner,
+    )
+    from pyflinklike.windows.evictors import (
+        CountEvictor,
+        DeltaEvictor,
+        Evictor,
+        TimeEvictor,
+        TimestampedValue,
+    )
+    from pyflinklike.windows.triggers import (
+        ContinuousEventTimeTrigger,
+        ContinuousProcessingTimeTrigger,
+        CountTrigger,
+        EventTimeTrigger,
+        NeverTrigger,
+        ProcessingTimeTrigger,
+        PurgingTrigger,
+        Trigger,
+        TriggerResult,
+    )
+    from pyflinklike.windows.window_functions import (
+        AllWindowFunction,
+        ProcessAllWindowFunction,
+        ProcessWindowFunction,
+        WindowFunction,
+    )
+    from pyflinklike.windows.window_kinds import (
+        CountWindow,
+        CountWindowSerializer,
+        GlobalWindow,
+        GlobalWindowSerializer,
+        TimeWindow,
+        TimeWindowSerializer,
+        Window,
+        WindowSerializer,
+    )
+    from pyflinklike.windows.window_operator import WindowOperator
+    from pyflinklike.windows.window_options import Windowed, count_window, window, window_all
+
+    pin(globals())

@@ -223,3 +223,73 @@ def test_the_light_doors_open_without_spark():
     )
 
     assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "", "")
+
+
+AS_A_WORKER = """
+import sys
+from importlib.machinery import ModuleSpec
+
+sys.modules["__main__"].__spec__ = ModuleSpec("pyspark.daemon", None)
+"""
+CLOSED = ["pyflinklike.spark", "pyflinklike.stores", "pyflinklike.views", "pyflinklike.windows"]
+
+
+def told(code: str) -> list[str]:
+    """What a process prints that Spark has started as a worker."""
+    run = subprocess.run(
+        [sys.executable, "-c", AS_A_WORKER + code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (0, "") == (run.returncode, run.stderr)
+    return run.stdout.splitlines()
+
+
+def test_a_worker_of_spark_leaves_doors_closed_until_it_is_asked_for_a_name():
+    """To serve key groups it needs a third of what they show; then they show what they do elsewhere."""
+    pytest.importorskip("pyspark.sql.streaming.stateful_processor")
+    code = f"""
+import pyflinklike.spark.host.streaming_host
+doors = [sys.modules[name] for name in {CLOSED}]
+print([getattr(each, "__wrapped__", None) for each in doors])
+unneeded = ["pyflinklike.spark.read", "pyflinklike.stores.lru_store", "pyflinklike.views.file", "pandas", "sqlite3"]
+print([each for each in unneeded if each in sys.modules])
+pyflinklike.views.MaterializedView
+print(sorted({{(each.__name__, name, getattr(getattr(each, name), "__module__", "")) for each in doors for name in each.__all__}}))
+"""
+    modules = [sys.modules[name] for name in CLOSED]
+    shown = {
+        (each.__name__, name, getattr(getattr(each, name), "__module__", ""))
+        for each in modules
+        for name in each.__all__
+    }
+
+    assert [str([None] * 4), "[]", str(sorted(shown))] == told(code)
+
+
+@pytest.mark.parametrize("host", ["batch_host", "group_state_host", "streaming_host"])
+def test_a_worker_imports_a_host_first(host: str):
+    """Whatever comes first in a worker, no door opens in the middle of an import."""
+    pytest.importorskip("pyspark.sql.streaming.stateful_processor")
+    code = f"""
+import pyflinklike.spark.host.{host}, pyflinklike.folds
+doors = [sys.modules[name] for name in {CLOSED} if name in sys.modules]
+print([name for each in doors for name in each.__all__ if name in vars(each)])
+print(pyflinklike.spark.key_by.__module__)
+"""
+    assert ["[]", "pyflinklike.spark"] == told(code)
+
+
+def test_a_pickle_of_what_a_closed_door_shows_opens_it():
+    """A function that the driver has pickled finds its classes, also such that are not public."""
+    from pyflinklike.stores import KeyValueStoreDescriptor
+    from pyflinklike.stores.store_descriptors import ChangelogTag
+
+    pickled = pickle.dumps((KeyValueStoreDescriptor, ChangelogTag))
+    code = f"""
+import pickle
+print([each.__module__ for each in pickle.loads({pickled!r})])
+"""
+    assert [str(["pyflinklike.stores"] * 2)] == told(code)

@@ -645,6 +645,9 @@ def check_results(results: Any, givers: str = "process_element and on_timer") ->
     Raises:
         OutputError: It is a single output, not an iterable of outputs.
     """
+    kind = results.__class__  # the usual kinds first: the checks below cost more than a call
+    if kind is list or (kind is tuple and not (results and isinstance(results[0], OutputTag))):
+        return
     tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
     row = isinstance(results, (Row, str, bytes, Mapping))
     # As the language has it: what can be indexed from 0 can be iterated, too.

@@ -11,6 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from pyspark.sql import types as st
+
 from pyflinklike.engine.log.log_storage import HEAD_AT, Head
 
 if TYPE_CHECKING:
@@ -27,8 +29,12 @@ __all__ = [
 
 LOG_VARIABLE = "log"
 """Name of the state variable of an operator that has a state operator for itself."""
-LOG_TYPES = ("sequence long", "blob binary")
-"""DDL of its keys and of its values."""
+# No DDL: PySpark would have the JVM parse each text twice, in every task of every micro-batch.
+LOG_TYPES = (
+    st.StructType([st.StructField("sequence", st.LongType())]),
+    st.StructType([st.StructField("blob", st.BinaryType())]),
+)
+"""The types of its keys and of its values."""
 
 
 def log_variable(place: int) -> str:

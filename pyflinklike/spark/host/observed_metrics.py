@@ -103,27 +103,33 @@ def observe_payloads(
     return transformed.where("payload is not null").select("output", "payload")
 
 
-def _is_of(first: int, end: int | None) -> Column:
-    """Return whether a row is of the operator whose outputs have these numbers."""
+def _is_of(first: int, end: int | None) -> str:
+    """Return the condition that a row is of the operator whose outputs have these numbers."""
     # Outputs before the watermark have the complement of the number.
-    output = F.greatest("output", F.bitwise_not("output"))
-    return output.between(first, PASSED_ON if end is None else end - 1)
+    last = PASSED_ON if end is None else end - 1
+    return f"greatest(output, ~output) BETWEEN {first} AND {last}"
 
 
-def _observe(transformed: DataFrame, name: str, own: Column | None) -> DataFrame:
+# The expressions are text for Spark's parser: built call by call they took a thousand round trips
+# to the JVM, before the query even started.  And `counts[0]` rather than `get(counts, 0)`, which
+# Spark would replace by the former in the plan of every micro-batch.
+
+
+def _observe(transformed: DataFrame, name: str, own: str | None) -> DataFrame:
     counts, user_counts = (
-        F.col(each) if own is None else F.when(own, F.col(each))
-        for each in ("counts", "user_counts")
+        each if own is None else f"IF({own}, {each}, NULL)" for each in ("counts", "user_counts")
     )
+    names = OperatorMetrics.names()
     numbers = [
-        F.coalesce(F.sum(F.get(counts, F.lit(at))), F.lit(0)).alias(number)
-        for at, number in enumerate(OperatorMetrics.names())
+        f"coalesce(sum(({counts})[{at}]), 0L) AS {number}" for at, number in enumerate(names)
     ]
     # A row of counts is of one call for a key group: beside the mean, the greatest tells of skew.
-    records = F.get(counts, F.lit(OperatorMetrics.names().index("records")))
-    numbers.append(F.coalesce(F.max(records), F.lit(0)).alias("busiest_records"))
+    records = f"({counts})[{names.index('records')}]"
+    numbers.append(f"coalesce(max({records}), 0L) AS busiest_records")
     try:
-        seen = transformed.observe(name, *numbers, numbers_by_name(user_counts).alias("user"))
+        seen = transformed.observe(
+            name, *map(F.expr, numbers), numbers_by_name(user_counts).alias("user")
+        )
         seen.schema  # noqa: B018 - Spark Connect looks at a plan only when it is asked something
     except AnalysisException as error:
         if "DUPLICATED_METRICS_NAME" not in str(error):
@@ -136,27 +142,30 @@ def _observe(transformed: DataFrame, name: str, own: Column | None) -> DataFrame
     return seen
 
 
-def numbers_by_name(increments: Column) -> Column:
+def numbers_by_name(increments: str) -> Column:
     """Combine the user's metrics to a map from full name to number, to be observed.
 
     Args:
-        increments: Arrays of the fields of `Increment`, or null.
+        increments: An expression of arrays of the fields of `Increment`, or null.
     """
-    everything = F.flatten(F.collect_list(increments))
-    return F.aggregate(everything, F.expr("cast(map() as map<string, bigint>)"), _combine)
-
-
-def _combine(so_far: Column, increment: Column) -> Column:
     # One name at a time: a wider expression overflows the stack of Spark's plan printer.
-    name, how, value = increment["name"], increment["how"], increment["value"]
-    former = F.try_element_at(so_far, name)
-    number = (
-        F.when(how == "min", F.least(former, value))
-        .when(how == "max", F.greatest(former, value))
-        .otherwise(F.coalesce(former, F.lit(0)) + value)
+    former = "try_element_at(so_far, each.name)"
+    return F.expr(
+        f"""
+        aggregate(
+            flatten(collect_list({increments})),
+            cast(map() AS map<string, bigint>),
+            (so_far, each) -> map_concat(
+                map_filter(so_far, (name, number) -> name != each.name),
+                map(each.name, CASE each.how
+                    WHEN 'min' THEN least({former}, each.value)
+                    WHEN 'max' THEN greatest({former}, each.value)
+                    ELSE coalesce({former}, 0L) + each.value
+                END)
+            )
+        )
+        """
     )
-    others = F.map_filter(so_far, lambda other, _: other != name)
-    return F.map_concat(others, F.create_map(name, number))
 
 
 def metrics_of(progress: Any, uid: str) -> SparkRow | None:

@@ -35,7 +35,6 @@ from pyflinklike.errors import (
     PyflinklikeError,
 )
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark.plan.session import folders_of_driver
 from pyflinklike.spark.wire.key_groups import group_ids
 from pyflinklike.spark.wire.payloads import (
     PACKED_SCHEMA,
@@ -245,16 +244,19 @@ class Frozen:
         self._spent_s = 0.0
 
     def begin_task(self) -> None:
-        """Collect and freeze all objects, after further imports or enough long collections."""
+        """Freeze all objects after further imports; collect all after enough long collections."""
         modules = len(sys.modules)
-        if modules == self._modules and self._spent_s <= self._all_s:
+        if self._spent_s > self._all_s:
+            gc.unfreeze()
+            began = self._clock()
+            gc.collect()
+            self._all_s = self._clock() - began
+        elif modules == self._modules:
             return
+        # Imports leave next to no garbage: to collect it took a tenth of a second in the first
+        # tasks of a worker, and would free some hundred objects.
         if self.measure_collection not in gc.callbacks:
             gc.callbacks.append(self.measure_collection)
-        gc.unfreeze()
-        began = self._clock()
-        gc.collect()
-        self._all_s = self._clock() - began
         gc.freeze()
         self._modules, self._spent_s = modules, 0.0
 
@@ -463,6 +465,8 @@ class Carried(Generic[T]):
         self.value = value
 
     def __reduce__(self) -> Any:
+        from pyflinklike.spark.plan.session import folders_of_driver  # which no worker needs
+
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         finders = [each for each in sys.meta_path if _is_ours(each)]
         folders = folders_of_driver()

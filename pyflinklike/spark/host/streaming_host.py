@@ -33,12 +33,6 @@ from pyflinklike.spark.host.task import (
 )
 from pyflinklike.spark.host.wake_up import replace_timer
 from pyflinklike.spark.plan.operator_plan import Initial, Plan, TimeMode
-from pyflinklike.spark.plan.requirements import check_protobuf
-from pyflinklike.spark.plan.session import (
-    note_checkpoint_format,
-    prepare_session,
-    reach_driver_worker,
-)
 from pyflinklike.spark.wire.key_groups import is_roll_call, place_of
 from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
 from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, is_home
@@ -81,6 +75,14 @@ def serve_payloads(
     Raises:
         HostError: As `apply_plan` raises it.
     """
+    # On the driver alone: workers, which import this module, do without.
+    from pyflinklike.spark.plan.requirements import check_protobuf
+    from pyflinklike.spark.plan.session import (
+        note_checkpoint_format,
+        prepare_session,
+        reach_driver_worker,
+    )
+
     spark = payloads.sparkSession
     check_protobuf()
     prepare_session(spark)

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import DataFrame
 
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import (
@@ -246,5 +245,7 @@ def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
     return results.where("payload is not null").select("output", "payload")
 
 
-def _counts_of(function: str) -> Column:
-    return F.filter("counts", lambda count: count["function"] == function)
+def _counts_of(function: str) -> str:
+    # As bytes: a name may hold quotes.
+    name = f"cast(X'{function.encode().hex()}' AS string)"
+    return f"filter(counts, count -> count.function = {name})"

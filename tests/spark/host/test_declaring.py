@@ -79,3 +79,14 @@ def test_what_is_declared_on_the_driver_is_what_a_task_declares(operators):
 
     assert operators == len(on_driver.declared)
     assert in_task.declared == on_driver.declared
+
+
+def test_the_jvm_has_no_type_to_parse():
+    """PySpark has it parse a type that is text, twice, in each task of each micro-batch."""
+    in_task = Declarations()
+    serving(1).init(in_task)
+
+    [(_, *types)] = in_task.declared
+    assert ["struct<sequence:bigint>", "struct<blob:binary>"] == [
+        each.simpleString() for each in types
+    ]

@@ -144,10 +144,10 @@ def test_the_error_is_found_in_what_spark_shows(text: str) -> None:
 
 _PICTURE = (
     "=== Streaming Query ===\nLogical Plan:\n"
-    "+- ~CollectMetrics second, [coalesce(sum(get(counts#1, 0)), cast(0 as bigint)) AS records#2L]\n"
+    "+- ~CollectMetrics second, [coalesce(sum(counts#1[0]), 0) AS records#2L]\n"
     "   +- ~TransformWithStateInPySpark transformWithStateUDF(__key_group#5)#57, 1, [output#5], Append, "
     "EventTime, pyspark.sql\n"
-    "      +- ~CollectMetrics first, [coalesce(sum(get(counts#1, 0)), cast(0 as bigint)) AS records#3L]\n"
+    "      +- ~CollectMetrics first, [coalesce(sum(counts#1[0]), 0) AS records#3L]\n"
     "         +- ~TransformWithStateInPySpark transformWithStateUDF(__key_group#5)#58, 1, [output#5], "
     "Append, {mode}, pyspark.sql\n"
 )
