@@ -363,7 +363,7 @@ def test_a_dropped_state_leaves_the_checkpoint_and_the_progress_tells_of_it(spar
             for each in query.recentProgress
             if (told := metrics_of(each, "shrinking"))
         )
-        return {row.count for rows in batches.values() for row in rows}, dropped
+        return {row["count"] for rows in batches.values() for row in rows}, dropped
 
     def stored():
         """The states, and the bytes of what Spark's state has now."""
