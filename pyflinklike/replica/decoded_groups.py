@@ -83,7 +83,7 @@ class DecodedGroups:
         self._metrics = metrics
         # A client that asks for key after key comes round to the same groups.  If they do not all
         # fit, a least recently used cache would drop just the group that is asked for next.
-        self._cache, self._cache_bytes = WarmGroups(in_rounds=True), cache_bytes
+        self._cache, self._cache_bytes = WarmGroups(), cache_bytes
         self._seen: dict[int, bytes] = {}  # the nonce at the last load of a group's whole log
         self._again, self._has_warned = 0, False
         self._wall_clock = wall_clock
