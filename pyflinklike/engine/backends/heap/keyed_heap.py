@@ -168,8 +168,7 @@ class WarmGroups:
             if not limit or size > limit:
                 return
             self._count_use(owner)
-            while self._bytes > limit:  # they were kept within a larger bound
-                self._remove(min(self._groups, key=self._uses.__getitem__))
+            self._shrink(limit)  # they were kept within a larger bound
             if self._bytes + size > limit:
                 size = self._measure(group, size, limit)
             dropped = self._superfluous(owner, self._bytes + size - limit)
@@ -181,6 +180,24 @@ class WarmGroups:
             self._left_out.pop(owner, None)
             self._groups[owner] = _WarmGroup(group, size)
             self._bytes += size
+
+    def has_room(self, owner: Hashable, size: int, limit: int) -> bool:
+        """Return whether a group of that weight would stay if it was kept; if not, count a use."""
+        with self._lock:
+            excess = self._bytes + size - limit
+            if size <= limit and self._superfluous(owner, excess, ahead=1) is not None:
+                return True
+            self._count_use(owner)
+            return False
+
+    def shrink(self, limit: int) -> None:
+        """Drop groups until all fit in `limit` bytes."""
+        with self._lock:
+            self._shrink(limit)
+
+    def _shrink(self, limit: int) -> None:
+        while self._bytes > limit:
+            self._remove(min(self._groups, key=self._uses.__getitem__))
 
     def _is_hopeless(self, owner: Hashable, limit: int) -> bool:
         """Count a use of a group for which there is no room again; if so it need not be weighed."""
