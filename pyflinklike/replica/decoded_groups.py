@@ -210,11 +210,9 @@ class DecodedGroups:
         pending = dict(state.pending)
         for name in {spec.name for spec in self._group.specs if not spec.per_group}:
             if name in pending:
-                sections = pending[name]
-                for number, each in enumerate(sections):
-                    if not isinstance(each, _ReadSection):
-                        sections[number] = _ReadSection.of(each, self.key_type, where)
-                found = (_of_key(each, wanted) for each in sections)
+                read = [_ReadSection.of(each, self.key_type, where) for each in pending[name]]
+                pending[name][:] = read
+                found = (_of_key(each, wanted) for each in read)
                 pending[name] = [each for each in found if each is not None]
         of_key = WorkingState(
             index,
@@ -280,13 +278,15 @@ class _ReadSection(Section):
 
     @classmethod
     def of(cls, section: Section, key_type: TypeInformation, where: str) -> _ReadSection:
-        """Read a section of a table whose entries belong to keys.
+        """Read a section of a table whose entries belong to keys, unless it was read.
 
         Args:
             section: The section.
             key_type: The type of the keys.
             where: Names the key group in messages.
         """
+        if isinstance(section, cls):
+            return section
         spec = StoredTable(section.declaration).spec
         batch = read_batch(section, spec, key_type, where)
         return cls(section.declaration, section.payload, section.where, batch=batch)

@@ -120,11 +120,22 @@ def test_a_group_without_room_is_not_weighed_each_time(warm):
     for _ in range(6):
         warm.take("a")
         warm.keep("a", first, limit)
-        other = group_of({"k": 2})
-        warm.keep("b", other, limit)
-        weighed.append(other.tables["t"].weight is not None)
+        for owner, entries in (("b", {"k": 2}), ("larger than the bound", dict.fromkeys("klm", 2))):
+            other = group_of(entries)
+            warm.keep(owner, other, limit)
+            weighed.append(other.tables["t"].weight is not None)
 
-    assert [True, False, False, False, False, False] == weighed
+    assert [True, True, *[False] * 10] == weighed
+
+
+def test_a_group_that_has_shrunk_is_weighed_after_some_rounds(warm):
+    """And stays then, where it fits."""
+    small = group_of({"k": 1})
+    limit = 2 * weight_of(small)
+    warm.keep("a", group_of(dict.fromkeys(range(100), 1)), limit)
+    found = play(warm, ["abc"] * 20, limit, small)
+
+    assert 2 == max(found)
 
 
 def test_a_smaller_bound_holds_from_then_on(warm):

@@ -161,13 +161,16 @@ class WarmGroups:
         if self._is_hopeless(owner, limit):
             return
         size = weight_of(group) if limit else 0
-        if size > limit:
+        if size > limit and slack(group):
             size = measure(group)
         with self._lock:
             self._remove(owner)
-            if not limit or size > limit:
+            if not limit:
                 return
             self._count_use(owner)
+            if size > limit:
+                self._left_out[owner] = size
+                return
             self._shrink(limit)  # they were kept within a larger bound
             if self._bytes + size > limit:
                 size = self._measure(group, size, limit)
