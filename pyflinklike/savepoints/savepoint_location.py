@@ -123,8 +123,8 @@ class SavepointLocation:
     def misfit(self, saved: SavedFile) -> str | None:
         """Say how a file differs from the one that was written; None if it does not."""
         if not self.exists(saved.path):
-            return _missing(saved)
-        return _difference(saved, self.measure_file(saved.path))
+            return _tell_missing(saved)
+        return _tell_difference(saved, self.measure_file(saved.path))
 
     def read_file(self, saved: SavedFile) -> pa.Buffer | str:
         """Read a file once, checksum and all; return its bytes, or how it differs from what was written.
@@ -132,11 +132,11 @@ class SavepointLocation:
         What is decoded from these bytes cannot have changed since they were compared.
         """
         if not self.exists(saved.path):
-            return _missing(saved)
+            return _tell_missing(saved)
         with self.filesystem.open_input_stream(self.path(saved.path), compression=None) as file:
             read = file.read_buffer()
         found = SavedFile(saved.path, read.size, hashlib.sha256(read).hexdigest())
-        return _difference(saved, found) or read
+        return _tell_difference(saved, found) or read
 
     def tables(self, files: Iterable[SavedFile], schema: pa.Schema) -> Iterator[pa.Table]:
         """Read files as tables; each is read once.
@@ -271,11 +271,11 @@ def decode_file(read: pa.Buffer, schema: pa.Schema) -> pa.Table:
     )
 
 
-def _missing(saved: SavedFile) -> str:
+def _tell_missing(saved: SavedFile) -> str:
     return f"a file is missing, got no {saved.path}"
 
 
-def _difference(saved: SavedFile, found: SavedFile) -> str | None:
+def _tell_difference(saved: SavedFile, found: SavedFile) -> str | None:
     if found == saved:
         return None
     rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"

@@ -452,9 +452,9 @@ def _same(objects: list[Any]) -> int:
         text = "".join(objects)
         if not text.isascii():
             return 4 * len(text) + _TEXT * len(objects)  # at most 4
-        return _allocated(_ASCII, objects)
+        return _weigh_texts(_ASCII, objects)
     if all(issubclass(kind, bytes) for kind in kinds):
-        return _allocated(_BYTES, objects)
+        return _weigh_texts(_BYTES, objects)
     if kinds == {int}:
         if -_SHORT < min(objects) and max(objects) < _SHORT:
             return _NUMBER * len(objects)
@@ -467,7 +467,7 @@ def _same(objects: list[Any]) -> int:
     return _any(objects)
 
 
-def _allocated(own: int, objects: list[Any]) -> int:
+def _weigh_texts(own: int, objects: list[Any]) -> int:
     """Weigh texts or bytes as they are allocated: `own` bytes and one for each character."""
     lengths = set(map(len, objects))
     if len(lengths) == 1:
