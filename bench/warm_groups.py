@@ -2,8 +2,9 @@
 """How many key groups a worker finds warm where they do not all fit, without Spark.
 
 Each micro-batch has two partitions, of which each asks one Python worker for its key groups in
-order.  `own`: each partition always has the same worker.  `any`: either of two.  `queue`: as PySpark
-hands out four workers that pack, keep state and unpack: the one that waits longest is next.
+order.  `own`: each partition always has the same worker.  `any`: either of two.  `runs`: either of
+two, which change in each tenth micro-batch.  `queue`: as PySpark hands out four workers that pack,
+keep state and unpack: the one that waits longest is next.
 
 Beside our cache (`WarmGroups`) stand a least recently used one, and the best share that a choice
 made once and for all could have, which knows how often each group will be asked for.
@@ -82,10 +83,14 @@ def shares_of(touched: str) -> list[float]:
 
 def workers_of(hands: str, batches: int, chance: random.Random) -> Iterator[list[int]]:
     """The workers of the partitions, micro-batch by micro-batch."""
-    waiting = list(range(2 * _PARTITIONS))
+    waiting, chosen = list(range(2 * _PARTITIONS)), list(range(_PARTITIONS))
     for _ in range(batches):
         if hands == "own":
             yield list(range(_PARTITIONS))
+        elif hands == "runs":
+            if chance.random() < 0.1:
+                chosen = chance.sample(range(_PARTITIONS), _PARTITIONS)
+            yield chosen
         elif hands == "any":
             yield chance.sample(range(_PARTITIONS), _PARTITIONS)
         else:
@@ -139,7 +144,7 @@ def rows(seeds: Sequence[int]) -> Iterator[str]:
     """The lines of the table."""
     yield "| workers | groups asked for | weight to bound | least recently used | ours | best fixed |"
     yield "|---|---|---|---|---|---|"
-    for hands in ("own", "any", "queue"):
+    for hands in ("own", "any", "runs", "queue"):
         for touched in ("all", "a third", "skewed"):
             for ratio in (1.2, 2.0, 4.0):
                 case = touched, hands, ratio
