@@ -4,6 +4,9 @@
 This is a worker that never commits: it has the same log, nonce rule, backend, states and stores.
 Several images may be read in turn.  A decoded key group is cached under its nonce, so images share
 it if it did not change between them.
+
+Where the cache has no room for a decoded group, its entries stay as the columns of the log, which
+take a fifth of the memory, and each read decodes the entries of one key.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
+from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, weight_of
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.inspection.state_infos import owner_of
 from pyflinklike.engine.inspection.stored_table import StoredTable, codes_of
@@ -41,8 +44,6 @@ __all__ = ["DecodedGroups", "ReplicaMetrics", "UnwrittenTables"]
 
 T = TypeVar("T")
 LOG = logging.getLogger("pyflinklike.replica")
-_WHOLE = 8
-"""Of so many repeated loads one decodes the whole key group."""
 _OFTEN = 20
 """The number of repeated loads after which the log warns: so many are no accident."""
 
@@ -81,15 +82,20 @@ class DecodedGroups:
         self._states = frozenset(states)
         self._timers = frozenset(map(timers_table, TimeDomain)) if has_timers else frozenset()
         self._metrics = metrics
-        # A client that asks for key after key comes round to the same groups.  If they do not all
-        # fit, a least recently used cache would drop just the group that is asked for next.
-        self._cache, self._cache_bytes = WarmGroups(in_rounds=True), cache_bytes
-        self._seen: dict[int, bytes] = {}  # the nonce at the last load of a group's whole log
+        self._cache, self._cache_bytes = WarmGroups(), cache_bytes
+        self._columns = WarmGroups()
+        self._sizes: dict[int, int] = {}
+        """The weight of each group that was decoded as a whole."""
+        self._seen: dict[int, bytes] = {}
+        """The nonce at the last load of a group's whole log."""
         self._again, self._has_warned = 0, False
         self._wall_clock = wall_clock
         self._image: Image | None = None
         self._entered: tuple[int, bytes] | None = None
         self._decoded: dict[int, bytes] = {}
+        """The nonce at which a group was last decoded as a whole."""
+        self._read: dict[int, bytes] = {}
+        """The nonce at which a group's columns were last read."""
         backend = HashMapStateBackend(0).create_keyed_state_backend(self.current, "replica")
         self._log = KeyGroupLog(backend, self.key_type, record.identity, _NoCleanup(), metrics)
         self._group = CurrentGroup(
@@ -118,7 +124,10 @@ class DecodedGroups:
     def forget(self) -> None:
         """Drop everything decoded."""
         self._cache.clear()
+        self._columns.clear()
         self._decoded.clear()
+        self._read.clear()
+        self._sizes.clear()
         self._seen.clear()
         self._entered = None
 
@@ -162,11 +171,9 @@ class DecodedGroups:
             self._group.enter(WorkingState(index))
         else:
             former = None if state is None else (state.nonce, len(state.pending))
-            if state is None and nonce and self._has_gone(index, nonce):
-                # The cache had no room for the group, so only the key is decoded.  Now and then
-                # the whole group is: readers may have turned to it, and then it should stay.
-                is_whole = key is GROUP_KEY or self._stores or self._again % _WHOLE == 0
-                if not is_whole:
+            if state is None and nonce:
+                self._note_load(index, nonce)
+                if not (key is GROUP_KEY or self._stores) and self._has_no_room(at):
                     self._enter_key(log, index, key)
                     return
             state = self._group.load(log, log.head, state or WorkingState(index))
@@ -174,37 +181,65 @@ class DecodedGroups:
                 self._keep(at, state)
         self._entered = at
 
+    def _has_no_room(self, at: tuple[int, bytes]) -> bool:
+        """Return whether a group, which was decoded before, would not stay if it was again."""
+        size = self._sizes.get(at[0])
+        return size is not None and not self._cache.has_room(at, size, self._room())
+
+    def _room(self) -> int:
+        """Return how many bytes decoded groups may have: half of all, and what columns leave."""
+        return self._cache_bytes - min(self._columns.total_bytes, self._cache_bytes // 2)
+
     def _enter_key(self, log: GroupLog, index: int, key: Any) -> None:
         """Point the tables at a key group of which only one key is decoded, for one read."""
-        # The whole log is read and checked, but most of the time goes into values.
-        state = self._log.load(log, log.head, WorkingState(index))
+        at = index, log.head.nonce
+        state = self._columns.use(at)
+        if state is None:
+            former = self._read.pop(index, None)
+            state = None if former is None else self._columns.take((index, former))
+            state = self._log.load(log, log.head, state or WorkingState(index))
+            self._drop_unasked(state)
+            self._read[index] = log.head.nonce
+            # Columns come before decoded groups, which take five times the room, up to a half.
+            least = self._cache_bytes // 2
+            self._columns.keep(at, state, max(least, self._cache_bytes - self._cache.total_bytes))
+            self._cache.shrink(self._room())
+            self._tell_bytes()
         wanted = self.key_type.to_arrow([key])
         where = self._log.where(index)
+        pending = dict(state.pending)
         for name in {spec.name for spec in self._group.specs if not spec.per_group}:
-            if name in state.pending:
-                found = (
-                    _of_key(each, wanted, self.key_type, where) for each in state.pending[name]
-                )
-                state.pending[name] = list(found)
-        self._group.enter(state)
+            if name in pending:
+                read = [_ReadSection.of(each, self.key_type, where) for each in pending[name]]
+                pending[name][:] = read
+                found = (_of_key(each, wanted) for each in read)
+                pending[name] = [each for each in found if each is not None]
+        of_key = WorkingState(
+            index,
+            nonce=state.nonce,
+            next_sequence=state.next_sequence,
+            declared=dict(state.declared),
+            declarations=dict(state.declarations),
+            pending=pending,
+        )
+        self._group.enter(of_key)
         self._metrics.key_loads += 1
 
-    def _has_gone(self, index: int, nonce: bytes) -> bool:
-        """Return whether a group was decoded from this log before; warn if it often was."""
+    def _note_load(self, index: int, nonce: bytes) -> None:
+        """Note whether a group was decoded from this log before; warn if it often was."""
         if self._seen.get(index) != nonce:
             self._seen[index] = nonce
-            return False
+            return
         self._again += 1
         self._metrics.repeated_loads += 1
         if self._again >= _OFTEN and not self._has_warned:
             self._warn()
-        return True
 
     def _warn(self) -> None:
         self._has_warned = True
         LOG.warning(
-            "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and key "
-            "groups were decoded %d times again, which makes each of these reads slow; give "
+            "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and %d reads "
+            "found a key group that had no room, which makes each of them slow; give "
             "open_state(..., cache_bytes=) more, or states= with those that are asked for",
             self.record.identity.name,
             self._cache_bytes,
@@ -214,37 +249,68 @@ class DecodedGroups:
     def _may_be_asked(self, table: str) -> bool:
         return table in self._timers or owner_of(table, self._states) in self._states
 
-    def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
+    def _drop_unasked(self, state: WorkingState) -> None:
         for name in [each for each in state.pending if not self._may_be_asked(each)]:
             del state.pending[name]
+
+    def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
+        self._drop_unasked(state)
         with self.tables.allow_writes(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:
                 store.arrange()
         self._group.backend.discard_changes()
-        self._decoded[at[0]] = at[1]
-        self._cache.keep(at, state, self._cache_bytes)
-        self._metrics.decoded_bytes = self._cache.total_bytes
+        index, nonce = at
+        self._decoded[index] = nonce
+        self._sizes[index] = weight_of(state)
+        self._cache.keep(at, state, self._room())
+        self._columns.shrink(self._cache_bytes - self._cache.total_bytes)
+        self._tell_bytes()
+
+    def _tell_bytes(self) -> None:
+        self._metrics.decoded_bytes = self._cache.total_bytes + self._columns.total_bytes
 
 
-def _of_key(section: Section, wanted: Any, key_type: TypeInformation, where: str) -> Section:
-    """Cut a section to the entries of one key.
+@attrs.frozen
+class _ReadSection(Section):
+    """A section whose columns were read and checked; they lie in its payload."""
+
+    batch: pa.RecordBatch = attrs.field(eq=False, repr=False, kw_only=True)
+
+    @classmethod
+    def of(cls, section: Section, key_type: TypeInformation, where: str) -> _ReadSection:
+        """Read a section of a table whose entries belong to keys, unless it was read.
+
+        Args:
+            section: The section.
+            key_type: The type of the keys.
+            where: Names the key group in messages.
+        """
+        if isinstance(section, cls):
+            return section
+        spec = StoredTable(section.declaration).spec
+        batch = read_batch(section, spec, key_type, where)
+        return cls(section.declaration, section.payload, section.where, batch=batch)
+
+
+def _of_key(section: _ReadSection, wanted: Any) -> Section | None:
+    """Cut a section to the entries of one key; None if it has none.
 
     Args:
-        section: A section of a table whose entries belong to keys.
+        section: The section.
         wanted: The key, as a column of one row.
-        key_type: The type of the keys.
-        where: Names the key group in messages.
     """
-    batch = read_batch(section, StoredTable(section.declaration).spec, key_type, where)
+    batch = section.batch
     keys = batch.column("key")
     if keys.null_count:
         return section  # damaged: the decoder raises the error
     if pa.types.is_nested(keys.type) or pa.types.is_floating(keys.type):  # Arrow's NaN is not NaN
         codes = codes_of([pa.concat_arrays([wanted, keys])], 1 + len(keys))
-        mine = batch.filter(pc.equal(codes.slice(1), codes[0]))
+        mine = pc.equal(codes.slice(1), codes[0])
+    elif pc.index(keys, wanted[0]).as_py() < 0:  # three times as fast, and most have none
+        return None
     else:
-        mine = batch.filter(pc.equal(keys, wanted[0]))
-    return attrs.evolve(section, payload=encode_batch(mine))
+        mine = pc.equal(keys, wanted[0])
+    return Section(section.declaration, encode_batch(batch.filter(mine)), section.where)
 
 
 class _NoCleanup:
@@ -356,10 +422,11 @@ class ReplicaMetrics:
         warm_loads: Loads of a group that was decoded already.
         caught_up_loads: Loads that decoded only the newer part of a log.
         cold_loads: Loads that decoded a whole log.
-        repeated_loads: Cold loads of a group that was decoded before and had not changed:
-            `cache_bytes` had no room for it.
-        key_loads: Repeated loads that decoded only one key, for one read.
-        decoded_bytes: Upper bound of the memory of all decoded groups, in bytes.
+        repeated_loads: Loads of a group that was decoded before and had not changed: `cache_bytes`
+            had no room for it.
+        key_loads: Loads that decoded only one key, for one read, since `cache_bytes` had no room for
+            its group.
+        decoded_bytes: Upper bound of the memory of all groups in the cache, in bytes.
         compactions: Always 0, since a replica writes no log.
         segment_bytes: Always 0, for the same reason.
         dropped_entries: Always 0, likewise.

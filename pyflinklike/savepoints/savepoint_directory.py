@@ -36,7 +36,11 @@ from pyflinklike.savepoints.manifest import (
     SavedRows,
     folder_of,
 )
-from pyflinklike.savepoints.savepoint_location import SavepointLocation, savepoint_location_of
+from pyflinklike.savepoints.savepoint_location import (
+    SavepointLocation,
+    decode_file,
+    savepoint_location_of,
+)
 from pyflinklike.savepoints.stored_sections import sections_of_rows, sections_of_timers
 
 __all__ = [
@@ -179,10 +183,15 @@ class SavepointDirectory:
         return snapshot
 
     def _sections(self, operator: SavedOperator) -> Iterator[Section]:
-        for name in operator.states:
+        for name, saved in operator.states.items():
             rows = self.rows_of(operator, name)
-            yield from sections_of_rows(rows, self.dataset(name, operator.uid).to_table())
-        yield from sections_of_timers(operator.record, self.timers(operator.uid).to_table())
+            yield from sections_of_rows(rows, self._table(saved, rows.schema))
+        timers = self._table(operator.timers, TimersReader(operator.record, None).schema)
+        yield from sections_of_timers(operator.record, timers)
+
+    def _table(self, saved: SavedRows, schema: pa.Schema) -> pa.Table:
+        tables = list(self.location.tables(saved.files, schema))
+        return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _size(saved: SavedRows) -> int:
@@ -356,16 +365,10 @@ def _of_file(location: SavepointLocation, saved: SavedFile, schema: pa.Schema) -
     """Return what is wrong with a file, or how many rows it has."""
     where = f"{location.where}, file {saved.path}"
     try:
-        misfit = location.misfit(saved)
-        if misfit is not None:
-            return Finding("file", f"{location.where}: {misfit}")
-        table = pq.read_table(
-            location.path(saved.path),
-            filesystem=location.filesystem,
-            schema=schema,
-            page_checksum_verification=True,
-            partitioning=None,
-        )
+        read = location.read_file(saved)
+        if isinstance(read, str):
+            return Finding("file", f"{location.where}: {read}")
+        table = decode_file(read, schema)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         return Finding("file", f"{where}: it must hold the rows that were written, got {error}")

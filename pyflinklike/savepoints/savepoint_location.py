@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.savepoints.manifest import HISTORY, MANIFEST, Manifest, SavedFile
 
-__all__ = ["SavepointLocation", "damage_error", "savepoint_location_of"]
+__all__ = ["SavepointLocation", "damage_error", "decode_file", "savepoint_location_of"]
 
 
 _CHUNK = 1 << 20
@@ -123,12 +123,32 @@ class SavepointLocation:
     def misfit(self, saved: SavedFile) -> str | None:
         """Say how a file differs from the one that was written; None if it does not."""
         if not self.exists(saved.path):
-            return f"a file is missing, got no {saved.path}"
-        found = self.measure_file(saved.path)
-        if found == saved:
-            return None
-        rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"
-        return f"{rule}, got {found.bytes} with {found.sha256}"
+            return _tell_missing(saved)
+        return _tell_difference(saved, self.measure_file(saved.path))
+
+    def read_file(self, saved: SavedFile) -> pa.Buffer | str:
+        """Read a file once, checksum and all; return its bytes, or how it differs from what was written.
+
+        What is decoded from these bytes cannot have changed since they were compared.
+        """
+        if not self.exists(saved.path):
+            return _tell_missing(saved)
+        with self.filesystem.open_input_stream(self.path(saved.path), compression=None) as file:
+            read = file.read_buffer()
+        found = SavedFile(saved.path, read.size, hashlib.sha256(read).hexdigest())
+        return _tell_difference(saved, found) or read
+
+    def tables(self, files: Iterable[SavedFile], schema: pa.Schema) -> Iterator[pa.Table]:
+        """Read files as tables; each is read once.
+
+        Raises:
+            CorruptStateError: A file is missing or was changed.
+        """
+        for saved in files:
+            read = self.read_file(saved)
+            if isinstance(read, str):
+                raise damage_error(self, read)
+            yield decode_file(read, schema)
 
     def rows_in(self, name: str) -> int:
         """Count the rows of a Parquet file by its own metadata."""
@@ -242,6 +262,24 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
     except (pa.ArrowException, ValueError, OSError) as error:
         msg = f"a savepoint is at a path or an address that Arrow knows, got {address!r}: {error}"
         raise DeclarationValueError(msg) from error
+
+
+def decode_file(read: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Decode the bytes of a Parquet file in the columns of a schema."""
+    return pq.read_table(
+        pa.BufferReader(read), schema=schema, page_checksum_verification=True, partitioning=None
+    )
+
+
+def _tell_missing(saved: SavedFile) -> str:
+    return f"a file is missing, got no {saved.path}"
+
+
+def _tell_difference(saved: SavedFile, found: SavedFile) -> str | None:
+    if found == saved:
+        return None
+    rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"
+    return f"{rule}, got {found.bytes} with {found.sha256}"
 
 
 def damage_error(location: SavepointLocation, what: str) -> CorruptStateError:

@@ -103,6 +103,24 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
         def delete_event_time_timer(self, time: int) -> None:
             """Delete a timer of this window; do nothing where there is none."""
 
+        # PyFlink has no such method of a trigger.
+
+        @abstractmethod
+        def list_processing_time_timers(self) -> list[int]:
+            """Return the times in ms of this window's processing-time timers, ascending.
+
+            The timer with which a window of processing time ends is among them once an element is
+            in the window; a timer that is firing is not.
+            """
+
+        @abstractmethod
+        def list_event_time_timers(self) -> list[int]:
+            """Return the times in ms of this window's event-time timers, ascending.
+
+            The timer with which a window of event time ends, after its allowed lateness, is among
+            them once an element is in the window; a timer that is firing is not.
+            """
+
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
             """Return the trigger's state of this key and window.

@@ -620,6 +620,14 @@ class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         """Delete a timer of the window."""
         self._timers.delete_event_time_timer(time)
 
+    def list_processing_time_timers(self) -> list[int]:
+        """Return the times in ms of the window's processing-time timers, ascending."""
+        return self._timers.list_processing_time_timers()
+
+    def list_event_time_timers(self) -> list[int]:
+        """Return the times in ms of the window's event-time timers, ascending."""
+        return self._timers.list_event_time_timers()
+
     def get_partitioned_state(self, state_descriptor: StateDescriptor[S]) -> S:
         """Return the trigger's state of the window."""
         known = self._states.get(state_descriptor.name)

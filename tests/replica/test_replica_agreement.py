@@ -79,7 +79,7 @@ TTLS = [
 
 
 @pytest.mark.parametrize("ttl", TTLS, ids=str)
-@given(batches=BATCHES, cache=st.sampled_from([0, 3000, 2**20]))
+@given(batches=BATCHES, cache=st.sampled_from([0, 3000, 6000, 2**20]))
 @FEW
 def test_a_replica_reads_as_the_function_does(ttl, batches, cache):
     """After each batch and twice: a read of an expired or renewed entry leaves nothing behind."""
@@ -138,7 +138,7 @@ def test_a_scan_gives_what_every_key_has(batches):
 
 @pytest.mark.parametrize("kind", [Types.DOUBLE(), Types.TUPLE([Types.STRING(), Types.LONG()])])
 def test_of_a_key_group_that_does_not_stay_one_key_is_decoded(kind):
-    """But now and then all, for the group may be what is asked for from now on, and stay."""
+    """Also where keys are compared by their codes, since Arrow's NaN is not NaN."""
     values = {Types.DOUBLE(): [math.nan, -0.5]}.get(kind, [("é", 1), ("", -1)])
     query = FollowedQuery([ListStateDescriptor("l", kind)], max_parallelism=2)
     one, other = (next(k for k in "abcdef" if query.group_of(k) == at) for at in (0, 1))
@@ -152,5 +152,5 @@ def test_of_a_key_group_that_does_not_stay_one_key_is_decoded(kind):
     with replica_of(query, cache_bytes=0) as replica:
         found = [repr(replica["l"].get(key)) for key in [one, other] * 12]
         assert [repr(values), repr(values[:1])] * 12 == found
-        # Two for the first time, and two of the 22 that came again.
-        assert (24, 20) == (replica.metrics.cold_loads, replica.metrics.key_loads)
+        # Two for the first time, when it is not known how much room they take.
+        assert (24, 22) == (replica.metrics.cold_loads, replica.metrics.key_loads)

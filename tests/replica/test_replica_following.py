@@ -113,6 +113,67 @@ def test_a_cache_that_is_too_small_is_told_once(query, caplog):
     assert (1, True, True) == (len(told), metrics.repeated_loads >= 20, metrics.warm_loads >= 50)
 
 
+MANY = [f"key {n:05}" for n in range(3000)]
+
+
+@pytest.fixture
+def grown(query):
+    """The query with two thousand keys in each of two key groups or more."""
+    query.batch([(key, put(0)) for key in MANY])
+    return query
+
+
+def everything_decoded(query):
+    """How many bytes all key groups take."""
+    with replica_of(query) as replica:
+        replica["v"].get_many(MANY)
+        return replica.metrics.decoded_bytes
+
+
+def test_what_has_no_room_is_read_from_columns(grown):
+    """A log is read for the whole group, then for its columns, and hardly ever again."""
+    bound = everything_decoded(grown) * 2 // 5
+    with replica_of(grown, cache_bytes=bound) as replica:
+        for _ in range(3):
+            assert dict.fromkeys(MANY[::50], 0) == {k: replica["v"].get(k) for k in MANY[::50]}
+        read = replica.metrics.cold_loads
+        for key in MANY[::7]:
+            replica["v"].get(key)
+        metrics = replica.metrics
+        assert (True, True) == (metrics.cold_loads - read < 5, metrics.key_loads > 100)
+        assert metrics.decoded_bytes <= bound
+
+
+def test_columns_follow_the_query(grown):
+    """A newer batch is read besides, and a compaction anew."""
+    with replica_of(grown, cache_bytes=everything_decoded(grown) // 3) as replica:
+        for n in range(1, 9):
+            for key in MANY[::100]:
+                assert n - 1 == replica["v"].get(key)
+            grown.batch([(key, put(n)) for key in MANY[::100]], compact=n % 4 == 0)
+            replica.refresh()
+            assert 0 == replica["v"].get(MANY[1])
+        assert (0, True) == (replica.metrics.reopens, replica.metrics.caught_up_loads > 4)
+
+
+def test_a_key_group_that_readers_turn_to_is_decoded(grown):
+    """It takes the place of groups that nobody asks for any more."""
+    groups = sorted({grown.group_of(key) for key in MANY})
+    of = {index: [key for key in MANY if grown.group_of(key) == index] for index in groups}
+    bound = everything_decoded(grown) * 3 // 5
+    with replica_of(grown, cache_bytes=bound) as replica:
+        for _ in range(3):
+            for index in groups:
+                replica["v"].get(of[index][0])
+        for hot in groups:
+            for turn in range(200):
+                replica["v"].get(of[hot][turn % 50])
+                replica["v"].get(of[groups[0]][0])  # so that each is entered anew
+            loads = replica.metrics.key_loads
+            replica["v"].get(of[hot][1])
+            assert loads == replica.metrics.key_loads
+
+
 def test_a_cache_that_is_large_enough_is_not_told_of(query, caplog):
     """What changed since is decoded, too."""
     with replica_of(query) as replica:

@@ -3,13 +3,17 @@
 
 import json
 import shutil
+from pathlib import Path
 
+import attrs
+import pyarrow as pa
 import pytest
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.replica import open_state
 from pyflinklike.savepoints import open_savepoint
+from pyflinklike.savepoints.savepoint_directory import check_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -112,3 +116,47 @@ def test_a_manifest_with_another_word_is_refused(taken, name):
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), name: 1}))
     with pytest.raises(CorruptStateError, match="must be as it was written, got another checksum"):
         open_savepoint(taken)
+
+
+class FailingDisk:
+    """A file system on which a Parquet file is damaged as soon as it was read once.
+
+    Args:
+        filesystem: Arrow's.
+    """
+
+    def __init__(self, filesystem):
+        self._filesystem = filesystem
+        self.opened = []
+
+    def __getattr__(self, name):
+        return getattr(self._filesystem, name)
+
+    def open_input_stream(self, path, **options):
+        """The file as it is, which is another one afterwards."""
+        self.opened.append(path)
+        whole = Path(path).read_bytes()
+        flipped(Path(path))
+        return pa.BufferReader(whole)
+
+
+def test_what_is_decoded_is_what_was_compared(taken):
+    """A file is read once, so damage that comes after the checksum changes nothing."""
+    expected = open_savepoint(taken).segment().sections
+    saved = open_savepoint(taken)
+    disk = FailingDisk(saved.location.filesystem)
+    failing = attrs.evolve(saved, location=attrs.evolve(saved.location, filesystem=disk))
+    assert expected == failing.segment().sections
+    assert len(set(disk.opened)) == len(disk.opened)
+    with pytest.raises(CorruptStateError, match="checksum"):
+        saved.segment()
+
+
+def test_a_check_reads_each_file_once(taken):
+    """And finds nothing where the damage comes later."""
+    saved = open_savepoint(taken)
+    disk = FailingDisk(saved.location.filesystem)
+    failing = attrs.evolve(saved, location=attrs.evolve(saved.location, filesystem=disk))
+    found, checked = check_savepoint(failing)
+    assert ([], checked.files) == (found, len(disk.opened))
+    assert checked.files == len(check_savepoint(saved)[0])

@@ -271,6 +271,30 @@ def test_a_trigger_may_ask_for_time_and_metrics():
         assert ([(3, 4)], 1) == (asked, driver.metrics()["asked"])
 
 
+def test_a_trigger_lists_the_timers_of_its_window():
+    """Of this key and window alone, the end of the window among them; a firing one has gone."""
+    listed = []
+
+    class Listing(NeverTrigger):
+        def on_element(self, element, timestamp, window, ctx):
+            ctx.register_event_time_timer(timestamp + 2)
+            ctx.register_processing_time_timer(50)
+            listed.append((ctx.list_event_time_timers(), ctx.list_processing_time_timers()))
+            return TriggerResult.CONTINUE
+
+        def on_event_time(self, time, window, ctx):
+            listed.append((time, ctx.list_event_time_timers()))
+            return TriggerResult.CONTINUE
+
+    with harness(processed(TEN, trigger=Listing())) as driver:
+        mixed = [(("k", 1), 1), (("b", 2), 2), (("k", 11), 11), (("k", 3), 3)]
+        driver.process_elements(mixed)
+        assert [([3], [50]), ([4], [50]), ([13], [50]), ([3, 5, 9], [50])] == listed
+        del listed[:]
+        driver.process_watermark(3)
+        assert [(3, [5, 9])] == listed
+
+
 def test_results_say_what_happens():
     """Fire, purge, both or nothing."""
     said = {each.name: (each.is_fire(), each.is_purge()) for each in TriggerResult}

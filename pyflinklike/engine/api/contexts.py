@@ -253,6 +253,24 @@ class ColumnTimerService(ABC):
     ) -> None:
         """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""
 
+    @abstractmethod
+    def list_event_time_timers(self) -> tuple[Any, Any]:
+        """Return the event-time timers of the batch's keys.
+
+        Timers that are firing are not among them: they are removed before `on_timers` is called.
+
+        Returns:
+            Two NumPy arrays of int64: the group of each timer, ascending, and its time in ms,
+            ascending within a group.  They are `codes` and `timestamps` of the other methods.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+
+    @abstractmethod
+    def list_processing_time_timers(self) -> tuple[Any, Any]:
+        """Return the processing-time timers of the batch's keys, as `list_event_time_timers`."""
+
 
 # State and timers of a key and a namespace
 

@@ -173,6 +173,13 @@ class ColumnTimerQueue:
             columns.least = int(self.table.entries.user_keys(places).min())
         return columns.least
 
+    def times_of(self, rows: Any) -> tuple[Any, Any]:
+        """Return the timers of keys: the number of each one's key in `rows`, and its time in ms."""
+        which, places = self.table.places_of(rows)
+        times = self.table.entries.user_keys(places)
+        order = np.lexsort((times, which))
+        return which[order], times[order]
+
     def earliest(self) -> int | None:
         """Return the time of the earliest timer in ms, or None."""
         self.table.columns.least = None  # the timer that it came from may have been deleted
@@ -243,6 +250,14 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
         """Delete processing-time timers; do nothing where there is none."""
         self._change(self._processing_timers.delete, timestamps, where, codes)
 
+    def list_event_time_timers(self) -> tuple[Any, Any]:
+        """Return the groups and the times in ms of the event-time timers of the batch's keys."""
+        return self._event_timers.times_of(self._rows())
+
+    def list_processing_time_timers(self) -> tuple[Any, Any]:
+        """Return the groups and the times in ms of the processing-time timers of the keys."""
+        return self._processing_timers.times_of(self._rows())
+
     def _register(self, queue: ColumnTimerQueue, timestamps: Any, where: Any, codes: Any) -> None:
         if queue.domain in self._refused:
             raise self._refused[queue.domain]
@@ -251,13 +266,7 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
     def _change(
         self, change: Callable[[Any, Any], None], timestamps: Any, where: Any, codes: Any
     ) -> None:
-        rows = self._batch.rows
-        if rows is None:
-            msg = (
-                "timers can be used while process_batch or on_timers runs, got a call outside; "
-                "use ctx.timer_service() of the call"
-            )
-            raise StateAccessError(msg)
+        rows = self._rows()
         if codes is not None:
             rows = rows[check_codes(codes, len(rows), "timers")]
         times = _check(timestamps, len(rows))
@@ -265,6 +274,20 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
             is_chosen = _mask(where, len(rows))
             rows, times = rows[is_chosen], times[is_chosen]
         change(rows, times)
+
+    def _rows(self) -> Any:
+        """Return the rows of the batch's keys.
+
+        Raises:
+            StateAccessError: No call runs.
+        """
+        if self._batch.rows is None:
+            msg = (
+                "timers can be used while process_batch or on_timers runs, got a call outside; "
+                "use ctx.timer_service() of the call"
+            )
+            raise StateAccessError(msg)
+        return self._batch.rows
 
 
 def _check(timestamps: Any, count: int) -> Any:

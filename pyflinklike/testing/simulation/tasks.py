@@ -97,7 +97,7 @@ class Worker:
         self.is_busy = False
         self.served: set[tuple[int, int]] = set()
         """The stores of which it may keep something."""
-        self._warm = WarmGroups(in_rounds=True)
+        self._warm = WarmGroups()
         self._open_functions = OpenFunctions()
         self._open_here: set[Path] = set()
         self._group_state_task: GroupStateTask | None = None

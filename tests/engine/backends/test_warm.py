@@ -69,19 +69,90 @@ def test_the_total_is_the_weight_of_what_is_kept(warm):
     assert 2 * weight_of(group) == warm.total_bytes
 
 
-def test_the_group_used_least_recently_is_dropped_first(warm):
-    """Being kept again is a use."""
+def play(warm, rounds, limit, group):
+    """Ask for groups and keep them, round by round; how many were found in each."""
+    found = []
+    for asked in rounds:
+        found.append(0)
+        for owner in asked:
+            found[-1] += warm.take(owner) is not None
+            warm.keep(owner, group, limit)
+    return found
+
+
+def test_a_group_that_is_asked_for_more_often_takes_the_place_of_another(warm):
+    """By half as often and once more; of the others the least recently used one goes."""
     group = group_of({"k": 1})
     limit = 2 * weight_of(group)
-    for owner in ["a", "b", "a", "c"]:
-        warm.keep(owner, group, limit)
+    play(warm, ["abc", "cc"], limit, group)
 
-    assert (None, group, group) == (warm.take("b"), warm.take("a"), warm.take("c"))
+    assert (None, group, group) == (warm.take("a"), warm.take("b"), warm.take("c"))
+
+
+def test_groups_that_most_rounds_ask_for_stay_before_others(warm):
+    """A few groups of every round, and as much room; all others come in turn, one in a round."""
+    group = group_of({"k": 1})
+    rounds = [[f"other {number % 20}", "x", "y"] for number in range(40)]
+
+    assert [2] * 30 == play(warm, rounds, 2 * weight_of(group), group)[10:]
+
+
+def test_what_was_asked_for_long_ago_counts_less(warm):
+    """A hundred rounds of one query, and then another's groups, which are as many."""
+    group = group_of({"k": 1})
+    rounds = ["abcd"] * 100 + ["efgh"] * 20
+    found = play(warm, rounds, 4 * weight_of(group), group)
+
+    assert ([4] * 99, [4] * 4) == (found[1:100], found[-4:])
+
+
+def test_uses_are_counted_of_a_bounded_number_of_groups(warm):
+    """However many groups come and go."""
+    group = group_of({"k": 1})
+    play(warm, [range(100_000)], 2 * weight_of(group), group)
+
+    assert len(warm._uses) <= 5_000
+
+
+def test_a_group_without_room_is_not_weighed_each_time(warm):
+    """A group that comes from its log was never weighed, and that takes as long as a part of it."""
+    first = group_of({"k": 1})
+    limit = weight_of(first)
+    weighed = []
+    for _ in range(6):
+        warm.take("a")
+        warm.keep("a", first, limit)
+        for owner, entries in (("b", {"k": 2}), ("larger than the bound", dict.fromkeys("klm", 2))):
+            other = group_of(entries)
+            warm.keep(owner, other, limit)
+            weighed.append(other.tables["t"].weight is not None)
+
+    assert [True, True, *[False] * 10] == weighed
+
+
+def test_a_group_that_has_shrunk_is_weighed_after_some_rounds(warm):
+    """And stays then, where it fits."""
+    small = group_of({"k": 1})
+    limit = 2 * weight_of(small)
+    warm.keep("a", group_of(dict.fromkeys(range(100), 1)), limit)
+    found = play(warm, ["abc"] * 20, limit, small)
+
+    assert 2 == max(found)
+
+
+def test_a_smaller_bound_holds_from_then_on(warm):
+    """As after a restart with another one, in a worker that went on."""
+    group = group_of({"k": 1})
+    weight = weight_of(group)
+    play(warm, ["abcdef"] * 3, 6 * weight, group)
+    found = play(warm, ["abcdef"] * 3, 2 * weight, group)
+
+    assert ([2, 2], 2 * weight) == (found[1:], warm.total_bytes)
 
 
 def test_groups_in_rounds_are_found_as_far_as_they_fit():
     """In each round, although there are more than fit."""
-    warm, group = WarmGroups(in_rounds=True), group_of({"k": 1})
+    warm, group = WarmGroups(), group_of({"k": 1})
     limit, found = 6 * weight_of(group), []
     for _ in range(5):
         taken = []
@@ -95,7 +166,7 @@ def test_groups_in_rounds_are_found_as_far_as_they_fit():
 
 def test_groups_that_no_round_asks_for_make_room():
     """Those of a query that has ended, say."""
-    warm, group = WarmGroups(in_rounds=True), group_of({"k": 1})
+    warm, group = WarmGroups(), group_of({"k": 1})
     limit = 4 * weight_of(group)
     for owner in "abcd":
         warm.keep(owner, group, limit)

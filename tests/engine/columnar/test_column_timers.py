@@ -65,6 +65,7 @@ class ByElement(KeyedProcessFunction):
     """Counts its key's records and timers; each timer does what a rule says."""
 
     rules = ()
+    lists = False
 
     def open(self, ctx):
         self.count = ctx.get_state(COUNT)
@@ -83,13 +84,20 @@ class ByElement(KeyedProcessFunction):
         for rule in self.rules[timestamp % len(self.rules)]:
             if count < MOST:
                 verb(ctx.timer_service(), rule, domain)(timestamp + rule.offset)
-        yield ctx.get_current_key(), timestamp, count, domain.name
+        yield ctx.get_current_key(), timestamp, count, self.named(domain, ctx.timer_service())
+
+    def named(self, domain, timers):
+        if not self.lists:
+            return domain.name
+        event, processing = timers.list_event_time_timers(), timers.list_processing_time_timers()
+        return f"{domain.name} {event} {processing}"
 
 
 class InColumns(KeyedBatchFunction):
     """The same."""
 
     rules = ()
+    lists = False
 
     def open(self, ctx):
         self.count = ctx.get_column_state(COUNT)
@@ -112,7 +120,17 @@ class InColumns(KeyedBatchFunction):
             where = (at % len(self.rules) == number) & (count < MOST)
             for rule in rules:
                 verb(ctx.timer_service(), rule, domain)(at + rule.offset, where)
-        return self.told(batch, at, count, domain.name)
+        told = self.told(batch, at, count, domain.name)
+        return {**told, "what": self.named(batch, domain, ctx.timer_service())}
+
+    def named(self, batch, domain, timers):
+        if not self.lists:
+            return [domain.name] * len(batch)
+        kinds = timers.list_event_time_timers(), timers.list_processing_time_timers()
+        return [
+            " ".join([domain.name, *(str(times[codes == code].tolist()) for codes, times in kinds)])
+            for code in range(len(batch))
+        ]
 
     def told(self, batch, at, count, what):
         return {"key": batch["key"], "at": at, "n": count, "what": [what] * len(batch)}
@@ -134,7 +152,7 @@ def records_of(times, keys="abc") -> pa.Table:
 def test_both_are_one_function(data):
     """In turns on one log: what a timer registers or deletes counts for the key's next one."""
     rules = st.lists(st.lists(RULES, max_size=2), min_size=1, max_size=3)
-    own = {"rules": data.draw(rules)}
+    own = {"rules": data.draw(rules), "lists": True}
     times = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=8))
 
     check_alternating(
@@ -229,6 +247,31 @@ def driven(act, react=None, records=None, key="key", **options):
 def fired(table):
     """Keys and times of timers."""
     return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_the_timers_of_a_batch_are_listed_by_group():
+    """Those of keys that the batch has not, of the other domain, and a firing one are not there."""
+    seen = []
+
+    def act(batch, timers):
+        timers.register_event_time_timer(batch["at"], codes=batch.groups.codes)
+        timers.register_processing_time_timer(
+            7, where=np.array([False] * (len(batch.groups) - 1) + [True])
+        )
+        seen.append([each.tolist() for each in timers.list_event_time_timers()])
+        seen.append([each.tolist() for each in timers.list_processing_time_timers()])
+
+    def react(batch, timers):
+        codes, times = timers.list_event_time_timers()
+        seen.append([codes.tolist(), times.tolist()])
+        timers.delete_event_time_timer(times, codes=codes)
+
+    with driven(act, react) as harness:
+        harness.process_batch({"key": ["c"], "at": [9]})
+        assert [[[0, 0, 1], [1, 3, 2]], [[1], [7]], [[0], [9]], [[0], [7]]] == seen
+        assert [("a", 1), ("b", 2)] == fired(harness.process_watermark(2))
+        assert [[[0], [3]]] == seen[4:]
+        assert [("c", 9)] == fired(harness.process_watermark(9)), "the list was deleted"
 
 
 def test_a_time_for_each_key_or_for_each_record():

@@ -15,11 +15,13 @@ from spark_support import (
     at,
     drain,
     pickle_by_value,
+    reads_state,
     rich_batches,
     rich_harness,
     rich_outputs,
     rich_rows,
     rows_of,
+    start,
 )
 
 from pyflinklike import (
@@ -32,7 +34,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.spark import key_by, read_state
+from pyflinklike.spark import key_by, list_states, metrics_of, read_state
 from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.testing import KeyedProcessHarness
@@ -316,6 +318,69 @@ def test_state_that_does_not_fit_what_the_program_declares_is_refused_by_name(sp
     with pytest.raises(StreamingQueryException, match=r"IncompatibleStateError: .*'total'"):
         run(Types.STRING())
     assert 16 == len(rows_of(run(Types.LONG())))
+
+
+class Shrinking(KeyedProcessFunction):
+    """A count, and a long text of each record while there is the state for it."""
+
+    def __init__(self, *, keeps_texts):
+        self.keeps_texts = keeps_texts
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        if self.keeps_texts:
+            texts = MapStateDescriptor("texts", Types.LONG(), Types.STRING())
+            self.texts = runtime_context.get_map_state(texts)
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        if self.keeps_texts:
+            self.texts.put(value.n, str(value.n) * 300)
+        yield value.key, self.count.value()
+
+
+@pytest.mark.telling
+@reads_state
+def test_a_dropped_state_leaves_the_checkpoint_and_the_progress_tells_of_it(spark, tmp_path):
+    """A misspelt name stops the query first; then the bytes go, and the other state stays."""
+    feed = Feed(spark, tmp_path / "input", "key string, n long")
+    checkpoint = tmp_path / "checkpoint"
+    records = [(f"k{n}", n) for n in range(20)]
+
+    def run(drop=(), *, keeps_texts=False):
+        feed.add(records)
+        result = key_by(feed.stream(), "key").process(
+            Shrinking(keeps_texts=keeps_texts),
+            "key string, count long",
+            max_parallelism=2,
+            uid="shrinking",
+            drop_states=drop,
+        )
+        query, batches = start(result, checkpoint, availableNow=True)
+        query.awaitTermination()
+        dropped = sum(
+            told["dropped_entries"]
+            for each in query.recentProgress
+            if (told := metrics_of(each, "shrinking"))
+        )
+        return {row["count"] for rows in batches.values() for row in rows}, dropped
+
+    def stored():
+        """The states, and the bytes of what Spark's state has now."""
+        reader = spark.read.format("statestore").option("stateVarName", LOG_VARIABLE)
+        blobs = reader.load(str(checkpoint)).select("user_map_value.blob").collect()
+        names = sorted(each.name for each in list_states(spark, checkpoint))
+        return names, sum(len(row.blob) for row in blobs)
+
+    assert ({1}, 0) == run(keeps_texts=True)
+    names, before = stored()
+    with pytest.raises(StreamingQueryException, match=r"UnknownStateError: .*mean 'texts'"):
+        run(["text"])
+    assert (names, before) == stored()
+    assert ({2, 3}, 20) == run(["texts"])
+    after = stored()
+    assert (["count", "texts"], ["count"], True) == (names, after[0], after[1] < before / 4)
+    assert ({4}, 0) == run()
 
 
 @pytest.mark.telling

@@ -215,7 +215,14 @@ def test_history_and_then_a_stream_are_one_pass(build, history, batches, by, del
         for _, _, states in (expected, actual):
             for each in filter(None, states):
                 each.pop("timers", None)
-    assert expected == actual
+    # A stream that begins with a savepoint without entries stores nothing before its first record.
+    assert nothing_as_empty(expected) == nothing_as_empty(actual)
+
+
+def nothing_as_empty(outcome: Any) -> Any:
+    """An operator that stored nothing so far is as one whose states are empty."""
+    rows, after, states = outcome
+    return rows, after, [each or {} for each in states]
 
 
 def test_a_stream_that_forgets_the_watermark_of_the_history_is_found():

@@ -25,9 +25,10 @@ class HashMapStateBackend(StateBackend):
 
     Args:
         max_warm_bytes: Most working state that each Python worker keeps between micro-batches, in
-            bytes.  Of the key groups that come round in every micro-batch, those that fit stay, and
-            the others are rebuilt.  They are weighed from above, so that the bound holds whatever
-            the entries are.  A batch that needs more than this still gets it while it runs.
+            bytes.  If they do not all fit, the key groups that are asked for most often stay, and
+            the others are rebuilt when they get records.  They are weighed from above, so that the
+            bound holds whatever the entries are.  A batch that needs more than this still gets it
+            while it runs.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: `max_warm_bytes` is not an int >= 0.
