@@ -26,6 +26,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     KeyedProcessFunction,
     NamespacedFunction,
+    PreparedTogether,
     TimedResult,
     check_results,
 )
@@ -35,7 +36,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.descriptors import StateDescriptor
 from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.copies import as_given
+from pyflinklike.engine.types.copies import are_unchangeable, as_given
 from pyflinklike.errors import DeclarationError, StateAccessError
 from pyflinklike.windows.assigners import WindowAssigner, kind_of, make_windows_setting
 from pyflinklike.windows.evictors import Evictor
@@ -49,8 +50,15 @@ from pyflinklike.windows.triggers import (
     Trigger,
     TriggerResult,
 )
-from pyflinklike.windows.window_contents import CONTENTS, Collect, StoredContents, WindowDeclaration
+from pyflinklike.windows.window_contents import (
+    CONTENTS,
+    Collect,
+    Gathered,
+    StoredContents,
+    WindowDeclaration,
+)
 from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from pyflinklike.windows.window_groups import WindowGroups
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
 __all__ = ["WindowOperator"]
@@ -144,6 +152,24 @@ class WindowOperator(NamespacedFunction):
         """Put an element into its windows; return the outputs of those that fire."""
         assert self._task is not None
         return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
+
+    def prepare_together(
+        self,
+        keys: Sequence[Any],
+        values: Sequence[Any],
+        timestamps: Sequence[int | None],
+        *,
+        unchanged: bool,
+    ) -> PreparedTogether | None:
+        """Prepare to put records into their windows together, as far as nobody can tell."""
+        assert self._task is not None
+        groups = self._task.groups
+        if groups is None:
+            return None
+        is_fold = not isinstance(self.declared.contents, Gathered)
+        if unchanged and is_fold and not are_unchangeable(values):
+            return None
+        return groups.prepare(keys, values, timestamps, self._task.current_watermark())
 
     def on_timer(
         self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
@@ -278,6 +304,12 @@ class WindowTask:
         )
         # Of sliding windows each element is in many, so what is asked per window counts.
         self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
+        self.groups = WindowGroups.of(
+            declared, self._current, self._contents, self._register_end, self._merging
+        )
+        """Puts records into their windows together, where that is the same; else None."""
+        self.current_watermark = self._timers.current_watermark
+        """Return the watermark in ms."""
         self._outputs: list[Any] = []
         self._key: Callable[[], Any] = lambda: None
 

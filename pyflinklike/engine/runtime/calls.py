@@ -24,6 +24,7 @@ from pyflinklike.engine.api.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     NamespacedFunction,
+    PreparedTogether,
     check_results,
 )
 from pyflinklike.engine.runtime.call_contexts import OperatorParts
@@ -36,7 +37,7 @@ from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
-__all__ = ["FunctionCalls", "MapCalls", "TwoInputCalls"]
+__all__ = ["FunctionCalls", "MapCalls", "NamespacedCalls", "TwoInputCalls"]
 
 
 @attrs.frozen
@@ -340,6 +341,62 @@ def _cause(error: Exception, hidden: str) -> str:
     state = getattr(error, "state_name", None)
     where = "" if state is None or state == hidden else f"in the function of {shown_state(state)}: "
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"
+
+
+# Functions with namespaces
+
+
+@attrs.frozen
+class NamespacedCalls(FunctionCalls):
+    """Calls a `NamespacedFunction`, which may take records together where nobody can tell."""
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group: together where the function can, else in order.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        parts = self._parts
+        guard = parts.guard
+        # What TTL and stores do before each record can be seen between two of them.
+        steps = parts.before_every_call if guard is None else parts.before_every_call[1:]
+        if steps:
+            super().process(keys, values, timestamps)
+            return
+        keys, values, timestamps = list(keys), list(values), list(timestamps)
+        error: Exception | None = None
+        failed_key = NO_KEY
+        prepared: PreparedTogether | None = None
+        try:
+            prepared = self.function.prepare_together(
+                keys, values, timestamps, unchanged=guard is not None
+            )
+        except Exception as raised:
+            error, failed_key = raised, parts.current.key
+        finally:
+            parts.current.key = NO_KEY
+        if prepared is None:
+            super().process(keys, values, timestamps)  # which tells the culprit
+            if error is not None and guard is None:
+                # Not raised again.  But the function may have changed elements at the first time.
+                parts.current.key = failed_key
+                self._explain(error, "process_element", values)
+                raise error
+            return
+        try:
+            prepared.write()
+        finally:
+            parts.current.key = NO_KEY
+            if guard is not None:
+                guard.end()
+        if guard is not None:
+            guard.count_calls(len(keys) - len(prepared.left))
+        if prepared.left:
+            super().process(
+                *([each[number] for number in prepared.left] for each in (keys, values, timestamps))
+            )
 
 
 # Functions without a context
