@@ -29,6 +29,7 @@ from typing import Any, Final
 import attrs
 
 from pyflinklike.engine.api.process_functions import PreparedTogether
+from pyflinklike.engine.clock import MAX_WATERMARK
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.windows.assigners import (
     EventTimeSessionWindows,
@@ -205,7 +206,7 @@ class _AlignedGroups(WindowGroups):
             store(stored)
             last = pair[1][1] - 1
             register(last)
-            if lateness:
+            if lateness and last + lateness < MAX_WATERMARK:
                 register(last + lateness)
 
 
