@@ -267,13 +267,16 @@ class StoredContents(ABC):
     def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
 
-    def prepare(self, values: Sequence[Any]) -> Any:
-        """Return for `store` what adding these elements one by one would store.
+    # Many elements at once.  Nothing has changed until `store`.  Where an element or a fold is
+    # refused, these raise, though with another message than `add`.
 
-        Nothing has changed until it is stored.  Where an element or a fold is refused, this raises,
-        though with another message than `add`.
-        """
-        return self.state._prepare(values, self._fold)
+    @abstractmethod
+    def ready(self, elements: list[Any]) -> list[Any]:
+        """Return elements in the form that `prepare` takes, for all windows that they are in."""
+
+    @abstractmethod
+    def prepare(self, elements: list[Any]) -> Any:
+        """Return for `store` what adding these elements one by one would store."""
 
     @abstractmethod
     def fire(self, window: Any, apply: Fire) -> None:
@@ -299,6 +302,13 @@ class _StoredElements(StoredContents):
     def add(self, value: Any, timestamp: int | None) -> None:
         self._add(value)
 
+    def ready(self, elements: list[Any]) -> list[Any]:
+        frozen: list[Any] = self.state._prepare(elements, None)
+        return frozen
+
+    def prepare(self, elements: list[Any]) -> Any:
+        return elements
+
     def fire(self, window: Any, apply: Fire) -> None:
         elements = list(self.state.get())
         if elements:
@@ -309,6 +319,12 @@ class _StoredElements(StoredContents):
 
 
 class _StoredFold(_StoredElements):
+    def ready(self, elements: list[Any]) -> list[Any]:
+        return elements
+
+    def prepare(self, elements: list[Any]) -> Any:
+        return self.state._prepare(elements, self._fold)
+
     def fire(self, window: Any, apply: Fire) -> None:
         folded = self.state.get()
         if folded is not None:

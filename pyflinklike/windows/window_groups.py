@@ -177,20 +177,23 @@ class _AlignedGroups(WindowGroups):
                 runs.append((key, windows, begun))
             elif time <= watermark:
                 left.append(number)
-        groups: dict[tuple[Any, Any], list[list[Any]]] = {}
-        find_group = groups.get
+        groups: list[tuple[Any, Any, list[list[Any]]]] = []
+        by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
+        ready = self._contents.ready
         for key, windows, elements in runs:
+            part, mine = ready(elements), by_key.get(key)
+            if mine is None:
+                mine = by_key[key] = {}
             for window in windows:
-                pair = key, window
-                parts = find_group(pair)
+                parts = mine.get(window)
                 if parts is None:
-                    groups[pair] = [elements]
+                    mine[window] = parts = [part]
+                    groups.append((key, window, parts))
                 else:
-                    parts.append(elements)
+                    parts.append(part)
         current, prepare, prepared = self._current, self._contents.prepare, []
-        for (current.key, current.namespace), parts in groups.items():
-            elements = parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
-            prepared.append(prepare(elements))
+        for current.key, current.namespace, parts in groups:
+            prepared.append(prepare(parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]))
         return PreparedTogether(left, lambda: self._write(groups, prepared))
 
     def _open_at(self, time: int, watermark: int) -> tuple[int, int, list[Any]]:
@@ -198,13 +201,12 @@ class _AlignedGroups(WindowGroups):
         low, high, windows = self._find_spell(time)
         return low, high, [each.namespace for each in windows if each.end - 1 > watermark]
 
-    def _write(self, pairs: Any, prepared: list[Any]) -> None:
+    def _write(self, groups: list[tuple[Any, Any, list[list[Any]]]], prepared: list[Any]) -> None:
         current, store, register = self._current, self._contents.store, self._register
         lateness = self._lateness
-        for pair, stored in zip(pairs, prepared):
-            current.key, current.namespace = pair
+        for (current.key, current.namespace, _), stored in zip(groups, prepared):
             store(stored)
-            last = pair[1][1] - 1
+            last = current.namespace[1] - 1
             register(last)
             if lateness and last + lateness < MAX_WATERMARK:
                 register(last + lateness)
@@ -312,10 +314,11 @@ class _SessionGroups(WindowGroups):
             touched, noted, timed = (
                 [each for each in some if each.key not in alone] for some in (touched, noted, timed)
             )
-        current, prepare, prepared = self._current, self._contents.prepare, []
+        current, prepared = self._current, []
+        ready, prepare = self._contents.ready, self._contents.prepare
         for each in touched:
             current.key, current.namespace = each.key, each.target
-            prepared.append(prepare(each.elements))
+            prepared.append(prepare(ready(each.elements)))
         return PreparedTogether(left, lambda: self._write(touched, prepared, noted, timed))
 
     def _load(self, key: Any, watermark: int) -> list[_Session] | None:

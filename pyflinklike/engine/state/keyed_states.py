@@ -225,7 +225,12 @@ class ListState(MergingState[T, Iterable[T]]):
             self._append(stored)
 
     def _prepare(self, values: Iterable[T], fold: Callable[[Any, Any], Any] | None) -> Any:
-        return self._frozen_elements(values)
+        freeze, prepared = self._freeze, []
+        for value in values:
+            if value is None:
+                raise self._none_refusal("an element")
+            prepared.append(freeze(value))
+        return prepared
 
     def _store(self, prepared: Any) -> None:
         append = self._append
