@@ -79,9 +79,7 @@ class Way:
         self.operator.open()
         self.store = InMemoryLogStorage()
         operator = self.operator
-        process = (
-            operator.process if together else partial(FunctionCalls.process, operator._calls)
-        )
+        process = operator.process if together else partial(FunctionCalls.process, operator._calls)
         self.spent = 0.0
 
         def timed(*records: Any) -> None:
@@ -135,7 +133,9 @@ def measure(kind: str, contents: str, keys: int, each: int, rounds: int) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--keys", type=int, default=2_000)
     parser.add_argument("--each", type=int, default=20, help="records of a key in a micro-batch")
     parser.add_argument("--rounds", type=int, default=9)

@@ -19,7 +19,10 @@ from pyflinklike import (
     OutputTag,
     ReduceFunction,
     Row,
+    StateTtlConfig,
+    Time,
     Types,
+    ValueStateDescriptor,
 )
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.log.checkpoint_logs import sections_of
@@ -30,10 +33,14 @@ from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.errors import UserFunctionError
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
+    CountTrigger,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     ProcessWindowFunction,
+    PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -166,7 +173,9 @@ class Seen:
             spec = self.specs[section.declaration.name]
             changes = decode_entries(section, spec, Types.STRING(), 0, "a log")
             rows = zip(changes.keys, changes.user_keys, changes.entries)
-            entries.append((section.declaration, sorted(map(repr, changes.cleared)), sorted(map(repr, rows))))
+            entries.append(
+                (section.declaration, sorted(map(repr, changes.cleared)), sorted(map(repr, rows)))
+            )
         main = sorted(zip(self.outputs.keys, self.outputs.main), key=repr)
         return main, sides, self.metrics, entries
 
@@ -181,7 +190,9 @@ class Way:
         on_error: As of the query.
     """
 
-    def __init__(self, function: Any, backend: Any, store: Any = None, on_error: Any = None) -> None:
+    def __init__(
+        self, function: Any, backend: Any, store: Any = None, on_error: Any = None
+    ) -> None:
         self.operator = make_keyed_operator(
             function,
             backend,
@@ -246,6 +257,7 @@ BATCHES = st.lists(
 )
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(declared=DECLARED, batches=BATCHES)
 def test_records_together_are_records_one_by_one(declared, batches):
     """In outputs, side outputs, logs and metrics, also where a query changes its way as it restarts."""
@@ -258,7 +270,9 @@ def test_records_together_are_records_one_by_one(declared, batches):
         [*batches, ([], None, True, None), ([], None, True, None)]
     ):
         if moves_to is not None:
-            ways = {each: Way(declared.operator(), moves_to, way.close()) for each, way in ways.items()}
+            ways = {
+                each: Way(declared.operator(), moves_to, way.close()) for each, way in ways.items()
+            }
             turns = Way(declared.operator(), moves_to, turns.close())
         base = max(watermark, 0)
         timed = [(key, n, base + ahead) for key, n, ahead in records]
@@ -280,3 +294,194 @@ def comparable(seen: Seen, declared: Declared) -> Any:
     if declared.kind == "session" or declared.lateness:
         return seen.by_entries()
     return seen.exactly()
+
+
+# Where something fails
+
+
+ALL_OF_THEM = DeadLetters(DEAD, at_most=1_000, per="batch")
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(
+    declared=DECLARED,
+    records=st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD]), st.integers(-4, 9)),
+        max_size=10,
+    ),
+)
+def test_of_records_together_the_guilty_one_becomes_a_letter(declared, records):
+    """It alone, with the error and the state that it meets one by one."""
+    seen = {}
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(declared.operator(), HashMapStateBackend(), on_error=ALL_OF_THEM)
+        batches = [
+            way.batch(each, records, 0),
+            way.batch(each, records, 5),
+            way.batch(each, [], 99),
+        ]
+        seen[each] = [batch.by_entries() for batch in batches]
+        way.close()
+    assert seen[ONE_BY_ONE] == seen[TOGETHER]
+
+
+def failures(operator: Any, elements: list[Any]) -> list[str]:
+    """What the query fails with in each way."""
+    told = []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(operator, HashMapStateBackend())
+        with pytest.raises(UserFunctionError) as raised:
+            way.batch(each, elements, 0)
+        told.append(str(raised.value))
+        way.close()
+    return told
+
+
+@pytest.mark.parametrize("fold", ["numbers", "digits", "reduced"])
+def test_the_error_names_the_record_that_fails(fold):
+    """Together as one by one: the element, its key, its time and the window."""
+    declared = Declared("tumbling", 5, 1, 0, 0, fold, is_typed=True, has_side_output=False)
+    records = [("a", 1, 1), ("b", 2, 1), ("a", 3, 2), ("a", BAD, 3), ("b", 5, 4)]
+    together, one_by_one = failures(declared.operator(), records)
+    assert one_by_one == together
+    assert "n=666" in together
+
+
+class FailsOnce(AggregateFunction):
+    """The number of elements; the third call fails, and no later one."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        self.calls += 1
+        if self.calls == 3:
+            raise RuntimeError("only once")
+        return accumulator + 1
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+def test_what_fails_only_once_fails_the_query():
+    """Elements may have been changed by the calls before: the results would be wrong."""
+    operator = window(TumblingEventTimeWindows.of(10)).aggregate(FailsOnce())
+    way = Way(operator, HashMapStateBackend())
+    with pytest.raises(UserFunctionError, match="only once"):
+        way.batch(TOGETHER, [("a", n, n) for n in range(5)], 0)
+    way.close()
+
+
+# Which records go together
+
+
+class Calls(AggregateFunction):
+    """The numbers in the order of calls, over all keys: only this can tell the ways apart."""
+
+    numbers: list[int] = []
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        self.numbers.append(value[1])
+        return accumulator
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a
+
+
+class OwnTumbling(TumblingEventTimeWindows):
+    """An assigner that a user has derived from ours."""
+
+
+class Remembers(ProcessWindowFunction):
+    """Keeps a state with a TTL whose cleanup runs at every record."""
+
+    def open(self, runtime_context):
+        ttl = StateTtlConfig.new_builder(Time.hours(1)).cleanup_incrementally(1, True).build()
+        descriptor = ValueStateDescriptor("last", Types.LONG())
+        descriptor.enable_time_to_live(ttl)
+        self.last = runtime_context.get_state(descriptor)
+
+    def process(self, key, context, elements):
+        return elements
+
+
+TEN = TumblingEventTimeWindows.of(10)
+
+
+def counted(windowed: Any, function: Any = None) -> Any:
+    """Windows that fold by `Calls`."""
+    return windowed.aggregate(Calls(), function, Types.LONG())
+
+
+@pytest.mark.parametrize(
+    ("expected", "operator"),
+    [
+        (TOGETHER, counted(window(TEN))),
+        (TOGETHER, counted(window(TEN), Told())),
+        (TOGETHER, counted(window(SlidingEventTimeWindows.of(10, 10)))),
+        (TOGETHER, counted(window(EventTimeSessionWindows.with_gap(10)))),
+        (TOGETHER, counted(window(TEN).allowed_lateness(5))),
+        (TOGETHER, counted(window(TEN).side_output_late_data(LATE))),
+        (ONE_BY_ONE, counted(window(OwnTumbling(10, 0)))),
+        (ONE_BY_ONE, counted(window(TumblingProcessingTimeWindows.of(10)))),
+        (ONE_BY_ONE, counted(window(TEN).trigger(CountTrigger.of(3)))),
+        (ONE_BY_ONE, counted(window(TEN).trigger(PurgingTrigger.of(EventTimeTrigger())))),
+        (ONE_BY_ONE, counted(window(EventTimeSessionWindows.with_gap(10)).allowed_lateness(5))),
+        (ONE_BY_ONE, counted(window(TEN), Remembers())),
+    ],
+)
+def test_which_windows_go_together(expected, operator):
+    """Those of our event-time assigners with the default trigger, if nothing happens at every record."""
+    Calls.numbers.clear()
+    way = Way(operator, HashMapStateBackend())
+    way.batch(TOGETHER, [("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], 0)
+    way.close()
+    assert {TOGETHER: [1, 3, 2], ONE_BY_ONE: [1, 2, 3]}[expected] == Calls.numbers
+
+
+@pytest.mark.parametrize(
+    ("expected", "records"),
+    [
+        ([1, 3, 2], [("a", 1, 11), ("b", 2, 11), ("a", 3, 12)]),
+        ([2, 4, 1, 3], [("a", 1, 11), ("b", 2, 31), ("a", 3, 12), ("b", 4, 32)]),
+        ([2, 4, 1, 3, 5], [("a", 1, 21), ("b", 2, 11), ("a", 3, 35), ("b", 4, 12), ("a", 5, 28)]),
+    ],
+    ids=["together", "over", "two become one"],
+)
+def test_only_the_sessions_of_some_keys_go_one_by_one(expected, records):
+    """Those of a key with a record that may be late, or two of whose sessions become one."""
+    Calls.numbers.clear()
+    way = Way(counted(window(EventTimeSessionWindows.with_gap(10))), HashMapStateBackend())
+    watermark = 21 if expected == [2, 4, 1, 3] else 0
+    way.batch(TOGETHER, records, watermark)
+    way.close()
+    assert expected == Calls.numbers
+
+
+def test_elements_that_can_be_changed_go_one_by_one_where_letters_are_made():
+    """A fold that changes its elements must not get them twice."""
+
+    class Totals(ReduceFunction):
+        def reduce(self, value1, value2):
+            if value2[1] == BAD:
+                raise RuntimeError("a bad one")
+            value2[1] += value1[1]
+            return value2
+
+    operator = window(TumblingEventTimeWindows.of(10)).reduce(Totals())
+    with KeyedProcessHarness(operator, lambda each: each[0], on_error=ALL_OF_THEM) as driver:
+        driver.process_elements([(["a", n], 1) for n in (1, 2, 3, BAD, 4)])
+        driver.end_of_input()
+        assert ([["a", 10]], 1) == (driver.output, len(driver.side_output(DEAD)))

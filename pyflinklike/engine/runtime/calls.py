@@ -10,7 +10,7 @@ which method takes a record (`_element_call`) and how messages name it (`_name_c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
 from typing import Any
@@ -366,37 +366,50 @@ class NamespacedCalls(FunctionCalls):
             super().process(keys, values, timestamps)
             return
         keys, values, timestamps = list(keys), list(values), list(timestamps)
-        error: Exception | None = None
-        failed_key = NO_KEY
+        current, error = parts.current, None
+        failed_key: Any = NO_KEY
         prepared: PreparedTogether | None = None
         try:
             prepared = self.function.prepare_together(
                 keys, values, timestamps, unchanged=guard is not None
             )
         except Exception as raised:
-            error, failed_key = raised, parts.current.key
+            error, failed_key = raised, current.key
         finally:
-            parts.current.key = NO_KEY
+            current.key = NO_KEY
         if prepared is None:
-            super().process(keys, values, timestamps)  # which tells the culprit
+            super().process(keys, values, timestamps)
             if error is not None and guard is None:
-                # Not raised again.  But the function may have changed elements at the first time.
-                parts.current.key = failed_key
-                self._explain(error, "process_element", values)
-                raise error
+                # It does not fail again.  But the first time it may have changed its elements.
+                self._fail_together(error, failed_key, values)
             return
         try:
             prepared.write()
+        except Exception as raised:
+            self._fail_together(raised, current.key, values)
         finally:
-            parts.current.key = NO_KEY
+            current.key = NO_KEY
             if guard is not None:
                 guard.end()
         if guard is not None:
             guard.count_calls(len(keys) - len(prepared.left))
         if prepared.left:
-            super().process(
-                *([each[number] for number in prepared.left] for each in (keys, values, timestamps))
-            )
+            left = prepared.left
+            super().process(*([each[at] for at in left] for each in (keys, values, timestamps)))
+
+    def _fail_together(self, error: Exception, key: Any, values: Sequence[Any]) -> None:
+        """Raise what was raised while elements were processed together, with the key named.
+
+        Raises:
+            UserFunctionError: The error is not our own.
+        """
+        current = self._parts.current
+        current.key = key
+        try:
+            self._explain(error, "process_element", values)
+        finally:
+            current.key = NO_KEY
+        raise error
 
 
 # Functions without a context

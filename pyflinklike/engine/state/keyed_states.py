@@ -225,6 +225,7 @@ class ListState(MergingState[T, Iterable[T]]):
             self._append(stored)
 
     def _prepare(self, values: Iterable[T], fold: Callable[[Any, Any], Any] | None) -> Any:
+        assert fold is None
         freeze, prepared = self._freeze, []
         for value in values:
             if value is None:
