@@ -452,19 +452,22 @@ def test_which_windows_go_together(expected, operator):
 
 
 @pytest.mark.parametrize(
-    ("expected", "records"),
+    ("expected", "watermark", "records"),
     [
-        ([1, 3, 2], [("a", 1, 11), ("b", 2, 11), ("a", 3, 12)]),
-        ([2, 4, 1, 3], [("a", 1, 11), ("b", 2, 31), ("a", 3, 12), ("b", 4, 32)]),
-        ([2, 4, 1, 3, 5], [("a", 1, 21), ("b", 2, 11), ("a", 3, 35), ("b", 4, 12), ("a", 5, 28)]),
+        ([1, 3, 2], 0, [("a", 1, 11), ("b", 2, 11), ("a", 3, 12)]),
+        ([2, 4, 3], 20, [("a", 1, 11), ("b", 2, 31), ("a", 3, 12), ("b", 4, 32)]),
+        (
+            [2, 4, 1, 3, 5],
+            0,
+            [("a", 1, 21), ("b", 2, 11), ("a", 3, 35), ("b", 4, 12), ("a", 5, 28)],
+        ),
     ],
     ids=["together", "over", "two become one"],
 )
-def test_only_the_sessions_of_some_keys_go_one_by_one(expected, records):
+def test_only_the_sessions_of_some_keys_go_one_by_one(expected, watermark, records):
     """Those of a key with a record that may be late, or two of whose sessions become one."""
     Calls.numbers.clear()
     way = Way(counted(window(EventTimeSessionWindows.with_gap(10))), HashMapStateBackend())
-    watermark = 21 if expected == [2, 4, 1, 3] else 0
     way.batch(TOGETHER, records, watermark)
     way.close()
     assert expected == Calls.numbers
