@@ -153,30 +153,33 @@ class _AlignedGroups(WindowGroups):
         watermark: int,
         first: int,
     ) -> PreparedTogether:
-        left: list[int] = []
         alone: set[Any] = set()
         if self._lateness and first <= watermark:
             alone = {key for key, time in zip(keys, times) if time <= watermark}
-            left = [number for number, key in enumerate(keys) if key in alone]
         runs: list[tuple[Any, Sequence[Any], list[Any]]] = []
         latest: dict[Any, tuple[int, list[Any]]] = {}
         low = high = 0  # no time is between them
         windows: Sequence[Any] = ()
-        find_run = latest.get
-        for number, (key, value, time) in enumerate(zip(keys, values, times)):
+        find_run, some_are_left = latest.get, bool(alone)
+        for key, value, time in zip(keys, values, times):
             if not low <= time < high:
                 low, high, windows = self._open_at(time, watermark)
             run = find_run(key)
             if run is not None and run[0] == low:
                 run[1].append(value)
-            elif alone and key in alone:
-                continue
-            elif windows:
+            elif not windows:
+                some_are_left = some_are_left or time <= watermark
+            elif not alone or key not in alone:
                 begun = [value]
                 latest[key] = low, begun
                 runs.append((key, windows, begun))
-            elif time <= watermark:
-                left.append(number)
+        left: Sequence[int] = ()
+        if some_are_left:
+            left = [
+                number
+                for number, (key, time) in enumerate(zip(keys, times))
+                if key in alone or (time <= watermark and not self._open_at(time, watermark)[2])
+            ]
         groups: list[tuple[Any, Any, list[list[Any]]]] = []
         by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
         ready = self._contents.ready
@@ -222,7 +225,6 @@ class _Session:
         start: The first time in ms.
         end: The time after the last one in ms.
         is_noted: Whether the set of windows will be told of it, as it is new or has grown.
-        is_timed: Whether a timer will be registered.
         elements: What is added to its contents.
     """
 
@@ -231,7 +233,6 @@ class _Session:
     start: int
     end: int
     is_noted: bool = False
-    is_timed: bool = False
     elements: list[Any] = attrs.field(factory=list)
 
 
@@ -279,35 +280,40 @@ class _SessionGroups(WindowGroups):
                     continue
                 sessions = known[key] = found
             end = time + gap
-            session: _Session | None = None
-            if sessions and time >= sessions[-1].start:
-                if time <= sessions[-1].end:
-                    session = sessions[-1]
-            elif sessions:
+            session = sessions[-1] if sessions else None
+            if session is None or time > session.end:
+                session = _Session(key, (time, end), time, end, is_noted=True)
+                sessions.append(session)
+                noted.append(session)
+            elif time >= session.start:
+                if end > session.end:
+                    session.end = end
+                    if not session.is_noted:
+                        session.is_noted = True
+                        noted.append(session)
+            else:
                 met = [each for each in sessions if each.start <= end and time <= each.end]
-                if len(met) > 1:  # they become one: their contents are merged, too
+                if len(met) > 1:  # they become one, and their contents are merged, too
                     alone.add(key)
                     del known[key]
                     continue
-                session = met[0] if met else None
-            if session is None:
-                session = _Session(key, (time, end), time, end, is_noted=True)
-                is_latest = not sessions or time > sessions[-1].start
-                sessions.insert(len(sessions) if is_latest else 0, session)
-                noted.append(session)
-            elif time < session.start or end > session.end:
-                session.start = min(time, session.start)
-                session.end = max(end, session.end)
-                if not session.is_noted:
+                if met:
+                    (session,) = met
+                    is_noted = session.start <= time and end <= session.end
+                    session.start, session.end = min(time, session.start), max(end, session.end)
+                else:
+                    session, is_noted = _Session(key, (time, end), time, end), False
+                    sessions.insert(0, session)
+                if not (is_noted or session.is_noted):
                     session.is_noted = True
                     noted.append(session)
             if not session.elements:
                 touched.append(session)
+                # A session that has grown keeps its first timer, which sees to the next one when it
+                # fires.
+                if session.target == (session.start, session.end):
+                    timed.append(session)
             session.elements.append(value)
-            # A session that grows keeps its first timer, which sees to the next one when it fires.
-            if not session.is_timed and session.target == (session.start, session.end):
-                session.is_timed = True
-                timed.append(session)
         left: Sequence[int] = ()
         if alone:
             left = [number for number, key in enumerate(keys) if key in alone]

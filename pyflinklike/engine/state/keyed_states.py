@@ -593,20 +593,23 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
     def _prepare(self, values: Iterable[IN], fold: Callable[[IN, Any], Any] | None) -> Any:
         freeze, thaw, stored = self._freeze, self._thaw, self._get(None)
         assert fold is not None
-        create = self._function.create_accumulator
+        if stored is MISSING:
+            accumulator = self._function.create_accumulator()
+        else:
+            accumulator = stored if thaw is None else thaw(stored)
+        is_first = True
         for value in values:
             if value is None:
                 raise self._none_refusal("an element")
             # Frozen and thawed at each step, as by `ReducingState`.
-            if stored is MISSING:
-                accumulator = create()
-            else:
-                accumulator = stored if thaw is None else thaw(stored)
+            if thaw is not None and not is_first:
+                accumulator = thaw(accumulator)
             accumulator = fold(value, accumulator)
             if accumulator is None:
                 raise self._none_result()
-            stored = freeze(accumulator)
-        return stored
+            accumulator = freeze(accumulator)
+            is_first = False
+        return accumulator
 
     def _merge(self, first: Any, second: Any) -> Any:
         return self._function.merge(first, second)
