@@ -12,6 +12,7 @@ load, timers, records, and the commit.
 from __future__ import annotations
 
 import argparse
+import gc
 import uuid
 from functools import partial
 from statistics import median
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=20, help="records of a key in a micro-batch")
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
+    gc.disable()  # as pyflinklike does while it serves a key group
     print("a record by itself / together, CPU a record; median of the ratios (least to greatest)")
     for kind in ("tumbling", "sliding", "session"):
         for contents in ("count", "elements"):

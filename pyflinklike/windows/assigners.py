@@ -214,6 +214,11 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
                 self._remembered[last] = windows
         return windows
 
+    @property
+    def overlap(self) -> bool:
+        """Whether a time can be in several windows."""
+        return self._size > self._slide
+
     def find_spell(self, time: int) -> tuple[int, int, Sequence[TimeWindow]]:
         """Return the times around one for which the windows are the same, and these windows.
 

@@ -13,7 +13,8 @@ single records:
 * late ones, which go out or are counted;
 * with an allowed lateness, all records of a key that has one at or below the watermark, as its
   windows may fire at once;
-* of sessions, all records of a key that may have a late one, or two of whose sessions become one.
+* of sessions, all records of a key that may have a late one, or two of whose sessions become one;
+* of windows that overlap, all records where a key has fewer than two on average: that is faster.
 
 First all is prepared, which calls the user's fold; then it is written.  So where a fold raises,
 nothing has changed, and the records can go the other way, which tells the culprit.
@@ -123,7 +124,7 @@ class WindowGroups(ABC):
         times: Sequence[int],
         watermark: int,
         first: int,
-    ) -> PreparedTogether:
+    ) -> PreparedTogether | None:
         """Prepare records that all have a time; `first` is the earliest one."""
 
 
@@ -144,6 +145,7 @@ class _AlignedGroups(WindowGroups):
     ) -> None:
         super().__init__(current, contents, register)
         self._find_spell, self._lateness = assigner.find_spell, lateness
+        self._overlap = assigner.overlap
 
     def _prepare(
         self,
@@ -152,7 +154,10 @@ class _AlignedGroups(WindowGroups):
         times: Sequence[int],
         watermark: int,
         first: int,
-    ) -> PreparedTogether:
+    ) -> PreparedTogether | None:
+        # With one record in each, windows that overlap are faster one by one, by a half.
+        if self._overlap and len(keys) < 2 * len(set(keys)):
+            return None
         alone: set[Any] = set()
         if self._lateness and first <= watermark:
             alone = {key for key, time in zip(keys, times) if time <= watermark}
