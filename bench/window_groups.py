@@ -79,8 +79,9 @@ class Way:
         )
         self.operator.open()
         self.store = InMemoryLogStorage()
-        operator = self.operator
-        process = operator.process if together else partial(FunctionCalls.process, operator._calls)
+        operator: Any = self.operator
+        calls = operator._calls
+        process = calls.process if together else partial(FunctionCalls.process, calls)
         self.spent = 0.0
 
         def timed(*records: Any) -> None:
@@ -92,7 +93,9 @@ class Way:
 
     def serve(self, records: Records) -> tuple[float, float, list[Any]]:
         """Serve a micro-batch; return the seconds of its records, of all, and the outputs."""
-        self.operator.clock.watermark = records.timestamps[0] - 1
+        (first, *_) = records.timestamps
+        assert first is not None
+        self.operator.clock.watermark = first - 1
         self.spent, began = 0.0, process_time()
         serve(self.operator, self.store, 0, records)
         self.operator.keep_warm()

@@ -212,9 +212,10 @@ class _AlignedGroups(WindowGroups):
     def _write(self, groups: list[tuple[Any, Any, list[list[Any]]]], prepared: list[Any]) -> None:
         current, store, register = self._current, self._contents.store, self._register
         lateness = self._lateness
-        for (current.key, current.namespace, _), stored in zip(groups, prepared):
+        for (current.key, window, _), stored in zip(groups, prepared):
+            current.namespace = window
             store(stored)
-            last = current.namespace[1] - 1
+            last = window[1] - 1
             register(last)
             if lateness and last + lateness < MAX_WATERMARK:
                 register(last + lateness)

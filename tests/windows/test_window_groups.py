@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 
 import attrs
@@ -31,6 +32,7 @@ from pyflinklike.engine.log.segments import read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
@@ -207,13 +209,17 @@ class Way:
         )
         self.operator.open()
         self.store = InMemoryLogStorage() if store is None else store
-        self.together = self.operator.process
+        calls: Any = self.operator._calls
+        self.ways = {
+            TOGETHER: calls.process,
+            ONE_BY_ONE: partial(FunctionCalls.process, calls),
+        }
 
     def batch(self, way: str, records: list[Any], watermark: int, *, in_order: bool = False) -> Any:
         """Process a micro-batch of `(key, n, time)`; return all that can be seen of it."""
         operator = self.operator
         operator.clock.watermark = watermark
-        operator.process = self.together if way == TOGETHER else operator._process_each
+        operator.process = self.ways[way]
         values = [Row(key=key, n=n) for key, n, _ in records]
         kind = Records if in_order else UnsortedRecords
         serve(
