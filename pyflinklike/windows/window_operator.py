@@ -268,6 +268,7 @@ class WindowTask:
         self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
         self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
+        self._givers = f"calls of {declared.function.call()}"
         self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
@@ -465,6 +466,13 @@ class WindowTask:
         self._key, self._outputs = key, []
         namespace: Hashable = self._current.namespace
         window = self._to_window(namespace)
+        if self._is_simple and is_event and timestamp == window.max_timestamp():
+            # What the default trigger says is known, and its timer is the one that fires.
+            self._contents.fire(window, self._apply)
+            self._contents.clear()
+            self._function_context.current_window = window
+            self._function.clear(self._function_context)
+            return self._collect_outputs()
         state_window = namespace
         if self._merging is not None:
             state_window = self._merging.state_window(window)
@@ -525,7 +533,7 @@ class WindowTask:
         self._function_context.current_window = window
         results = self._function.process(self._key, self._function_context, contents)
         if results is not None:
-            check_results(results, f"calls of {self._function.call()}")
+            check_results(results, self._givers)
             self._emit(window, results)
         self._current.namespace = state_window  # an evictor goes on with the contents
 
