@@ -466,13 +466,6 @@ class WindowTask:
         self._key, self._outputs = key, []
         namespace: Hashable = self._current.namespace
         window = self._to_window(namespace)
-        if self._is_simple and is_event and timestamp == window.max_timestamp():
-            # What the default trigger says is known, and its timer is the one that fires.
-            self._contents.fire(window, self._apply)
-            self._contents.clear()
-            self._function_context.current_window = window
-            self._function.clear(self._function_context)
-            return self._collect_outputs()
         state_window = namespace
         if self._merging is not None:
             state_window = self._merging.state_window(window)
@@ -480,6 +473,9 @@ class WindowTask:
                 if is_event and timestamp == window.max_timestamp():
                     self._catch_up(window, self._merging)
                 return None
+        if self._is_plain and is_event and timestamp == window.max_timestamp():
+            self._fire_and_end(window, namespace, state_window)
+            return self._collect_outputs()
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
         result = on_time(timestamp, window, self._trigger_context)
@@ -488,6 +484,17 @@ class WindowTask:
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
         return self._collect_outputs()
+
+    def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
+        """Fire a window of the default trigger, whose timer is the one that fires, and end it."""
+        self._current.namespace = state_window
+        self._contents.fire(window, self._apply)
+        self._contents.clear()
+        self._current.namespace = namespace
+        self._function_context.current_window = window
+        self._function.clear(self._function_context)
+        if self._merging is not None:
+            self._merging.retire(state_window)
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
