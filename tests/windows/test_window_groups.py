@@ -308,6 +308,26 @@ def test_records_together_are_records_one_by_one(declared, batches):
         way.close()
 
 
+@pytest.mark.parametrize("time", [1, 2, 3, 5, 6])
+def test_a_session_that_a_greater_lateness_has_kept_takes_its_elements_one_by_one(time):
+    """It is over, and what was to fire at its end has fired."""
+    former = Declared("session", 5, 1, 0, 3, "numbers", is_typed=True, has_side_output=True)
+    seen = []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(former.operator(), HashMapStateBackend())
+        way.batch(each, [("a", 1, 0)], 0)
+        way.batch(each, [], 5)
+        now = attrs.evolve(former, lateness=0)
+        way = Way(now.operator(), HashMapStateBackend(), way.close())
+        some = (
+            way.batch(each, [("a", 2, time), ("b", 3, 9), ("a", 4, 7)], 5),
+            way.batch(each, [], 30),
+        )
+        seen.append([batch.by_entries() for batch in some])
+        way.close()
+    assert seen[0] == seen[1]
+
+
 # Where something fails
 
 
