@@ -328,6 +328,19 @@ def test_a_session_that_a_greater_lateness_has_kept_takes_its_elements_one_by_on
     assert seen[0] == seen[1]
 
 
+def test_sessions_that_are_stored_in_another_order_than_that_of_time():
+    """An element finds its own, which need not be the one stored last."""
+    declared = Declared("session", 5, 1, 0, 0, "digits", is_typed=True, has_side_output=False)
+    batches = [("a", 1, 30), ("a", 2, 10)], [("a", 3, 32), ("a", 4, 12)], [("a", 5, 21)], []
+    seen = []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(declared.operator(), HashMapStateBackend())
+        marks = zip(batches, (0, 0, 0, 50))
+        seen.append([way.batch(each, some, watermark).by_entries() for some, watermark in marks])
+        way.close()
+    assert seen[0] == seen[1]
+
+
 # Where something fails
 
 
