@@ -341,6 +341,21 @@ def test_sessions_that_are_stored_in_another_order_than_that_of_time():
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize(("fired", "watermark"), [(1, 3), (2, 4), (2, 6), (0, 7)])
+def test_elements_within_the_lateness_fire_one_by_one(fired, watermark):
+    """Each fires its window, which is over at the watermark, again; a window that is open fires once."""
+    declared = Declared("tumbling", 5, 1, 0, 3, "numbers", is_typed=True, has_side_output=True)
+    seen, outputs = [], []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(declared.operator(), HashMapStateBackend())
+        first = way.batch(each, [("a", 1, 3), ("a", 2, 4)], watermark)
+        second = way.batch(each, [], 4 if watermark == 3 else 20)
+        seen.append([first.by_entries(), second.by_entries()])
+        outputs.append(len(first.outputs.main) + len(second.outputs.main))
+        way.close()
+    assert (seen[0], [fired, fired]) == (seen[1], outputs)
+
+
 # Where something fails
 
 
