@@ -36,7 +36,11 @@ from pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows
+from pyflink.datastream.window import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from pyflink.java_gateway import get_gateway
 
 READ_EVERY = 10
@@ -44,6 +48,7 @@ RULES = 100
 TIMER_DELAY_MS = 1000
 START_MS = 1_700_000_000_000
 PANES = 10
+TUMBLE = 20
 COUNTS = 1_000
 
 
@@ -169,10 +174,12 @@ class Told(WindowFunction):
 
 
 def windows(name: str, keys: int) -> Any:
-    """The assigner of W9 or W10; `windowed.py` says how long windows are."""
+    """The assigner of W9 to W11; `windowed.py` says how long windows are."""
     length = Time.milliseconds
     if name == "W9":
         return SlidingEventTimeWindows.of(length(PANES * keys), length(keys))
+    if name == "W11":
+        return TumblingEventTimeWindows.of(length(TUMBLE * keys))
     return EventTimeSessionWindows.with_gap(length(keys))
 
 
@@ -276,7 +283,7 @@ def main() -> None:
             task["total"],
             task["records"],
             task["keys"],
-            name in ("W7", "W9", "W10"),
+            name in ("W7", "W9", "W10", "W11"),
         )
     )
     total = Types.DOUBLE() if name == "W6" else Types.LONG()

@@ -58,7 +58,7 @@ _FEW_BATCHES = 4
 """Of windows where a side gets a share: most of these take minutes."""
 _W1_TO_6 = ("W1", "W2", "W3", "W4", "W5", "W6")
 _W1_TO_7 = (*_W1_TO_6, "W7")
-_WINDOWS = ("W9", "W10")
+_WINDOWS = ("W9", "W10", "W11")
 _W1_TO_8 = (*_W1_TO_7, "W8")
 _TWO_INPUTS = ("J1", "B1")
 _JOBS = ("PJ1",)

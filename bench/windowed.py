@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads of windows, W9 and W10, and our function for each.
+"""The workloads of windows, W9 to W11, and our function for each.
 
 A window's length follows the number of keys: a key has a record in as many ms, on average, as there
 are keys.  So windows hold as many records for a side that is given fewer keys.
@@ -15,12 +15,19 @@ from typing import Any
 from inputs import START_MS
 
 from pyflinklike import AggregateFunction, KeyedProcessFunction, Types
-from pyflinklike.windows import EventTimeSessionWindows, SlidingEventTimeWindows, window
+from pyflinklike.windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    window,
+)
 
-__all__ = ["COUNTS", "PANES", "session_count", "sliding_count", "told"]
+__all__ = ["COUNTS", "PANES", "TUMBLE", "session_count", "sliding_count", "told", "tumbling_count"]
 
 PANES = 10
 """Windows that a record is in."""
+TUMBLE = 20
+"""Records of a key in a tumbling window, on average."""
 COUNTS = 1_000
 """More than any count of a window."""
 
@@ -62,4 +69,10 @@ def sliding_count(keys: int) -> KeyedProcessFunction:
 def session_count(keys: int) -> KeyedProcessFunction:
     """W10: sessions that end where a key has no record for its average time."""
     windows = EventTimeSessionWindows.with_gap(keys)
+    return window(windows).aggregate(Count(), accumulator_type=Types.LONG()).collecting(_row)
+
+
+def tumbling_count(keys: int) -> KeyedProcessFunction:
+    """W11: windows one after another, with 20 records of a key in each, on average."""
+    windows = TumblingEventTimeWindows.of(TUMBLE * keys)
     return window(windows).aggregate(Count(), accumulator_type=Types.LONG()).collecting(_row)

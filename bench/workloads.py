@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads W1 to W10, J1, B1 and PJ1, and our function for each of them.
+"""The workloads W1 to W11, J1, B1 and PJ1, and our function for each of them.
 
 Every function yields `(user, total)`; what `total` is, is the workload's.  The
 other sides have the same logic, written as their users would write it.
@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
 from inputs import Shape
-from windowed import session_count, sliding_count, told
+from windowed import session_count, sliding_count, told, tumbling_count
 
 from pyflinklike import (
     AggregateFunction,
@@ -44,7 +44,7 @@ class Workload:
     """What every side is measured on: a function, its input and its size.
 
     Args:
-        name: W1 to W10; J1 has two inputs, B1 a broadcast one, PJ1 is a job of PyFlink's API.
+        name: W1 to W11; J1 has two inputs, B1 a broadcast one, PJ1 is a job of PyFlink's API.
         title: What it measures.
         shape: At full size.
         columns: Of the input.
@@ -293,6 +293,7 @@ WORKLOADS = {
         ),
         _windowed("W9", "sliding windows, 10 panes", sliding_count, Shape(50_000, 10, 5_000)),
         _windowed("W10", "session windows", session_count, _FEW),
+        _windowed("W11", "tumbling windows", tumbling_count, _FEW),
         Workload("J1", "two inputs, two ValueStates", _MANY, _PLAIN, SeenByTheOther, inputs=2),
         Workload("B1", "broadcast, 100 rules", _MANY, _PLAIN, AboveLimit, rules=RULES),
         Workload("PJ1", "W1 as a PyFlink job", _MANY, _PLAIN, RunningCount, is_job=True),

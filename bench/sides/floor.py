@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from inputs import Shape, batch_of
 from results import Check
-from windowed import PANES, told
+from windowed import PANES, TUMBLE, told
 from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, WORKLOADS, limit_of
 
 _HOUR_MS = 3_600_000
@@ -148,11 +148,17 @@ class Floor:
         return users, totals
 
     def w9(self, columns: Columns) -> Output:
-        state, slide = self.state, self.keys
+        return self._aligned(columns, self.keys, PANES)
+
+    def w11(self, columns: Columns) -> Output:
+        return self._aligned(columns, TUMBLE * self.keys, 1)
+
+    def _aligned(self, columns: Columns, slide: int, panes: int) -> Output:
+        state = self.state
         for user, ts in zip(columns["user"], columns["ts"]):
             newest = ts - ts % slide
-            for start in range(newest, newest - PANES * slide, -slide):
-                window = start + PANES * slide - 1, user
+            for start in range(newest, newest - panes * slide, -slide):
+                window = start + panes * slide - 1, user
                 state[window] = state.get(window, 0) + 1
         self.watermark = max(columns["ts"])
         over = [window for window in state if window[0] <= self.watermark]

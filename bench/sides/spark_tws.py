@@ -17,7 +17,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from results import Result
 from spark_run import run
-from windowed import PANES, told
+from windowed import PANES, TUMBLE, told
 from workloads import READ_EVERY, RULES, TIMER_DELAY_MS, Workload, limit_of
 
 _TTL_MS = 3_600_000
@@ -141,6 +141,7 @@ class SlidingCount(Count):
 
     column = "ts"
     keys: int
+    panes, records = PANES, 1
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -148,10 +149,10 @@ class SlidingCount(Count):
 
     def totals(self, values: Iterable[Any]) -> list[Any]:
         added: dict[int, int] = {}
-        slide = self.keys
+        slide = self.records * self.keys
         for ts in values:
             first = _millis(ts) // slide * slide + slide
-            for end in range(first, first + PANES * slide, slide):
+            for end in range(first, first + self.panes * slide, slide):
                 added[end] = added.get(end, 0) + 1
         for end, count in added.items():
             known = self.state.getValue((end,))
@@ -165,6 +166,12 @@ class SlidingCount(Count):
         (count,) = self.state.getValue((last + 1,))
         self.state.removeKey((last + 1,))
         return key[0], told(last, count)
+
+
+class TumblingCount(SlidingCount):
+    """W11: the same for windows one after another."""
+
+    panes, records = 1, TUMBLE
 
 
 class SessionCount(Count):
@@ -295,6 +302,7 @@ _LOGIC = {
     "W8": Count,
     "W9": SlidingCount,
     "W10": SessionCount,
+    "W11": TumblingCount,
     "J1": SeenByTheOther,
     "B1": AboveLimit,
 }

@@ -8,14 +8,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from results import Result
 from spark_run import run
-from windowed import COUNTS, PANES
+from windowed import COUNTS, PANES, TUMBLE
 from workloads import Workload
 
 
 def measure(spark: SparkSession, side: str, workload: Workload, shape: Shape) -> Result:
-    """One run of W9 or W10."""
+    """One run of W9, W10 or W11."""
     if workload.name == "W9":
         windows = F.window("ts", f"{PANES * shape.keys} milliseconds", f"{shape.keys} milliseconds")
+    elif workload.name == "W11":
+        windows = F.window("ts", f"{TUMBLE * shape.keys} milliseconds")
     else:
         # Half a ms more: whether Spark's sessions that touch are one does not matter then.
         windows = F.session_window("ts", f"{shape.keys} milliseconds 500 microseconds")

@@ -196,6 +196,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         self._size, self._slide, self._offset = size, slide, offset
         # Where windows end is the same for all times between two beginnings only if they fit.
         self._fit = size % slide == 0
+        self._edges = offset, offset + size
         self._remembered: dict[int, Sequence[TimeWindow]] = {}
 
     def _at(self, time: int) -> Sequence[TimeWindow]:
@@ -212,6 +213,23 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
             if self._fit:
                 self._remembered[last] = windows
         return windows
+
+    @property
+    def overlap(self) -> bool:
+        """Whether a time can be in several windows."""
+        return self._size > self._slide
+
+    def find_spell(self, time: int) -> tuple[int, int, Sequence[TimeWindow]]:
+        """Return the times around one for which the windows are the same, and these windows.
+
+        Returns:
+            The first such time, the time after the last one, and the windows, newest first.
+        """
+        slide = self._slide
+        since_start, since_end = ((time - at) % slide for at in self._edges)
+        low = time - min(since_start, since_end)
+        high = time + slide - max(since_start, since_end)
+        return low, high, self._at(time)
 
     def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
         """Return the serializer of time windows."""
@@ -429,6 +447,11 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
                 "give a positive one"
             )
             raise DeclarationValueError(msg)
+
+    @property
+    def fixed_gap(self) -> int | None:
+        """The gap in ms; None if it depends on the element."""
+        return self._gap if isinstance(self._gap, int) else None
 
     def _windows(self, element: T, time: int) -> Collection[TimeWindow]:
         gap: Any = self._gap if self._extract is None else self._extract(element)

@@ -100,6 +100,14 @@ class MergingWindowSet:
                     return self._serializer.to_window((start, end))  # type: ignore[no-any-return]
         return None
 
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return each window with the one whose contents it has: the state window first."""
+        return self._state.items()
+
+    def grow(self, state_window: Any, actual: Any) -> None:
+        """Add a window, or let one grow that merges with no other; both are namespaces."""
+        self._state.put(state_window, actual)
+
     def retire(self, state_window: Any) -> None:
         """Remove a window that has ended.
 

@@ -236,11 +236,15 @@ class StoredContents(ABC):
             return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
             return _StoredElements(contents.descriptor(), *declared)
+        fold: Callable[[Any, Any], Any] | None = None
         if isinstance(contents, Reduced):
-            fold = contents.function.fixed() or _OF_THE_USER
+            fixed = contents.function.fixed() or _OF_THE_USER
             field = field_of_fold(contents.function, contents.type_info)
-            settings = (*settings, Setting("the fold of a window", fold, remedy=_ANEW), *field)
-        return _StoredFold(contents.descriptor(), context, windows, settings)
+            settings = (*settings, Setting("the fold of a window", fixed, remedy=_ANEW), *field)
+            fold = contents.function.reduce
+        elif isinstance(contents, Aggregated):
+            fold = contents.function.add
+        return _StoredFold(contents.descriptor(), context, windows, settings, fold)
 
     def __init__(
         self,
@@ -248,16 +252,31 @@ class StoredContents(ABC):
         context: NamespacedRuntimeContext,
         windows: str,
         settings: Sequence[Setting],
+        fold: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         kind = f"{descriptor.kind} of {windows}"
         self.state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
         context.reserve(descriptor)
+        self._fold = fold
         self.clear: Callable[[], None] = self.state.clear
         """Drop them."""
+        self.store: Callable[[Any], None] = self.state._store
+        """Store what `prepare` returned under the same key and window."""
 
     @abstractmethod
     def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
+
+    # Many elements at once.  Nothing has changed until `store`.  Where an element or a fold is
+    # refused, these raise, though with another message than `add`.
+
+    @abstractmethod
+    def ready(self, elements: list[Any]) -> list[Any]:
+        """Return elements in the form that `prepare` takes, for all windows that they are in."""
+
+    @abstractmethod
+    def prepare(self, elements: list[Any]) -> Any:
+        """Return for `store` what adding these elements one by one would store."""
 
     @abstractmethod
     def fire(self, window: Any, apply: Fire) -> None:
@@ -275,12 +294,20 @@ class _StoredElements(StoredContents):
         context: NamespacedRuntimeContext,
         windows: str,
         settings: Sequence[Setting],
+        fold: Callable[[Any, Any], Any] | None = None,
     ) -> None:
-        super().__init__(descriptor, context, windows, settings)
+        super().__init__(descriptor, context, windows, settings, fold)
         self._add = self.state.add
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._add(value)
+
+    def ready(self, elements: list[Any]) -> list[Any]:
+        frozen: list[Any] = self.state._prepare(elements, None)
+        return frozen
+
+    def prepare(self, elements: list[Any]) -> Any:
+        return elements
 
     def fire(self, window: Any, apply: Fire) -> None:
         elements = list(self.state.get())
@@ -292,6 +319,12 @@ class _StoredElements(StoredContents):
 
 
 class _StoredFold(_StoredElements):
+    def ready(self, elements: list[Any]) -> list[Any]:
+        return elements
+
+    def prepare(self, elements: list[Any]) -> Any:
+        return self.state._prepare(elements, self._fold)
+
     def fire(self, window: Any, apply: Fire) -> None:
         folded = self.state.get()
         if folded is not None:

@@ -26,6 +26,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     KeyedProcessFunction,
     NamespacedFunction,
+    PreparedTogether,
     TimedResult,
     check_results,
 )
@@ -35,7 +36,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.descriptors import StateDescriptor
 from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.copies import as_given
+from pyflinklike.engine.types.copies import are_unchangeable, as_given
 from pyflinklike.errors import DeclarationError, StateAccessError
 from pyflinklike.windows.assigners import WindowAssigner, kind_of, make_windows_setting
 from pyflinklike.windows.evictors import Evictor
@@ -49,8 +50,15 @@ from pyflinklike.windows.triggers import (
     Trigger,
     TriggerResult,
 )
-from pyflinklike.windows.window_contents import CONTENTS, Collect, StoredContents, WindowDeclaration
+from pyflinklike.windows.window_contents import (
+    CONTENTS,
+    Collect,
+    Gathered,
+    StoredContents,
+    WindowDeclaration,
+)
 from pyflinklike.windows.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from pyflinklike.windows.window_groups import WindowGroups
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
 __all__ = ["WindowOperator"]
@@ -144,6 +152,24 @@ class WindowOperator(NamespacedFunction):
         """Put an element into its windows; return the outputs of those that fire."""
         assert self._task is not None
         return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
+
+    def prepare_together(
+        self,
+        keys: Sequence[Any],
+        values: Sequence[Any],
+        timestamps: Sequence[int | None],
+        *,
+        unchanged: bool,
+    ) -> PreparedTogether | None:
+        """Prepare to put records into their windows together, as far as nobody can tell."""
+        assert self._task is not None
+        groups = self._task.groups
+        if groups is None:
+            return None
+        is_fold = not isinstance(self.declared.contents, Gathered)
+        if unchanged and is_fold and not are_unchangeable(values):
+            return None
+        return groups.prepare(keys, values, timestamps, self._task.current_watermark())
 
     def on_timer(
         self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
@@ -242,6 +268,7 @@ class WindowTask:
         self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
         self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
+        self._givers = f"calls of {declared.function.call()}"
         self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
@@ -278,6 +305,12 @@ class WindowTask:
         )
         # Of sliding windows each element is in many, so what is asked per window counts.
         self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
+        self.groups = WindowGroups.of(
+            declared, self._current, self._contents, self._register_end, self._merging
+        )
+        """Puts records into their windows together, where that is the same; else None."""
+        self.current_watermark = self._timers.current_watermark
+        """Return the watermark in ms."""
         self._outputs: list[Any] = []
         self._key: Callable[[], Any] = lambda: None
 
@@ -440,6 +473,9 @@ class WindowTask:
                 if is_event and timestamp == window.max_timestamp():
                     self._catch_up(window, self._merging)
                 return None
+        if self._is_plain and is_event and timestamp == window.max_timestamp():
+            self._fire_and_end(window, namespace, state_window)
+            return self._collect_outputs()
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
         result = on_time(timestamp, window, self._trigger_context)
@@ -448,6 +484,17 @@ class WindowTask:
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
         return self._collect_outputs()
+
+    def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
+        """Fire a window of the default trigger, whose timer is the one that fires, and end it."""
+        self._current.namespace = state_window
+        self._contents.fire(window, self._apply)
+        self._contents.clear()
+        self._current.namespace = namespace
+        self._function_context.current_window = window
+        self._function.clear(self._function_context)
+        if self._merging is not None:
+            self._merging.retire(state_window)
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
@@ -493,7 +540,7 @@ class WindowTask:
         self._function_context.current_window = window
         results = self._function.process(self._key, self._function_context, contents)
         if results is not None:
-            check_results(results, f"calls of {self._function.call()}")
+            check_results(results, self._givers)
             self._emit(window, results)
         self._current.namespace = state_window  # an evictor goes on with the contents
 

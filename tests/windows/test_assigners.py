@@ -8,6 +8,8 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from window_support import Contents, harness, processed, streamed
 
 from pyflinklike import MAX_WATERMARK, Time
@@ -271,3 +273,19 @@ def test_time_windows_are_values():
     assert TimeWindow(1, 9) == one.cover(other) == other.cover(one)
     assert one != (1, 5)
     assert CountWindow(1) != GlobalWindow()
+
+
+@given(
+    size=st.integers(1, 9), slide=st.integers(1, 9), offset=st.integers(-8, 8), time=st.integers()
+)
+def test_a_spell_has_all_times_around_one_with_the_same_windows(size, slide, offset, time):
+    """And not the time before it, nor the one after it; in gaps, too."""
+    windows = SlidingEventTimeWindows(size, slide, offset % slide)
+
+    def at(moment: int) -> list[TimeWindow]:
+        return list(windows.assign_windows(None, moment, Now()))
+
+    low, high, found = windows.find_spell(time)
+    assert low <= time < high
+    assert {tuple(found)} == {tuple(at(moment)) for moment in range(low, high)}
+    assert at(low - 1) != list(found) != at(high)

@@ -31,8 +31,10 @@ Names are those of `pyflink.datastream`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import attrs
 
 from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
 from pyflinklike.engine.api.output_tag import OutputTag
@@ -63,6 +65,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "NamespacedFunction",
+    "PreparedTogether",
     "ProcessFunction",
     "TimedResult",
     "check_results",
@@ -576,6 +579,19 @@ class KeyedBatchFunction(Function, ABC):
 # For programs of this library, such as the window operator
 
 
+@attrs.frozen
+class PreparedTogether:
+    """Records of a micro-batch that a `NamespacedFunction` is about to process together.
+
+    Args:
+        left: The numbers of the other records, which are to be processed one by one afterwards.
+        write: Writes to state and timers what processing the records does.
+    """
+
+    left: Sequence[int]
+    write: Callable[[], None]
+
+
 class NamespacedFunction(KeyedProcessFunction):
     """A function whose timers, and some of whose states, belong to a key and a namespace.
 
@@ -599,6 +615,32 @@ class NamespacedFunction(KeyedProcessFunction):
             registers: Says of an object whether the code of its class registers them.
         """
         raise NotImplementedError
+
+    def prepare_together(
+        self,
+        keys: Sequence[Any],  # noqa: ARG002
+        values: Sequence[Any],  # noqa: ARG002
+        timestamps: Sequence[int | None],  # noqa: ARG002
+        *,
+        unchanged: bool,  # noqa: ARG002
+    ) -> PreparedTogether | None:
+        """Prepare to process records of a key group together, as far as nobody can tell.
+
+        Outputs, state, timers and metrics are those of `process_element` for each record in turn.
+        Nothing has changed until `write` is called, nor where this raises: the caller then processes
+        the records one by one.
+
+        Args:
+            keys: In their frozen form; the function makes each of them current.
+            values: The elements.
+            timestamps: In ms, None for an element without event time.
+            unchanged: Whether no element may be changed, as it will be processed again if this
+                raises.
+
+        Returns:
+            None if all records are to be processed one by one.
+        """
+        return None
 
     def called(self) -> str:
         """Return the function's name in messages: that of the user's own function, if any."""

@@ -48,7 +48,7 @@ from pyflinklike.engine.runtime.call_contexts import (
     UnkeyedOperatorContext,
 )
 from pyflinklike.engine.runtime.call_guard import CallGuard
-from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, TwoInputCalls
+from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, NamespacedCalls, TwoInputCalls
 from pyflinklike.engine.runtime.capsule import CapsuleMaker
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
@@ -342,4 +342,6 @@ def _caller(
         return TwoInputCalls(function, parts)
     if isinstance(function, _MAPS):
         return MapCalls(function, parts)
+    if isinstance(function, NamespacedFunction):
+        return NamespacedCalls(function, parts)
     return FunctionCalls(function, parts)

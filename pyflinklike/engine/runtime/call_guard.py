@@ -218,6 +218,10 @@ class CallGuard(LetterOffice):
         if self._registered and self._user_metrics is not None:
             self._counted = self._user_metrics.mark()
 
+    def count_calls(self, calls: int) -> None:
+        """Count calls that cannot fail any more, and were made without `begin`."""
+        self._calls += calls
+
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
         self._stage.end()

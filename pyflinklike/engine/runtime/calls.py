@@ -10,7 +10,7 @@ which method takes a record (`_element_call`) and how messages name it (`_name_c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
 from typing import Any
@@ -24,6 +24,7 @@ from pyflinklike.engine.api.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     NamespacedFunction,
+    PreparedTogether,
     check_results,
 )
 from pyflinklike.engine.runtime.call_contexts import OperatorParts
@@ -36,7 +37,7 @@ from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
-__all__ = ["FunctionCalls", "MapCalls", "TwoInputCalls"]
+__all__ = ["FunctionCalls", "MapCalls", "NamespacedCalls", "TwoInputCalls"]
 
 
 @attrs.frozen
@@ -340,6 +341,75 @@ def _cause(error: Exception, hidden: str) -> str:
     state = getattr(error, "state_name", None)
     where = "" if state is None or state == hidden else f"in the function of {shown_state(state)}: "
     return f"{where}{shown_error(error)}{getattr(error, 'state_hint', '')}"
+
+
+# Functions with namespaces
+
+
+@attrs.frozen
+class NamespacedCalls(FunctionCalls):
+    """Calls a `NamespacedFunction`, which may take records together where nobody can tell."""
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group: together where the function can, else in order.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        parts = self._parts
+        guard = parts.guard
+        # What TTL and stores do before each record can be seen between two of them.
+        steps = parts.before_every_call if guard is None else parts.before_every_call[1:]
+        if steps:
+            super().process(keys, values, timestamps)
+            return
+        keys, values, timestamps = list(keys), list(values), list(timestamps)
+        current, error = parts.current, None
+        failed_key: Any = NO_KEY
+        prepared: PreparedTogether | None = None
+        try:
+            prepared = self.function.prepare_together(
+                keys, values, timestamps, unchanged=guard is not None
+            )
+        except Exception as raised:
+            error, failed_key = raised, current.key
+        finally:
+            current.key = NO_KEY
+        if prepared is None:
+            super().process(keys, values, timestamps)
+            if error is not None and guard is None:
+                # It does not fail again.  But the first time it may have changed its elements.
+                self._fail_together(error, failed_key, values)
+            return
+        try:
+            prepared.write()
+        except Exception as raised:
+            self._fail_together(raised, current.key, values)
+        finally:
+            current.key = NO_KEY
+            if guard is not None:
+                guard.end()
+        if guard is not None:
+            guard.count_calls(len(keys) - len(prepared.left))
+        if prepared.left:
+            left = prepared.left
+            super().process(*([each[at] for at in left] for each in (keys, values, timestamps)))
+
+    def _fail_together(self, error: Exception, key: Any, values: Sequence[Any]) -> None:
+        """Raise what was raised while elements were processed together, with the key named.
+
+        Raises:
+            UserFunctionError: The error is not our own.
+        """
+        current = self._parts.current
+        current.key = key
+        try:
+            self._explain(error, "process_element", values)
+        finally:
+            current.key = NO_KEY
+        raise error
 
 
 # Functions without a context

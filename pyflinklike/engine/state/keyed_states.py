@@ -96,6 +96,25 @@ class AppendingState(State, Generic[IN, OUT]):
         """Add an element."""
         raise NotImplementedError
 
+    # For programs that add many elements under a key at once.  What `_prepare` returns is stored by
+    # `_store`; where it raises, nothing has changed.
+
+    def _prepare(self, values: Iterable[IN], fold: Callable[[Any, Any], Any] | None) -> Any:
+        """Return what `add` of each element in turn would store; nothing is stored yet.
+
+        Args:
+            values: The elements, of which there is at least one.
+            fold: The function that `add` calls, without what checks its results; None of a list.
+
+        Raises:
+            StateValueError: `add` would raise it for an element, or a result of `fold` is None.
+        """
+        raise NotImplementedError
+
+    def _store(self, prepared: Any) -> None:
+        """Store what `_prepare` returned under the same key."""
+        raise NotImplementedError
+
 
 class MergingState(AppendingState[IN, OUT]):
     """An appending state whose contents can be merged, as Flink's MergingState."""
@@ -204,6 +223,20 @@ class ListState(MergingState[T, Iterable[T]]):
         self._table.clear()
         for stored in elements:
             self._append(stored)
+
+    def _prepare(self, values: Iterable[T], fold: Callable[[Any, Any], Any] | None) -> Any:
+        assert fold is None
+        freeze, prepared = self._freeze, []
+        for value in values:
+            if value is None:
+                raise self._none_refusal("an element")
+            prepared.append(freeze(value))
+        return prepared
+
+    def _store(self, prepared: Any) -> None:
+        append = self._append
+        for stored in prepared:
+            append(stored)
 
     def _merge_namespaces(
         self, table: Table, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
@@ -376,6 +409,12 @@ class _FoldingState(MergingState[IN, OUT]):
 
     __slots__ = ()
 
+    def _store(self, prepared: Any) -> None:
+        self._put(None, prepared)
+
+    def _none_result(self) -> StateValueError:
+        return self._none_refusal("what is folded out of several elements")
+
     def _merge(self, first: Any, second: Any) -> Any:
         """Return the value that two stored values make, in the user's form."""
         raise NotImplementedError
@@ -455,6 +494,23 @@ class ReducingState(_FoldingState[T, T | None]):
                 raise self._refusal(error) from None
         self._put(None, frozen)
 
+    def _prepare(self, values: Iterable[T], fold: Callable[[T, T], T | None] | None) -> Any:
+        freeze, thaw, stored = self._freeze, self._thaw, self._get(None)
+        assert fold is not None
+        for value in values:
+            if value is None:
+                raise self._none_refusal("an element")
+            frozen = freeze(value)  # so that an element that does not fit is refused
+            if stored is not MISSING:
+                # Each step freezes and thaws, as it does where each element is added by itself: what
+                # the function gets is never what it was given before.
+                reduced = fold(stored if thaw is None else thaw(stored), value)
+                if reduced is None:
+                    raise self._none_result()
+                frozen = freeze(reduced)
+            stored = frozen
+        return stored
+
     def _merge(self, first: T, second: T) -> T:
         return self._reduce(first, second)
 
@@ -533,6 +589,27 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         except StateValueError as error:
             raise self._refusal(error) from None
         self._put(None, frozen)
+
+    def _prepare(self, values: Iterable[IN], fold: Callable[[IN, Any], Any] | None) -> Any:
+        freeze, thaw, stored = self._freeze, self._thaw, self._get(None)
+        assert fold is not None
+        if stored is MISSING:
+            accumulator = self._function.create_accumulator()
+        else:
+            accumulator = stored if thaw is None else thaw(stored)
+        is_first = True
+        for value in values:
+            if value is None:
+                raise self._none_refusal("an element")
+            # Frozen and thawed at each step, as by `ReducingState`.
+            if thaw is not None and not is_first:
+                accumulator = thaw(accumulator)
+            accumulator = fold(value, accumulator)
+            if accumulator is None:
+                raise self._none_result()
+            accumulator = freeze(accumulator)
+            is_first = False
+        return accumulator
 
     def _merge(self, first: Any, second: Any) -> Any:
         return self._function.merge(first, second)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copyreg import __newobj__  # type: ignore[attr-defined]  # as pickle names it
 from decimal import Decimal
 from enum import Enum
@@ -18,9 +18,10 @@ from typing import Any
 from uuid import UUID
 
 from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import OutputError
 
-__all__ = ["as_given", "copy_by", "copy_value"]
+__all__ = ["are_unchangeable", "as_given", "copy_by", "copy_value"]
 
 Copier = Callable[[Any, Callable[[Any], Any]], Any]
 
@@ -32,6 +33,16 @@ _FIXED = frozenset(
 )
 """Classes whose values cannot be changed."""
 _are_fixed = _FIXED.issuperset
+
+
+def are_unchangeable(values: Iterable[Any]) -> bool:
+    """Return whether nobody can change any of the values, nor what is in them."""
+    return all(
+        kind in _FIXED
+        or ((kind is tuple or issubclass(kind, Row)) and _are_fixed(map(type, value)))
+        for value in values
+        for kind in (value.__class__,)
+    )
 
 
 def as_given(value: Any) -> Any:

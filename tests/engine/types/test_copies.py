@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.common import Row, RowKind
-from pyflinklike.engine.types.copies import as_given, copy_value
+from pyflinklike.engine.types.copies import are_unchangeable, as_given, copy_value
+from pyflinklike.engine.types.row import Row as FixedRow
 from pyflinklike.errors import OutputError
 
 FIXED = st.one_of(st.integers(0, 2), st.none(), st.booleans(), st.binary(max_size=1))
@@ -92,3 +93,23 @@ def test_what_cannot_be_pickled_is_itself_as_it_is_given():
     assert value is as_given(value)
     with pytest.raises(OutputError, match="leave out locks"):
         copy_value(value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        (True, 1),
+        (True, "a"),
+        (True, (1, None)),
+        (True, FixedRow(n=1)),
+        (False, [1]),
+        (False, {}),
+        (False, (1, [])),
+        (False, FixedRow(n=[])),
+        (False, Row(1)),
+        (False, Point(1)),
+    ],
+)
+def test_which_values_nobody_can_change(expected, value):
+    """Numbers and texts, and rows and tuples of them; nested ones are not looked into."""
+    assert expected == are_unchangeable([0, value])
