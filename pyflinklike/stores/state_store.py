@@ -334,8 +334,7 @@ class WriteBackLog:
         else:
             # Look even where it is known: a letter's capsule has what its call looked at, and whoever
             # replays that begins without what waits here.
-            self._table.get(user_key)
-            was_there = self._was_there(where)
+            was_there = self._table.get(user_key) is not MISSING
             stage.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
 
     def _was_there(self, where: tuple[Any, bytes]) -> bool:

@@ -185,7 +185,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool
     scanned: list[str]
     ranges: dict[str, list[tuple[bytes | None, bytes | None, bool, int | None]]]
-    counts: dict[str, int]
+    counts: dict[str, int] = {}  # letters of earlier commits have none
 
 
 class _Body(msgspec.Struct, frozen=True):
