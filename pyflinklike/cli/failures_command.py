@@ -24,12 +24,17 @@ from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command
 from pyflinklike.cli.explain_command import import_function
 from pyflinklike.engine.api.dead_letters import LETTER_FIELDS
-from pyflinklike.engine.runtime.capsule import FailedCall
+from pyflinklike.engine.runtime.capsule import BATCHES, FailedCall
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
-from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
+from pyflinklike.testing import (
+    BroadcastHarness,
+    KeyedBatchHarness,
+    KeyedProcessHarness,
+    KeyedTwoInputHarness,
+)
 from pyflinklike.testing.operator_harness import OperatorHarness, read_failure
 
 _FIELDS = [name for name, _ in LETTER_FIELDS]
@@ -93,7 +98,7 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
     look.printer.note(f"{letter['operator']}: {letter['call']} of {letter['subject']}")
     with _harness(failed, letter["capsule"], function, allow_pickle=allow_pickle) as harness:
         try:
-            outputs = harness.replay()
+            outputs: Any = harness.replay()
         except Exception as error:
             told = "".join(traceback.format_exception(error)).rstrip()
             again = (
@@ -105,6 +110,8 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
                 click.echo(told)
                 look.printer.note("the same error as in the letter" if again else "another error")
             return 1
+    if failed.facts.inputs == BATCHES:
+        outputs = outputs.to_pylist()
     look.printer.note(f"nothing was raised; {len(outputs)} outputs")
     look.printer.rows([{"output": shown(each)} for each in outputs], ["output"])
     return 0
@@ -123,6 +130,8 @@ def _harness(
             if each.is_replicated
         ]
         return BroadcastHarness.of_failure(capsule, function, states, allow_pickle=allow_pickle)
+    if failed.facts.inputs == BATCHES:
+        return KeyedBatchHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
     return KeyedProcessHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
@@ -606,27 +606,44 @@ class KeyedBatchHarness(OperatorHarness):
             ),
             key_columns=names,
         )
+        self._read_by(names, key_type or AnyKeyTypeInfo(), event_time)
+
+    def _read_by(self, names: tuple[str, ...], key_type: TypeInformation, time: str | None) -> None:
+        """Read records by these key columns and this event time from now on."""
         # Imported only here, because it needs NumPy.
         from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
         from pyflinklike.engine.runtime.columnar_records import ColumnReader
 
-        kept = key_type or AnyKeyTypeInfo()
-        reader = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
-        self._reader = ColumnReader(reader, event_time)
+        reader = KeyReader(names, key_type, lambda columns: frozen_keys(key_type, columns))
+        self._reader = ColumnReader(reader, time)
 
     @classmethod
-    def of_failure(cls, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: dead letters of batches have no capsule.
+    def of_failure(
+        cls,
+        capsule: bytes,
+        function: KeyedBatchFunction,
+        event_time: str | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = False,
+    ) -> KeyedBatchHarness:
+        """Make a harness in the state that a record or timer met which became a dead letter.
 
-        Raises:
-            DeclarationTypeError: Always.
+        As `KeyedProcessHarness.of_failure`.  The key columns are those of the letter; `event_time`
+        is the column of event times of further records.
         """
-        msg = (
-            "of_failure is for functions of single records, whose letters have a capsule, got "
-            "KeyedBatchHarness; give process_batch the record of the letter's subject in a "
-            "harness that restores a savepoint"
-        )
-        raise DeclarationTypeError(msg)
+        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        names = tuple(name for name, _ in failed.facts.key_columns) or ("key",)
+        made = cls.__new__(cls)
+        OperatorHarness.__init__(made, function, (KeyedBatchFunction,), options, key_columns=names)
+        made._read_by(names, failed.key_type, event_time)
+        return made
+
+    def replay(self) -> pa.Table:
+        """Make the call again that failed, for its one record or timer: `OperatorHarness.replay`."""
+        return _table(super().replay())
 
     def process_batch(self, columns: Any) -> pa.Table:
         """Process records; those with an event time in its order, as a stream does.

@@ -34,7 +34,7 @@ from pyflinklike.engine.log.segments import Segment, read_segment
 from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
 from pyflinklike.engine.runtime.assembly import inputs_of, make_keyed_operator
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.capsule import FailedCall, read_capsule
+from pyflinklike.engine.runtime.capsule import BATCHES, FailedCall, read_capsule
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.runtime.micro_batch import ElementBundles
 from pyflinklike.engine.runtime.user_errors import where_raised
@@ -435,6 +435,7 @@ _HARNESSES = {
     "one input": "KeyedProcessHarness",
     "two inputs": "KeyedTwoInputHarness",
     "a broadcast input": "BroadcastHarness",
+    BATCHES: "KeyedBatchHarness",
 }
 
 

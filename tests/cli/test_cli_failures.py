@@ -13,6 +13,7 @@ pytest.importorskip("rich")
 
 from pyflinklike import (
     DeadLetters,
+    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapStateDescriptor,
@@ -22,7 +23,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
-from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
+from pyflinklike.testing import BroadcastHarness, KeyedBatchHarness, KeyedProcessHarness
 
 HERE = __name__
 DEAD = OutputTag("dead")
@@ -142,6 +143,33 @@ def test_a_function_with_a_broadcast_input_gets_its_states_of_the_capsule(tmp_pa
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "letters.parquet")
     code, told = run(capsys, str(tmp_path), "--replay", f"{HERE}:Ruled")
     assert (1, True) == (code, "the same error as in the letter" in told)
+
+
+class Divisions(KeyedBatchFunction):
+    """Divides whole columns."""
+
+    def process_batch(self, batch, ctx):
+        return {"user": batch["user"], "ratio": [100 // n for n in batch["amount"].to_pylist()]}
+
+
+class MendedDivisions(Divisions):
+    """Knows zero."""
+
+    def process_batch(self, batch, ctx):
+        return {"user": batch["user"], "ratio": [0] * len(batch)}
+
+
+def test_a_record_of_a_function_of_batches_is_processed_again(tmp_path, capsys):
+    """In a batch of one; the outputs are shown by row."""
+    pytest.importorskip("numpy")
+    with KeyedBatchHarness(Divisions(), "user", on_error=ON_ERROR) as harness:
+        harness.process_batch({"user": ["ann", "bob"], "amount": [4, 0]})
+        (letter,) = harness.side_output(DEAD)
+    pq.write_table(pa.Table.from_batches([letter]), tmp_path / "letters.parquet")
+    code, told = run(capsys, str(tmp_path), "--replay", f"{HERE}:Divisions")
+    assert (1, True) == (code, "the same error as in the letter" in told)
+    code, told = run(capsys, str(tmp_path), "--replay", f"{HERE}:MendedDivisions", "--json")
+    assert (0, {"output": "{'user': 'bob', 'ratio': 0}"}) == (code, json.loads(told))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from pyflinklike.errors import (
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import (
     BroadcastHarness,
-    KeyedBatchHarness,
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
@@ -472,7 +471,7 @@ def test_a_window_that_fails_is_replayed_with_its_contents():
 
 
 def test_a_harness_of_something_else_has_nothing_to_replay():
-    """It says how one is made; functions of batches have none, by name."""
+    """It says how one is made."""
     with (
         KeyedProcessHarness(Ratio(), lambda row: row.user) as harness,
         pytest.raises(
@@ -480,5 +479,3 @@ def test_a_harness_of_something_else_has_nothing_to_replay():
         ),
     ):
         harness.replay()
-    with pytest.raises(DeclarationTypeError, match="got KeyedBatchHarness; give process_batch"):
-        KeyedBatchHarness.of_failure(b"", None)

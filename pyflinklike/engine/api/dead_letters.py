@@ -54,13 +54,13 @@ class DeadLetters:
     | `error_class`, `message` | of the error |
     | `raised_at` | the user's line: file, line and function |
     | `traceback` | the traceback, shortened to its last 8,000 characters |
-    | `capsule` | bytes from which a harness makes the call again: `KeyedProcessHarness.of_failure` |
+    | `capsule` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
 
     A capsule has what the states, stores and timers of the key held before the call, the element
     or timer, and the times.  Where that takes more than `capsule_bytes`, it has only what the call
-    had read of states and stores.  It is null where that is too large as well, where the element
-    can be written neither as plain values nor, if the operator may unpickle, as a pickle, and for a
-    function of batches.
+    had read of states and stores; for a function of batches it is null then.  It is null, too, where
+    what was read is too large, or where the element can be written neither as plain values nor, if
+    the operator may unpickle, as a pickle.
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
     are more than `at_most` fails, and the query with it: a share of its records and timers with

@@ -146,6 +146,10 @@ class ColumnTable:
     def _user_keys(self, rows: Any) -> Any:  # noqa: ARG002 - there are none
         return None
 
+    def _find_entries(self, rows: Any) -> Any:
+        """Return where rows of keys have their entries."""
+        return rows[self._columns.present[rows]]
+
     # For the log
 
     def discard(self) -> None:
@@ -164,6 +168,10 @@ class ColumnTable:
     def contents(self) -> list[ColumnChanges]:
         """Return every entry, as changes to an empty key group."""
         return self._portions(self.all_rows())
+
+    def contents_of(self, rows: Any) -> list[ColumnChanges]:
+        """Return the entries of rows of keys, as changes to an empty key group."""
+        return self._portions(self._find_entries(rows))
 
     def apply(self, changes: ColumnChanges) -> None:
         """Apply entries that are restored.  They do not count as changed."""
@@ -274,6 +282,9 @@ class MapTable(ColumnTable):
 
     def _user_keys(self, rows: Any) -> Any:
         return self._columns.entries.arrow_user_keys(rows)
+
+    def _find_entries(self, rows: Any) -> Any:
+        return self.places_of(rows)[1]
 
     # For the log
 

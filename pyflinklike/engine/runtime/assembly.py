@@ -49,7 +49,7 @@ from pyflinklike.engine.runtime.call_contexts import (
 )
 from pyflinklike.engine.runtime.call_guard import CallGuard
 from pyflinklike.engine.runtime.calls import FunctionCalls, MapCalls, NamespacedCalls, TwoInputCalls
-from pyflinklike.engine.runtime.capsule import CapsuleMaker
+from pyflinklike.engine.runtime.capsule import BATCHES, CapsuleMaker, CapsuleWriter
 from pyflinklike.engine.runtime.keyed_operator import (
     CurrentGroup,
     KeyedProcessOperator,
@@ -181,17 +181,17 @@ def make_keyed_operator(
         queues = cast(Sequence[UndoableTimerQueue], timers.queues)
         capsules = None
         if on_error.capsule_bytes:
-            capsules = CapsuleMaker(
-                staged,
-                queues,
+            writer = CapsuleWriter(
                 key_type,
                 namespace_type,
                 lambda: runtime.task,
                 clock,
-                on_error.capsule_bytes,
-                allow_pickle=allow_pickle,
                 function=lambda: calls.name(),  # noqa: PLW0108 - made below
                 inputs=inputs_of(function),
+            )
+            most = on_error.capsule_bytes
+            capsules = CapsuleMaker(
+                writer, staged, queues, namespace_type, most, allow_pickle=allow_pickle
             )
         guard = CallGuard(
             on_error, staged.stage, queues, outputs, clock, metrics, task.name, names, capsules
@@ -268,6 +268,8 @@ def inputs_of(function: Any) -> str:
     """Return the kind of a function by its inputs, as a capsule notes it."""
     if isinstance(function, BaseBroadcastProcessFunction):
         return "a broadcast input"
+    if isinstance(function, KeyedBatchFunction):
+        return BATCHES
     return "two inputs" if isinstance(function, _TWO_INPUTS) else "one input"
 
 

@@ -14,7 +14,9 @@ a part of a state a row that clears says that all of a key is there, and one tha
 was no such entry.
 
 The element is written as plain values where it consists of them.  Another one is pickled, unless
-the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever reads a capsule says whether pickles may be read.
+the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever
+reads a capsule says whether pickles may be read.  A record of a function of batches is a stream of
+Arrow with one row.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ import datetime as dt
 import pickle
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
 import attrs
 import msgspec
+import pyarrow as pa
 
 from pyflinklike.engine.api.process_functions import NamespacedFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
@@ -65,7 +68,17 @@ from pyflinklike.errors import (
 )
 from pyflinklike.views.row_codec import decode_row, encode_row
 
-__all__ = ["BROADCAST", "ELEMENT", "TIMER", "Called", "CapsuleMaker", "FailedCall", "read_capsule"]
+__all__ = [
+    "BATCHES",
+    "BROADCAST",
+    "ELEMENT",
+    "TIMER",
+    "Called",
+    "CapsuleMaker",
+    "CapsuleWriter",
+    "FailedCall",
+    "read_capsule",
+]
 
 VERSION = 1
 _MAGIC = b"PFC"
@@ -73,6 +86,8 @@ _HEADER = struct.Struct("<3sBI")
 _WHERE = "the capsule of a dead letter"
 
 ELEMENT, TIMER, BROADCAST = "element", "timer", "broadcast element"
+BATCHES = "batches"
+"""The inputs of a function of batches, as a capsule notes them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +97,7 @@ class Called:
     Args:
         kind: `ELEMENT`, `TIMER` or `BROADCAST`.
         given: What a caller processes: an element, the pair of the number of an input and an
-            element, or the time of a timer in ms.
+            element, an Arrow record batch of one row, or the time of a timer in ms.
         key: In its frozen form, or a mark for none.
         namespace: The one that is current when a timer fires, or a mark for none.
         timestamp: The time of the element or timer in ms, or None.
@@ -154,7 +169,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         inputs: The kind of the function, by its inputs.
-        element_form: "plain" or "pickle"; "" for a timer.
+        element_form: "plain", "pickle" or "arrow"; "" for a timer.
         ranges: By table the ranges that were read, where only a part of the state is there.
         scanned: The tables of which all keys were read.
         counts: By table the number of entries in the key group, where the call has counted them.
@@ -206,46 +221,136 @@ class _TooLargeError(Exception):
     """The entries are more than a capsule may have."""
 
 
-class CapsuleMaker:
-    """Makes the capsules of one operator's calls.
+class CapsuleWriter:
+    """Writes what capsules have beside the state: the facts, the element, the key.
 
     Args:
-        staged: The tables of states and stores.
-        queues: The timers of both domains.
         key_type: The type of the keys.
         namespace_type: The type of the namespaces, or None.
         task: Returns the task.
         clock: Tells the times.
-        most: The most bytes of a capsule.
-        allow_pickle: Whether an element may be pickled.
         function: Returns the name of the function.
         inputs: The kind of the function, by its inputs.
     """
 
     def __init__(
         self,
-        staged: StagedTables,
-        queues: Sequence[UndoableTimerQueue],
         key_type: TypeInformation,
         namespace_type: TypeInformation | None,
         task: Callable[[], Any],
         clock: Clock,
-        most: int,
         *,
-        allow_pickle: bool,
         function: Callable[[], str],
         inputs: str,
     ) -> None:
-        self._staged = staged
-        self._queues = queues
-        self._key_type = key_type
+        self.key_type = key_type
+        self.inputs = inputs
         self._namespace_type = namespace_type
         self._task = task
         self._clock = clock
+        self._function = function
+
+    def write(
+        self,
+        called: Called,
+        form: str,
+        number: int,
+        element: bytes,
+        specs: Iterable[TableSpec],
+        state: bytes,
+        *,
+        is_whole: bool = True,
+        scanned: Sequence[str] = (),
+        ranges: Mapping[str, list[Any]] | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> bytes:
+        """Return a capsule.
+
+        Args:
+            called: The call.
+            form: The form of the element.
+            number: The number of its input.
+            element: Its bytes.
+            specs: The specs of all tables of states and stores.
+            state: The segment of what there was before the call.
+            is_whole: Whether that is the whole state of the key.
+            scanned: As of `Facts`.
+            ranges: As of `Facts`.
+            counts: As of `Facts`.
+        """
+        key_type, task, clock = self.key_type, self._task(), self._clock
+        has_namespace = (
+            self._namespace_type is not None
+            and called.kind == TIMER
+            and called.namespace is not NO_NAMESPACE
+        )
+        key = b""
+        if called.has_key:
+            spec = _key_spec(self._namespace_type if has_namespace else None)
+            pair = (called.key, called.namespace) if has_namespace else called.key
+            (key,) = encode_entries(
+                TableChanges(spec, keys=[pair], user_keys=[None], entries=[None]), key_type
+            )
+        facts = Facts(
+            operator=task.name,
+            function=self._function(),
+            inputs=self.inputs,
+            kind=called.kind,
+            element_form=form,
+            number=number,
+            has_key=called.has_key,
+            domain=called.domain.name if called.domain is not None else "",
+            timestamp=called.timestamp,
+            watermark=clock.watermark,
+            processing_time=clock.processing_time,
+            batch=task.batch,
+            index=task.index,
+            parallelism=task.parallelism,
+            max_parallelism=task.max_parallelism,
+            attempt=task.attempt,
+            key_columns=list(task.key_columns),
+            key_type=key_type.signature,
+            namespace_type="" if self._namespace_type is None else self._namespace_type.signature,
+            has_namespace=has_namespace,
+            declarations=[Declaration.of(each, key_type).fields() for each in specs],
+            is_whole=is_whole,
+            scanned=list(scanned),
+            ranges=dict(ranges or {}),
+            counts=dict(counts or {}),
+        )
+        body = _encode(_Body(facts, element, key, state))
+        head = _MAGIC + bytes((VERSION,))
+        return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
+
+
+class CapsuleMaker:
+    """Makes the capsules of the calls of an operator that processes single elements.
+
+    Args:
+        writer: Writes them.
+        staged: The tables of states and stores.
+        queues: The timers of both domains.
+        namespace_type: The type of the namespaces, or None.
+        most: The most bytes of a capsule.
+        allow_pickle: Whether an element may be pickled.
+    """
+
+    def __init__(
+        self,
+        writer: CapsuleWriter,
+        staged: StagedTables,
+        queues: Sequence[UndoableTimerQueue],
+        namespace_type: TypeInformation | None,
+        most: int,
+        *,
+        allow_pickle: bool,
+    ) -> None:
+        self._writer = writer
+        self._staged = staged
+        self._queues = queues
+        self._namespace_type = namespace_type
         self._most = most
         self._allow_pickle = allow_pickle
-        self._function = function
-        self._inputs = inputs
 
     def make(self, called: Called) -> bytes | None:
         """Return the capsule of a call that was undone.
@@ -287,7 +392,7 @@ class CapsuleMaker:
         """Return the form of the element, the number of its input, and its bytes."""
         if called.kind == TIMER:
             return "", 0, b""
-        number, element = called.given if self._inputs == "two inputs" else (0, called.given)
+        number, element = called.given if self._writer.inputs == "two inputs" else (0, called.given)
         forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_row)]
         if self._allow_pickle:
             forms.insert(1 if _is_plain(element) else 0, ("pickle", _to_pickle))
@@ -380,54 +485,20 @@ class CapsuleMaker:
         held.tables.append(changes)
         return left - len(found)
 
-    # As bytes
-
     def _pack(self, called: Called, form: str, number: int, element: bytes, held: _Held) -> bytes:
-        key_type, task, clock = self._key_type, self._task(), self._clock
         specs = [each.spec for each in self._staged.made]
-        declarations = [Declaration.of(each, key_type).fields() for each in specs]
-        has_namespace = (
-            self._namespace_type is not None
-            and called.kind == TIMER
-            and called.namespace is not NO_NAMESPACE
-        )
-        key = b""
-        if called.has_key:
-            spec = _key_spec(self._namespace_type if has_namespace else None)
-            pair = (called.key, called.namespace) if has_namespace else called.key
-            (key,) = encode_entries(
-                TableChanges(spec, keys=[pair], user_keys=[None], entries=[None]), key_type
-            )
-        facts = Facts(
-            operator=task.name,
-            function=self._function(),
-            inputs=self._inputs,
-            kind=called.kind,
-            element_form=form,
-            number=number,
-            has_key=called.has_key,
-            domain=called.domain.name if called.domain is not None else "",
-            timestamp=called.timestamp,
-            watermark=clock.watermark,
-            processing_time=clock.processing_time,
-            batch=task.batch,
-            index=task.index,
-            parallelism=task.parallelism,
-            max_parallelism=task.max_parallelism,
-            attempt=task.attempt,
-            key_columns=list(task.key_columns),
-            key_type=key_type.signature,
-            namespace_type="" if self._namespace_type is None else self._namespace_type.signature,
-            has_namespace=has_namespace,
-            declarations=declarations,
+        return self._writer.write(
+            called,
+            form,
+            number,
+            element,
+            specs,
+            held.segment(self._writer.key_type).to_bytes(),
             is_whole=held.is_whole,
             scanned=held.scanned,
             ranges=held.ranges,
             counts=held.counts,
         )
-        body = _encode(_Body(facts, element, key, held.segment(key_type).to_bytes()))
-        head = _MAGIC + bytes((VERSION,))
-        return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
 
 
 _PLAIN = frozenset(
@@ -582,7 +653,7 @@ def _unpack(capsule: Any) -> _Body:
         raise CorruptStateError(f"{msg}; the bytes are damaged, take another letter")
     try:
         return _decode(body)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, ValueError) as error:  # ValueError: text that is no UTF-8
         msg = f"{_WHERE} must be what a dead letter has, got {error}; take another letter"
         raise CorruptStateError(msg) from error
 
@@ -616,6 +687,8 @@ def _check_pickles(
 
 
 def _element_of(facts: Facts, element: bytes) -> Any:
+    if facts.inputs == BATCHES:
+        return _read_record(element)
     if facts.element_form == "plain":
         return decode_row(element)
     try:
@@ -626,6 +699,18 @@ def _element_of(facts: Facts, element: bytes) -> Any:
             f"{error}; run it where the program is"
         )
         raise IncompatibleStateError(msg) from error
+
+
+def _read_record(element: bytes) -> pa.RecordBatch:
+    with decoding(_WHERE, "must be what a dead letter has"):
+        (record,) = pa.ipc.open_stream(element)
+        record.validate(full=True)
+        # A name that is no UTF-8 raises here, and not in the function.
+        if record.num_rows != 1 or not record.schema.names:
+            got = f"{record.num_rows} of {record.num_columns} columns"
+            msg = f"{_WHERE} has one record with columns, got {got}; take another letter"
+            raise CorruptStateError(msg)
+    return record
 
 
 def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> dict[str, KnownPart]:

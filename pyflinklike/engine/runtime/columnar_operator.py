@@ -8,7 +8,7 @@ keyed functions run on: loading, commits, compaction, cleanup, the nonce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import attrs
@@ -25,7 +25,9 @@ from pyflinklike.engine.columnar.column_state import ColumnMapState, ColumnState
 from pyflinklike.engine.columnar.column_tables import BatchRows, TtlColumns
 from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
 from pyflinklike.engine.columnar.value_columns import value_column
+from pyflinklike.engine.log.entry_codec import encode_columns
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
+from pyflinklike.engine.log.segments import Declaration, Segment
 from pyflinklike.engine.runtime.call_contexts import (
     ClockReadings,
     OperatorParts,
@@ -34,6 +36,7 @@ from pyflinklike.engine.runtime.call_contexts import (
 )
 from pyflinklike.engine.runtime.call_guard import LetterOffice, is_of_a_record
 from pyflinklike.engine.runtime.calls import FunctionCalls
+from pyflinklike.engine.runtime.capsule import BATCHES, ELEMENT, TIMER, Called, CapsuleWriter
 from pyflinklike.engine.runtime.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
 from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.engine.runtime.keyed_operator import (
@@ -44,7 +47,7 @@ from pyflinklike.engine.runtime.keyed_operator import (
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.user_errors import where_raised
 from pyflinklike.engine.shown import shown, shown_error
-from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike.engine.state.current_key import NO_NAMESPACE, CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.state_assembly import Assembled
 from pyflinklike.engine.state.table import Shape, TableSpec
@@ -56,6 +59,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     PyflinklikeError,
     StateAccessError,
+    StateValueError,
     UnknownStoreError,
     UserFunctionError,
 )
@@ -116,7 +120,21 @@ def make_columnar_operator(
     guard = None
     if on_error is not None:
         names = tuple(name for name, _ in task.key_columns)
-        guard = BatchGuard(on_error, clock, metrics, task.name, names, backend, outputs, assembled)
+        capsules = None
+        if on_error.capsule_bytes:
+            writer = CapsuleWriter(
+                key_type,
+                None,
+                lambda: runtime.task,
+                clock,
+                function=lambda: calls.name(),  # noqa: PLW0108 - made below
+                inputs=BATCHES,
+            )
+            most = on_error.capsule_bytes
+            capsules = BatchCapsules(writer, backend, timers.queues, assembled, most)
+        guard = BatchGuard(
+            on_error, clock, metrics, task.name, names, backend, outputs, assembled, capsules
+        )
         guard.watch(runtime.get_metrics_group())
         guard.begin_task(task.batch)
     calls = ColumnarCalls(function, parts, backend, batch, key_columns, guard)
@@ -249,29 +267,34 @@ class ColumnarCalls(FunctionCalls):
                     times = None if timestamps is None else timestamps[start:end]
                     self._call_in_halves(method, rows[groups], part, times)
                 return
-            is_timer, time = self._parts.context.domain is not None, None
-            if values.timestamps is not None and values.timestamps[0] > MIN_WATERMARK:
-                time = int(values.timestamps[0])
-            subject = str(time) if is_timer else values._show_first()
-            keys = self._key_columns.of(self._backend.columns.index.keys(rows))
-            guard.fail(error, str(told), keys, method.__name__, subject, time)
+            domain = self._parts.context.domain
+            time = None if values.timestamps is None else int(values.timestamps[0])
+            key = self._backend.columns.index.keys(rows)
+            called = Called(
+                kind=ELEMENT if domain is None else TIMER,
+                given=values if domain is None else time,
+                key=self._key_columns.key_type.from_arrow(key)[0],
+                namespace=NO_NAMESPACE,
+                timestamp=time,
+                domain=domain,
+            )
+            subject = values._show_first() if domain is None else str(time)
+            keys = self._key_columns.of(key)
+            guard.fail(error, str(told), called, rows, keys, method.__name__, subject)
         else:
             guard.end()
 
     def _call_once(
         self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any
     ) -> None:
-        outputs, batch, metrics = self._parts.outputs, self._batch, self._parts.metrics
-        assert isinstance(outputs, ColumnOutputs)
+        metrics = self._parts.metrics
         assert isinstance(metrics, ColumnMetrics)
         metrics.touch_rows(self._backend.columns, rows)
-        batch.rows, batch.records = rows, len(values)
-        batch.codes, batch.timestamps = values.groups.codes, timestamps
-        batch.latest = values.groups.latest(timestamps)
+        self._begin_batch(rows, values, timestamps)
         try:
             for each in self._parts.before_every_call:
                 each()
-            outputs.emit_columns(method(values, self._parts.context), method.__name__)
+            self._emit(method, values)
         except PyflinklikeError as error:
             error.add_note(f"{self._describe_failed_call(method, values)}{where_raised(error)}")
             raise
@@ -280,7 +303,40 @@ class ColumnarCalls(FunctionCalls):
             msg = f"{call}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
         finally:
-            batch.end()
+            self._batch.end()
+
+    def _begin_batch(self, rows: Any, values: KeyedBatch, timestamps: Any) -> None:
+        batch = self._batch
+        batch.rows, batch.records = rows, len(values)
+        batch.codes, batch.timestamps = values.groups.codes, timestamps
+        batch.latest = values.groups.latest(timestamps)
+
+    def _emit(self, method: Callable[..., Any], values: KeyedBatch) -> None:
+        outputs = self._parts.outputs
+        assert isinstance(outputs, ColumnOutputs)
+        outputs.emit_columns(method(values, self._parts.context), method.__name__)
+
+    def repeat(self, called: Called) -> None:
+        """Make a call for one record or timer again that failed elsewhere.
+
+        What the function raises comes as it is.  Nothing expires before the call: what the state
+        was when the call failed is what the function finds.
+        """
+        context = self._parts.context
+        keys = self._key_columns.key_type.to_arrow([called.key])
+        rows = self._backend.columns.rows_of(keys)
+        times = None if called.timestamp is None else np.array([called.timestamp], np.int64)
+        is_timer = called.kind == TIMER
+        records = self._key_columns.of(keys) if is_timer else called.given
+        one = np.zeros(1, np.int64)
+        values = KeyedBatch(records, Groups(one, one), times)
+        self._begin_batch(rows, values, None if is_timer else times)
+        context.domain = called.domain
+        try:
+            self._emit(self.function.on_timers if is_timer else self.function.process_batch, values)
+        finally:
+            context.domain = None
+            self._batch.end()
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
         """Return a function that raises: no host hands over single records."""
@@ -341,6 +397,58 @@ class ColumnarCalls(FunctionCalls):
 _ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
 
 
+class BatchCapsules:
+    """Makes the capsules of records and timers of a function of batches.
+
+    A capsule has all that the states and timers of its key hold.
+
+    Args:
+        writer: Writes them.
+        backend: Has the columns of the current key group.
+        queues: The timers of both domains.
+        assembled: The states by name; the mapping may grow.
+        most: The most bytes of a capsule.
+    """
+
+    def __init__(
+        self,
+        writer: CapsuleWriter,
+        backend: Any,
+        queues: Sequence[ColumnTimerQueue],
+        assembled: Mapping[str, Assembled[Any]],
+        most: int,
+    ) -> None:
+        self._writer = writer
+        self._backend = backend
+        self._queues = queues
+        self._assembled = assembled
+        self._most = most
+
+    def make(self, called: Called, rows: Any) -> bytes | None:
+        """Return the capsule of a call that was undone; None if it would be too large.
+
+        Args:
+            called: The call, of one record or timer, whose `given` is a `KeyedBatch`.
+            rows: The row of its key.
+        """
+        form, element = "", b""
+        if called.kind == ELEMENT:
+            form, element = "arrow", called.given._first()
+        tables: list[Any] = [each.table for each in self._assembled.values()]
+        segment = Segment(bytes(16), b"")
+        for number, table in enumerate([*tables, *(each.table for each in self._queues)]):
+            segment.declarations[number] = Declaration.of(table.spec, self._writer.key_type)
+            for changes in table.contents_of(rows):
+                try:
+                    payloads = encode_columns(changes, self._writer.key_type)
+                except StateValueError:  # an entry that is larger than a segment can be
+                    return None
+                segment.sections += [(number, each) for each in payloads]
+        specs = [each.spec for each in tables]
+        capsule = self._writer.write(called, form, 0, element, specs, segment.to_bytes())
+        return capsule if len(capsule) <= self._most else None
+
+
 class BatchGuard(LetterOffice):
     """Makes dead letters of records and timers of a function of batches.
 
@@ -353,6 +461,7 @@ class BatchGuard(LetterOffice):
         backend: Undoes what a call has changed in states and timers.
         outputs: Gather what the function gives.
         assembled: The states by name; the mapping may grow.
+        capsules: Makes the capsules of letters; None for letters without one.
     """
 
     def __init__(
@@ -365,11 +474,13 @@ class BatchGuard(LetterOffice):
         backend: Any,
         outputs: ColumnOutputs,
         assembled: Mapping[str, Assembled[Any]],
+        capsules: BatchCapsules | None,
     ) -> None:
         super().__init__(letters, clock, metrics, operator, key_names)
         self._backend = backend
         self._outputs = outputs
         self._assembled = assembled
+        self._capsules = capsules
         self._marks: tuple[int, Mapping[str, int]] = (0, {})
         self._expired: list[tuple[Any, int]] = []
 
@@ -403,20 +514,22 @@ class BatchGuard(LetterOffice):
         self,
         error: Exception,
         told: str,
+        called: Called,
+        rows: Any,
         keys: pa.RecordBatch,
         method: str,
         subject: str,
-        timestamp: int | None,
     ) -> None:
         """Put out the dead letter of a record or timer, whose call was undone.
 
         Args:
             error: What the function raised.
             told: The text of the error that would have failed the query.
+            called: The call.
+            rows: The row of its key.
             keys: The columns of its key.
             method: The name of the method.
             subject: The record, or the time of the timer, as messages show it.
-            timestamp: The time of the record or timer, in ms.
 
         Raises:
             UserFunctionError: There are more than the user wants.
@@ -424,7 +537,9 @@ class BatchGuard(LetterOffice):
         self._count(told)
         # At once, and not at the end of the key group: a batch of which all fail is called for each.
         self.check_share()
-        values = (*self._facts(error, method, subject, timestamp), None)
+        time = None if called.timestamp == MIN_WATERMARK else called.timestamp
+        capsule = None if self._capsules is None else self._capsules.make(called, rows)
+        values = (*self._facts(error, method, subject, time), capsule)
         columns = dict(zip(self._key_names, keys.columns))
         for (name, kind), value in zip(_ARROW_TYPES.items(), values):
             columns[name] = pa.array([value], kind)

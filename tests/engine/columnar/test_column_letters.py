@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -13,14 +17,15 @@ from hypothesis import strategies as st
 from pyflinklike import (
     DeadLetters,
     KeyedBatchFunction,
+    KeyedProcessFunction,
     MapStateDescriptor,
     OutputTag,
     StateTtlConfig,
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import UserFunctionError
-from pyflinklike.testing import KeyedBatchHarness
+from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, UserFunctionError
+from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
@@ -84,6 +89,38 @@ class Totals(KeyedBatchFunction):
         return {"at": batch.timestamps[which]}
 
 
+class Telling(Totals):
+    """Raises with all that it reads of the states and timers of its keys before it changes them."""
+
+    def process_batch(self, batch: Any, ctx: Any) -> Any:
+        self.told = self.read(batch, ctx)
+        yields = super().process_batch
+        try:
+            return yields(batch, ctx)
+        except PoisonError as error:
+            raise PoisonError(self.told) from error
+
+    def on_timers(self, batch: Any, ctx: Any) -> Any:
+        told = self.read(batch, ctx)
+        try:
+            return super().on_timers(batch, ctx)
+        except PoisonError as error:
+            raise PoisonError(told) from error
+
+    def read(self, batch: Any, ctx: Any) -> Any:
+        items, service = self.seen.items(), ctx.timer_service()
+        times = [None if batch.timestamps is None else batch.timestamps.tolist()]
+        return (
+            batch.to_arrow().to_pylist(),
+            times,
+            service.current_watermark(),
+            self.total.arrow().to_pylist(),
+            self.word.arrow().to_pylist(),
+            sorted(zip(items.user_keys.tolist(), items.values.tolist())),
+            [each.tolist() for each in service.list_event_time_timers()],
+        )
+
+
 numbers = st.one_of(st.integers(0, 9), st.integers(0, 9), st.integers(-3, -1))
 histories = st.lists(
     st.one_of(st.lists(st.tuples(st.sampled_from("abc"), numbers), max_size=7), st.integers(1, 15)),
@@ -140,17 +177,89 @@ def test_records_and_timers_that_fail_are_as_if_they_had_not_come(history, ttl):
     assert {"PoisonError"} >= {each["error_class"] for each in letters}
 
 
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(history=histories, ttl=st.booleans())
+def test_a_replay_finds_what_the_call_that_failed_had_found(history, ttl):
+    """Record or time, states of both kinds, their TTL, timers and the watermark, and no other key's."""
+    *_, letters = run(Telling(ttl=ttl), history, MANY)
+    for letter in letters:
+        with (
+            KeyedBatchHarness.of_failure(letter["capsule"], Telling(ttl=ttl)) as harness,
+            pytest.raises(PoisonError) as raised,
+        ):
+            harness.replay()
+        assert letter["message"] == str(raised.value)
+
+
+def test_a_mended_function_gives_its_columns():
+    """And the harness goes on with further records of the letter's key columns."""
+    *_, (_, timer) = run(Totals(), [[("a", 7), ("b", -1)], 30], MANY)
+    with KeyedBatchHarness.of_failure(
+        timer["capsule"], Totals(is_careful=True), event_time="ts"
+    ) as harness:
+        assert (0, 30) == (harness.replay().num_rows, harness.watermark)
+        more = harness.process_batch({"key": ["a", "b"], "n": [7, 8], "ts": [31, 31]})
+        assert [{"key": "a", "n": 7}, {"key": "b", "n": 8}] == more.to_pylist()
+        assert (2, 2) == (
+            harness.num_keyed_state_entries("total"),
+            harness.num_event_time_timers(),
+        )
+
+
+def test_a_function_of_batches_that_does_not_fit_is_refused():
+    """One of single records, whose harness is another, and a capsule of one for this harness."""
+    *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
+    with pytest.raises(IncompatibleStateError, match=r"of batches, got .*KeyedBatchHarness.of_f"):
+        KeyedProcessHarness.of_failure(letter["capsule"], Doubles())
+    with KeyedProcessHarness(Doubles(), str, on_error=MANY) as harness:
+        harness.process_element("x", 1)
+        (other,) = harness.side_output(DEAD)
+    with pytest.raises(IncompatibleStateError, match=r"one input, got Totals of batches"):
+        KeyedBatchHarness.of_failure(other.capsule, Totals())
+
+
+class Doubles(KeyedProcessFunction):
+    """Fails."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        raise LookupError(value)
+
+
+def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
+    """Whatever the checksum says; anywhere in it in the thorough profile, else every 23rd byte."""
+    step = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 23
+    *_, (letter,) = run(Totals(ttl=True), [[("a", 3)], [("a", -1)]], MANY)
+    capsule = letter["capsule"]
+    for at in range(8, len(capsule), step):
+        for damaged in (0, 255 - capsule[at]):
+            body = bytes((*capsule[8:at], damaged, *capsule[at + 1 :]))
+            head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(body, zlib.crc32(b"PFC\1")))
+            with (
+                contextlib.suppress(PyflinklikeError, PoisonError),
+                KeyedBatchHarness.of_failure(head + body, Totals(ttl=True)) as harness,
+            ):
+                harness.replay()
+
+
+def test_a_capsule_of_a_batch_has_a_bound():
+    """Beyond it there is none, as there is none where none is wanted."""
+    for most in (0, 500):
+        letters = DeadLetters(DEAD, at_most=9, per="batch", capsule_bytes=most)
+        *_, (letter,) = run(Totals(), [[("a", 3)], [("a", -1)]], letters)
+        assert letter["capsule"] is None
+
+
 def test_a_letter_of_a_batch_has_the_columns_of_other_letters():
-    """The key's by its name; the record as its subject; no capsule."""
+    """The key's by its name; the record as its subject; a capsule, if it is not too large."""
     *_, (record, timer) = run(Totals(), [[("a", 7), ("b", -1), ("c", 4)], 30], MANY)
-    assert ("b", "Totals", "process_batch", 1, "PoisonError", "1", None) == (
+    assert ("b", "Totals", "process_batch", 1, "PoisonError", "1", True) == (
         record["key"],
         record["operator"],
         record["call"],
         record["timestamp"],
         record["error_class"],
         record["message"],
-        record["capsule"],
+        len(record["capsule"]) > 100,
     )
     assert ("a", "on_timers", "27", 27) == (
         timer["key"],
