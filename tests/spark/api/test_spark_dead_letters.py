@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from filed_batches import FiledBatches
 from spark_support import (
@@ -26,7 +27,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
-from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 pickle_by_value(__name__)
@@ -199,7 +200,7 @@ class BatchTotals(KeyedBatchFunction):
 
 
 def test_the_guilty_record_of_a_batch_is_its_letter(spark):
-    """All others are processed; the columns of the letter are those of other letters."""
+    """All others are processed; its capsule has the total of those before it."""
     rows = [("a", at(each), 1 if each != 30 else -5) for each in range(1, 51)]
     result = key_by(bounded(spark, rows, SCHEMA), "key").process(
         BatchTotals(),
@@ -210,14 +211,18 @@ def test_the_guilty_record_of_a_batch_is_its_letter(spark):
     result = result.persist()
     totals = [row.total for row in main_output(result).collect()]
     (letter,) = get_side_output(result, DEAD).collect()
-    assert (49, "a", "process_batch", 30, "1 records", None) == (
+    assert (49, "a", "process_batch", 30, "1 records") == (
         max(totals),
         letter.key,
         letter.call,
         letter.timestamp,
         letter.message,
-        letter.capsule,
     )
+    with KeyedBatchHarness.of_failure(letter.capsule, BatchTotals(), event_time="ts") as harness:
+        with pytest.raises(ValueError, match="1 records"):
+            harness.replay()
+        more = {"key": ["a"], "ts": pa.array([at(31)]), "n": [7]}
+        assert [{"key": "a", "total": 29 - 5 + 7}] == harness.process_batch(more).to_pylist()
     result.unpersist()
 
 
