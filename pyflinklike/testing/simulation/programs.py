@@ -884,7 +884,7 @@ class Settings:
         return HashMapStateBackend(self.warm)
 
 
-_WARM: Final = (512 * 1024 * 1024, 512 * 1024 * 1024, 0, 4_000)
+_WARM: Final = (*(4 * (512 * 1024 * 1024,)), 0, 4_000)
 
 
 @attrs.define(slots=False, eq=False)
@@ -1079,7 +1079,7 @@ def _draw_record(draw: Any, at: int, *, has_nulls: bool) -> tuple[Any, ...]:
 
 def _draw_warm(choices: Draws, stages: Sequence[Any], which: str = "") -> int | None:
     # A disk is slower; it is worth it where workers find on it what they do not know yet.
-    share = 0.5 if any(isinstance(each, OnUseStage) for each in stages) else 0.08
+    share = 0.5 if any(isinstance(each, OnUseStage) for each in stages) else 0.12
     if choices.happens(f"{which}rocksdb", share):
         return None
     return choices.one_of(f"{which}warm", _WARM)

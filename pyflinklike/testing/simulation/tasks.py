@@ -164,6 +164,9 @@ class Cluster:
         self._executors = 0
         self._workers = 0
         self.executors: list[Executor] = []
+        # In production a partition mostly stays where it is: its worker has the key groups warm.  Only
+        # then does it show what a worker keeps wrongly while others go on with the group.
+        self._strays = choices.one_of("partitions stray", (1.0, 0.25, 0.05))
         for _ in range(choices.integer("executors", 1, 3)):
             self.add()
 
@@ -215,20 +218,24 @@ class Cluster:
             free = [self.add()]
         # Where the store is loaded is where Spark prefers to run (`StateStoreRDD`).
         free.sort(key=lambda each: (operator, partition) not in each.stores)
-        at = choices.integer("executor", 0, 2 * len(free) - 1)
+        does_stray = self._strays == 1 or choices.happens("strays", self._strays)
+        at = choices.integer("executor", 0, 2 * len(free) - 1) if does_stray else 0
         executor = free[at if at < len(free) else 0]
-        worker = self._worker(executor, choices, (operator, partition))
+        worker = self._worker(executor, choices, (operator, partition), does_stray=does_stray)
         worker.served.add((operator, partition))
         return executor, worker
 
-    def _worker(self, executor: Executor, choices: Choices, store: tuple[int, int]) -> Worker:
+    def _worker(
+        self, executor: Executor, choices: Choices, store: tuple[int, int], *, does_stray: bool
+    ) -> Worker:
         """Choose an idle worker, or fork one, as Spark does where none is idle."""
         idle = [each for each in executor.workers if not each.is_busy]
         is_few = len(executor.workers) < _MOST_WORKERS
-        if idle and not (is_few and choices.happens("worker is forked", 0.1)):
+        forks = does_stray and is_few and choices.happens("worker is forked", 0.1)
+        if idle and not forks:
             # Spark takes any.  One that has served the store tells more: its memory may be wrong.
             idle.sort(key=lambda each: store not in each.served)
-            at = choices.integer("worker", 0, 2 * len(idle) - 1)
+            at = choices.integer("worker", 0, 2 * len(idle) - 1) if does_stray else 0
             return idle[at if at < len(idle) else 0]
         worker = Worker(executor, self._workers)
         self._workers += 1
