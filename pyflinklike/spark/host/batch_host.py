@@ -191,11 +191,24 @@ class _HistoryRunner(_BatchRunner):
     def _run_in_order(self, records: Records) -> None:
         """Process records, each instant as a micro-batch: what is due, the records, what they made due."""
         # As `call` does it for a whole micro-batch; per instant that would cost several times the records.
-        process_one, former = self._operator.process_one, None
+        operator, clock = self._operator, self._operator.clock
+        process_one, former = operator.process_one, None
+        due_event, due_processing = (
+            operator.event_timers.earliest,
+            operator.processing_timers.earliest,
+        )
         for key, value, time in zip(records.keys, records.values, records.timestamps):
             if time is not None and time != former:
-                self._fire_registered()
-                self._advance(self._watermark_before(time))
+                watermark = self._watermark_before(time)
+                # Mostly nothing is due: one look tells it, of what is registered and of what comes up.
+                event, processing = due_event(), due_processing()
+                if (event is not None and (event <= watermark or event <= clock.watermark)) or (
+                    processing is not None and processing <= clock.processing_time
+                ):
+                    self._fire_registered()
+                    self._advance(watermark)
+                elif watermark > clock.watermark:
+                    clock.watermark = watermark
                 former = time
             process_one(key, value, time)
         self._fire_registered()

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from history_support import Event, HistoryQuery, first_watermark
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as s
 from relay import Relay, instant
 
@@ -64,7 +64,9 @@ class Expiring(KeyedProcessFunction):
         self.seen.put(value.n, (self.seen.get(value.n) or 0) + 1)
         if self.processing_timers:
             # For event timers Spark would wait until the wall clock moves, which stands still here.
-            timers.register_processing_time_timer(timers.current_processing_time() + value.n + 1)
+            # One that is due already fires behind the record.
+            wait = -1 if value.n == 9 else value.n + 1
+            timers.register_processing_time_timer(timers.current_processing_time() + wait)
         else:
             timers.register_event_time_timer(ctx.timestamp() + value.n)
         yield value.key, instant(ctx.timestamp()), value.n, f"{left} {timers.current_watermark()}"
@@ -125,6 +127,8 @@ BEGIN = 1_000
 NOW = 50_000
 
 events = s.builds(Event, s.sampled_from("abc"), s.integers(BEGIN, BEGIN + 25), s.integers(0, 9))
+PAST = [Event("a", BEGIN + at, n) for at, n in [(0, 1), (5, 0), (7, 4), (12, 9), (20, 2)]]
+"""Timers are due before, at and behind the records that follow them."""
 later = s.lists(s.tuples(s.lists(events, max_size=3), s.integers(1, 6)), max_size=4)
 
 
@@ -200,6 +204,9 @@ def history_first(query: HistoryQuery, history: list[Event], batches: Any, **pla
     delay=s.integers(0, 7),
     backend=BACKENDS,
 )
+@example(relay, PAST, [], 0, 0, HashMapStateBackend())
+@example(ticking, PAST, [], 0, 0, HashMapStateBackend())
+@example(expiring, PAST, [], 0, 2, HashMapStateBackend())
 def test_history_and_then_a_stream_are_one_pass(build, history, batches, by, delay, backend):
     """Rows, state and timers, whatever is late after the cut, on each backend."""
     query = HistoryQuery(
