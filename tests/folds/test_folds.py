@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -206,3 +209,91 @@ def test_whether_a_fold_runs_may_not_change(backend, before):
     expected = f"keeps when a key gives out its fold, .*pass running={before}"
     with pytest.raises(IncompatibleStateError, match=expected):
         KeyedProcessHarness(now, lambda each: each[0], backend(), restore=stored)
+
+
+# Many elements at once
+
+
+NUMBERS = {
+    Types.LONG(): st.sampled_from([0, 1, -3, 2**62, 2**63 - 1, -(2**63)]),
+    Types.INT(): st.sampled_from([0, 1, -3, 2**30, 2**31 - 1, -(2**31)]),
+    Types.DOUBLE(): st.sampled_from([0.0, -0.0, 0.1, 1e16, -1e16, 1.0, math.inf, -math.inf]),
+    Types.FLOAT(): st.sampled_from([0.5, 0.25, 1e8]),
+    Types.STRING(): st.sampled_from(["", "a", "b", "\u00e9"]),
+    Types.SQL_TIMESTAMP(): st.datetimes(),
+}
+
+
+@st.composite
+def elements_of_a_type(draw):
+    """A type, and elements of it: rows, tuples, or values without fields."""
+    number = draw(st.sampled_from(list(NUMBERS)))
+    values = NUMBERS[number]
+    shape = draw(st.sampled_from(["row", "tuple", "value"]))
+    if shape == "value":
+        return number, draw(st.lists(values, min_size=2, max_size=6))
+    fields = draw(
+        st.lists(
+            st.tuples(st.sampled_from("abc"), values | values | st.none()), min_size=2, max_size=6
+        )
+    )
+    if shape == "tuple":
+        return Types.TUPLE([Types.STRING(), number]), fields
+    row_type = Types.ROW_NAMED(["k", "n"], [Types.STRING(), number])
+    return row_type, [Row(k=k, n=n) for k, n in fields]
+
+
+def made(fold: Any) -> Any:
+    """What a fold makes, or that it raises."""
+    try:
+        return repr(fold())
+    except (StateValueError, TypeError):
+        return "raises"
+
+
+def one_by_one(function: Any, type_info: Any, elements: Any) -> Any:
+    """The fold of elements, stored after each of them."""
+    stored = type_info.freeze(elements[0])
+    for element in elements[1:]:
+        stored = type_info.freeze(function.reduce(type_info.thaw(stored), element))
+    return stored
+
+
+@given(
+    given_elements=elements_of_a_type(),
+    fold=st.sampled_from([Sum, Min, Max, MinBy, MaxBy]),
+    position=st.sampled_from([1, -1, 0, "n", 5]),
+)
+def test_many_elements_at_once_are_folded_as_one_by_one(given_elements, fold, position):
+    """To the very same result, and refused where one by one they are."""
+    type_info, elements = given_elements
+    function = fold(position)
+    at_once = function.make_stored_fold(type_info)
+    if at_once is not None and type_info.are_stored(elements):
+        expected = made(lambda: one_by_one(function, type_info, elements))
+        assert expected == made(lambda: type_info.freeze(at_once(elements)))
+
+
+class OwnSum(Sum):
+    """A fold that a user has derived from ours."""
+
+
+@pytest.mark.parametrize(
+    ("expected", "function", "type_info"),
+    [
+        (True, Sum("n"), ROW),
+        (True, MinBy("k"), ROW),
+        (True, Max(0), Types.DOUBLE()),
+        (True, Sum(-1), Types.TUPLE([Types.STRING(), Types.LONG()])),
+        (False, OwnSum("n"), ROW),
+        (False, Sum("k"), ROW),
+        (False, Sum("none"), ROW),
+        (False, Sum(1), Types.LONG()),
+        (False, Sum(0), Types.FLOAT()),
+        (False, Max(0), Types.PICKLED_BYTE_ARRAY()),
+        (False, Max(0), Types.TUPLE([Types.LONG(), Types.LIST(Types.LONG())])),
+    ],
+)
+def test_which_folds_take_many_elements_at_once(expected, function, type_info):
+    """Ours, of types that store values as they are, by a field that there is."""
+    assert expected == (function.make_stored_fold(type_info) is not None)

@@ -35,6 +35,7 @@ from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.errors import UserFunctionError
+from pyflinklike.folds import Max, MinBy, Sum
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
@@ -116,6 +117,9 @@ FOLDS = {
     "numbers": lambda windowed: windowed.aggregate(Number(), Told(), Types.LONG()),
     "digits": lambda windowed: windowed.aggregate(Digits(), Told()),
     "reduced": lambda windowed: windowed.reduce(Later(), Told()),
+    "sum": lambda windowed: windowed.reduce(Sum("n"), Told()),
+    "max": lambda windowed: windowed.reduce(Max(1), Told()),
+    "min_by": lambda windowed: windowed.reduce(MinBy("n"), Told()),
 }
 
 
@@ -356,6 +360,19 @@ def test_elements_within_the_lateness_fire_one_by_one(fired, watermark):
     assert (seen[0], [fired, fired]) == (seen[1], outputs)
 
 
+@pytest.mark.parametrize("fold", ["elements", "sum"])
+def test_a_late_element_that_does_not_fit_is_late(fold):
+    """It is dropped and counted, while those of open windows go together."""
+    declared = Declared("tumbling", 5, 1, 0, 0, fold, is_typed=True, has_side_output=False)
+    seen = []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(declared.operator(), HashMapStateBackend())
+        way.batch(each, [("a", 1, 11), ("a", "no number", 1), ("b", 2, 12)], 10)
+        seen.append(way.batch(each, [], 99).by_entries())
+        way.close()
+    assert seen[0] == seen[1]
+
+
 # Where something fails
 
 
@@ -366,7 +383,7 @@ ALL_OF_THEM = DeadLetters(DEAD, at_most=1_000, per="batch")
 @given(
     declared=DECLARED,
     records=st.lists(
-        st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD]), st.integers(-4, 9)),
+        st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD, None]), st.integers(-4, 9)),
         max_size=10,
     ),
 )
@@ -395,6 +412,16 @@ def failures(operator: Any, elements: list[Any]) -> list[str]:
         told.append(str(raised.value))
         way.close()
     return told
+
+
+@pytest.mark.parametrize("fold", ["sum", "min_by"])
+def test_the_error_of_a_fold_by_a_field_names_the_record_too(fold):
+    """The first that cannot be folded."""
+    declared = Declared("tumbling", 5, 1, 0, 0, fold, is_typed=True, has_side_output=False)
+    records = [("a", 1, 1), ("b", 2, 1), ("a", 3, 2), ("a", None, 3), ("b", 5, 4)]
+    together, one_by_one = failures(declared.operator(), records)
+    assert one_by_one == together
+    assert "n=None" in together
 
 
 @pytest.mark.parametrize("fold", ["numbers", "digits", "reduced"])

@@ -7,6 +7,8 @@ import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import filterfalse
+from operator import eq
 from typing import Any, ClassVar
 
 import attrs
@@ -57,6 +59,11 @@ class IntegralTypeInfo(TypeInformation[int]):
 
     freeze_key = freeze
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain ints in the range."""
+        is_int_each = set(map(type, values)) == {int}
+        return is_int_each and self.low <= min(values) and max(values) <= self.high
+
     def _convert(self, value: Any) -> int:
         number = plain(value)
         if is_int(number):
@@ -89,6 +96,10 @@ class DoubleTypeInfo(TypeInformation[float]):
             return self.freeze(float(number.__float__()))
         except OverflowError:
             raise self._misfit(value) from None
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain floats, and none is NaN."""
+        return set(map(type, values)) == {float} and all(map(eq, values, values))
 
     def freeze_key(self, value: Any) -> Any:
         """Return the float, without a sign if it is zero."""
@@ -127,6 +138,10 @@ class FloatTypeInfo(DoubleTypeInfo):
             raise self._misfit(value) from None
         return rounded if rounded == rounded else _nan
 
+    def are_stored(self, values: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Return False: each is rounded."""
+        return False
+
     def _takes(self) -> str:
         return "a float within 32 bits"
 
@@ -149,6 +164,10 @@ class BooleanTypeInfo(TypeInformation[bool]):
             return flag
         raise self._misfit(value)
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain bools."""
+        return set(map(type, values)) == {bool}
+
     def _takes(self) -> str:
         return "True or False"
 
@@ -169,6 +188,17 @@ class StringTypeInfo(TypeInformation[str]):
         if type(value) is str and value.isascii():
             return value
         return None if value is None else self._convert(value)
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain texts that UTF-8 can write."""
+        if set(map(type, values)) != {str}:
+            return False
+        try:
+            for text in filterfalse(str.isascii, values):
+                text.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
 
     def freeze_key(self, value: Any) -> Any:
         """Return the str itself."""
@@ -207,6 +237,10 @@ class CharTypeInfo(StringTypeInfo):
         raise self._misfit(value)
 
     freeze_key = freeze
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain texts of one character."""
+        return StringTypeInfo.are_stored(self, values) and set(map(len, values)) == {1}
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the characters.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import attrs
@@ -43,6 +44,7 @@ _KNOWN: dict[type[st.DataType], TypeInformation] = {
     st.DateType: Types.SQL_DATE(),
     st.TimestampNTZType: Types.SQL_TIMESTAMP(),
 }
+_ZONE = attrgetter("tzinfo")
 
 
 def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
@@ -137,6 +139,11 @@ class ColumnTypeInfo(TypeInformation):
         if not isinstance(value, dt.datetime):
             raise self._misfit(value, "give a datetime")
         return value if value.tzinfo is None else local_time(value, self.time_zone)
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are datetimes without a time zone, of a column of timestamps."""
+        is_time = pa.types.is_timestamp(self.arrow_type) and set(map(type, values)) == {dt.datetime}
+        return is_time and set(map(_ZONE, values)) == {None}
 
     def thaw(self, stored: Any) -> Any:
         """Return a value that the caller may change."""

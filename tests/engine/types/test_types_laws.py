@@ -111,6 +111,57 @@ def test_thaw_gives_back_what_was_frozen(column):
             assert stored is type_info.thaw(stored)
 
 
+class Text(str):
+    """A text that is not stored as it is."""
+
+    __slots__ = ()
+
+
+ALIENS = st.sampled_from(
+    [
+        *(None, True, 2**63, -(2**31) - 1, -0.0, 0.1, float("nan"), "\ud800", "\u00e9", Text("a")),
+        *(dt.date(2000, 1, 1), dt.datetime(2000, 1, 1, fold=1), (1,), [1], b"x"),
+        dt.datetime(2000, 1, 1, tzinfo=dt.timezone.utc),
+    ]
+)
+
+
+def _with_aliens(part):
+    type_info, values = part
+    return type_info, st.one_of(values, values, values, ALIENS)
+
+
+MIXED = st.one_of(
+    st.sampled_from(SCALARS).map(_with_aliens),
+    st.lists(st.sampled_from(SCALARS).map(_with_aliens), max_size=2).flatmap(
+        lambda parts: st.sampled_from([_rows(parts), _tuples(parts)])
+    ),
+).flatmap(lambda part: st.tuples(st.just(part[0]), st.lists(part[1], min_size=1, max_size=4)))
+
+
+@settings(deadline=None)
+@given(MIXED)
+def test_values_that_are_stored_are_frozen_to_what_they_are(column):
+    """All of them, whatever stands among them."""
+    type_info, values = column
+    if type_info.are_stored(values):
+        frozen = [type_info.freeze(value) for value in values]
+        assert list(map(type, values)) == list(map(type, frozen))
+        assert list(map(repr, values)) == list(map(repr, frozen))
+
+
+def test_plain_values_are_stored():
+    """Also in rows, and beside None in a field."""
+    row_type = Types.ROW_NAMED(["a", "b", "c"], [STRING, LONG, Types.SQL_TIMESTAMP()])
+    make = row_class(("a", "b", "c"))._make
+    rows = [make(("\u00e9", 1, dt.datetime(2000, 1, 1))), make(("", None, None))]
+    assert (True, False, False) == (
+        row_type.are_stored(rows),
+        row_type.are_stored([*rows, ("a", 1, None)]),
+        row_type.are_stored([*rows, None]),
+    )
+
+
 @settings(deadline=None)
 @given(COLUMNS, st.booleans())
 def test_columns_give_back_what_was_stored(column, with_null):
