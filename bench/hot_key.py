@@ -166,8 +166,10 @@ def measure(spark: SparkSession, fold: str, given: argparse.Namespace) -> None:
         f"{whole['hot'] / whole['uniform']:.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})",
         flush=True,
     )
-    for kind, each in measured.items():
-        print(f"        {kind:8} ms of tasks, by stage: {[tasks for _, tasks in each]}", flush=True)
+    for kind, found in measured.items():
+        print(
+            f"        {kind:8} ms of tasks, by stage: {[tasks for _, tasks in found]}", flush=True
+        )
 
 
 def main() -> None:

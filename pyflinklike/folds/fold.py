@@ -198,20 +198,16 @@ class FieldFold(ReduceFunction[Any]):
         fold = _STORED_FOLDS.get(type(self))  # a class that a user derives may do anything
         if fold is None or not type_info.is_identity:
             return None
-        at: int | str | None = self.position
+        at: int | None = None
         kind = type_info
         if isinstance(type_info, TupleTypeInfo):
-            if isinstance(at, str):
-                names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else []
-                at = names.index(at) if at in names else len(type_info.field_types)
-            if not -len(type_info.field_types) <= at < len(type_info.field_types):
+            at = self._position_in(type_info)
+            if at is None:
                 return None
             kind = type_info.field_types[at]
-        elif at == 0 and isinstance(type_info, _PLAIN):
-            at = None
-        else:
+        elif self.position != 0 or not isinstance(type_info, _PLAIN):
             return None
-        if fold is _sum and type(kind) not in _ADDED:
+        if fold is _sum and not kind.adds_up:
             return None
         return partial(fold, self, kind, at)
 
@@ -219,6 +215,14 @@ class FieldFold(ReduceFunction[Any]):
         """That at its position."""
         at = self.position
         return names[at] if isinstance(at, int) and -len(names) <= at < len(names) else None
+
+    def _position_in(self, type_info: TupleTypeInfo) -> int | None:
+        """Return the position of the field in tuples or rows; None if they have no such field."""
+        at, count = self.position, len(type_info.field_types)
+        if isinstance(at, str):
+            names = type_info.field_names if isinstance(type_info, RowTypeInfo) else ()
+            return names.index(at) if at in names else None
+        return at if -count <= at < count else None
 
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
@@ -307,9 +311,7 @@ class MaxBy(FieldFold):
 # of C is made, where `reduce` makes a row of each element.  The built-in `min` and `max` compare as
 # `Min` and `Max` do, and of equal values they keep the first one, too.
 
-_ADDED = (IntegralTypeInfo, DoubleTypeInfo)
-"""Types of fields whose sums are stored as they are; a FLOAT is rounded each time."""
-_PLAIN = (*_ADDED, StringTypeInfo)
+_PLAIN = (IntegralTypeInfo, DoubleTypeInfo, StringTypeInfo)
 """Types of elements without fields that are folded together."""
 
 

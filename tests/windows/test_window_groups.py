@@ -286,7 +286,7 @@ def test_records_together_are_records_one_by_one(declared, batches):
 
 
 @pytest.mark.parametrize("fold", sorted(BY_FIELD))
-@settings(max_examples=settings().max_examples // 8)
+@settings(max_examples=settings().max_examples // 5)
 @given(
     kind=st.sampled_from(["tumbling", "sliding", "session"]),
     batches=st.lists(

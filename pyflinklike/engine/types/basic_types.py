@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import filterfalse
@@ -50,6 +51,11 @@ class IntegralTypeInfo(TypeInformation[int]):
         object.__setattr__(self, "low", -(1 << self.bits - 1))
         object.__setattr__(self, "high", (1 << self.bits - 1) - 1)
 
+    @property
+    def adds_up(self) -> bool:
+        """True."""
+        return True
+
     def freeze(self, value: Any) -> Any:
         """Return the int itself."""
         # The common case without a call; bools, numpy's ints and subclasses take the longer way.
@@ -84,6 +90,11 @@ class DoubleTypeInfo(TypeInformation[float]):
     """DOUBLE: a float; an int becomes one.  Every NaN is `math.nan`, -0.0 is kept."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
+
+    @property
+    def adds_up(self) -> bool:
+        """True."""
+        return True
 
     def freeze(self, value: Any) -> Any:
         """Return the float itself."""
@@ -129,6 +140,11 @@ class FloatTypeInfo(DoubleTypeInfo):
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
 
+    @property
+    def adds_up(self) -> bool:
+        """False: each sum is rounded."""
+        return False
+
     def freeze(self, value: Any) -> Any:
         """Return the nearest float of 32 bits."""
         number = value if type(value) is float else DoubleTypeInfo.freeze(self, value)
@@ -138,9 +154,10 @@ class FloatTypeInfo(DoubleTypeInfo):
             raise self._misfit(value) from None
         return rounded if rounded == rounded else _nan
 
-    def are_stored(self, values: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Return False: each is rounded."""
-        return False
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain floats of 32 bits, and none is NaN."""
+        is_float = set(map(type, values)) == {float}
+        return is_float and array("f", values).tolist() == list(values)
 
     def _takes(self) -> str:
         return "a float within 32 bits"

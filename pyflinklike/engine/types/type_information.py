@@ -58,6 +58,11 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         return True
 
     @property
+    def adds_up(self) -> bool:
+        """True where sums of stored values are what they would be if each of them were stored."""
+        return False
+
+    @property
     def is_pickled(self) -> bool:
         """True where a value, or a part of one, is unpickled when it is read."""
         return False

@@ -146,7 +146,7 @@ def test_values_that_are_stored_are_frozen_to_what_they_are(inside):
                 assert repr(values) == repr(frozen)
                 assert list(map(type, values)) == list(map(type, frozen))
                 assert inside is not None or None not in values
-    assert {"Byte", "Long", "Double", "Boolean", "String", "TimestampTypeInfo"} <= found
+    assert {"Byte", "Long", "Float", "Double", "Boolean", "String", "TimestampTypeInfo"} <= found
 
 
 def test_no_nan_is_stored_as_it_is():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from decimal import Decimal
 
 import pytest
@@ -68,6 +69,47 @@ DEEP = st.StructType(
         st.StructField("none", st.StructType([])),
     ]
 )
+
+
+DECIMALS = {
+    st.DecimalType(4, 2): ["99.99", "-99.99", "0.01", "0.00", "-0.00", "1.5", "100.00", "1E+1"],
+    st.DecimalType(38, 18): ["99999999999999999999.999999999999999999", "-0.000000000000000001"],
+    st.DecimalType(30, 1): ["99999999999999999999999999999.9", "0.1", "-0.6", "0.0"],
+}
+
+
+@pytest.mark.parametrize("kind", DECIMALS, ids=lambda kind: kind.simpleString())
+def test_decimals_are_added_at_once_as_one_by_one(kind):
+    """With the same digits, rounded where Python rounds, and refused where the column refuses."""
+    element, function = of(kind), Sum("c")
+    at_once, added = function.make_stored_fold(element), 0
+    for texts in itertools.product(DECIMALS[kind], repeat=3):
+        rows = [Row(c=Decimal(text)) for text in texts]
+        if not element.are_stored(rows):
+            continue
+        try:
+            expected = element.freeze(rows[0])
+            for row in rows[1:]:
+                expected = element.freeze(function.reduce(expected, row))
+        except StateValueError:
+            expected = "refused"
+        try:
+            found = element.freeze(at_once(rows))
+        except StateValueError:
+            found = "refused"
+        assert repr(expected) == repr(found), texts
+        added += 1
+    assert added >= 8
+
+
+def test_decimals_of_another_scale_are_not_stored_as_they_are():
+    """They are equal, but have other digits."""
+    element = of(st.DecimalType(4, 2))
+    texts = "1.00", "1.0", "-0.00", "100.00"
+    assert [True, False, False, False] == [
+        element.are_stored([Row(c=Decimal("1.00")), Row(c=None), Row(c=Decimal(text))])
+        for text in texts
+    ]
 
 
 @pytest.mark.parametrize(
