@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
@@ -87,19 +88,33 @@ def test_decimals_are_added_at_once_as_one_by_one(kind):
         rows = [Row(c=Decimal(text)) for text in texts]
         if not element.are_stored(rows):
             continue
-        try:
-            expected = element.freeze(rows[0])
-            for row in rows[1:]:
-                expected = element.freeze(function.reduce(expected, row))
-        except StateValueError:
-            expected = "refused"
-        try:
-            found = element.freeze(at_once(rows))
-        except StateValueError:
-            found = "refused"
+        expected = made(element.freeze, rows[0])
+        for row in rows[1:]:
+            if expected != "refused":
+                expected = made(element.freeze, function.reduce(expected, row))
+        found = made(lambda some: element.freeze(at_once(some)), rows)
         assert repr(expected) == repr(found), texts
         added += 1
     assert added >= 8
+
+
+@pytest.mark.parametrize("kind", DECIMALS, ids=lambda kind: kind.simpleString())
+def test_a_decimal_in_state_has_the_digits_that_the_log_gives_back(kind):
+    """Also one that needs no way through Arrow."""
+    element = of(kind).field_types[0]
+    for text in ["0", "-0", *itertools.chain(*DECIMALS.values())]:
+        column = made(element.to_arrow, [Decimal(text)])
+        expected = column if column == "refused" else repr(element.from_arrow(column)[0])
+        stored = made(element.freeze, Decimal(text))
+        assert expected == (stored if stored == "refused" else repr(stored)), text
+
+
+def made(make, *given):
+    """What is made, or that it is refused."""
+    try:
+        return make(*given)
+    except (StateValueError, pa.ArrowException):
+        return "refused"
 
 
 def test_decimals_of_another_scale_are_not_stored_as_they_are():
