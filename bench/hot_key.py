@@ -5,7 +5,7 @@ Two queries of one session get their micro-batches in turns: the keys of one are
 other's records 90 % have the same key.  Each micro-batch is one window.  A hot key is one task, so
 its ceiling on two cores is twice the time of the task that keeps state, of which there are two.
 
-    python bench/hot_key.py                           # some two minutes on 2 quiet cores
+    python bench/hot_key.py                           # an estimated four minutes on 2 quiet cores
     python bench/hot_key.py --folds sum --batches 9
 """
 
