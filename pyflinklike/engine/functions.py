@@ -11,6 +11,7 @@ import attrs
 
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import ACC, IN, OUT, T
+from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import DeclarationTypeError
 
 __all__ = [
@@ -54,6 +55,20 @@ class ReduceFunction(Function, ABC, Generic[T]):
         """Return a description that a restart may not change, such as "sum('n')".
 
         None if there is none, as for code of the user.
+        """
+        return None
+
+    def make_stored_fold(
+        self,
+        type_info: TypeInformation,  # noqa: ARG002
+    ) -> Callable[[Sequence[T]], T] | None:
+        """Return what folds many elements to the very result of `reduce` one after another.
+
+        It takes elements that are stored as they are, and may raise where `reduce` raises.  None if
+        the elements cannot be folded together, as by code of the user.
+
+        Args:
+            type_info: The type of the elements, in which the fold is stored after each of them.
         """
         return None
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, repeat
 from typing import Any, ClassVar, NoReturn
 
 import attrs
@@ -29,7 +31,12 @@ from pyflinklike.engine.shown import own_state, shown
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.state.keyed_states import field_of_fold
 from pyflinklike.engine.state.table import Setting, TableSpec
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.engine.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from pyflinklike.engine.types.basic_types import (
+    DoubleTypeInfo,
+    IntegralTypeInfo,
+    StringTypeInfo,
+)
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 
 __all__ = ["FieldFold", "Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
@@ -186,10 +193,36 @@ class FieldFold(ReduceFunction[Any]):
         """Return the name of the fold and its field, by which a state knows its function."""
         return f"{self.what}({self.position!r})"
 
+    def make_stored_fold(self, type_info: TypeInformation) -> Callable[[Sequence[Any]], Any] | None:
+        """Return what folds many elements, where the field and all others are stored as they are."""
+        fold = _STORED_FOLDS.get(type(self))  # a class that a user derives may do anything
+        if fold is None or not type_info.is_identity:
+            return None
+        at: int | None = None
+        kind = type_info
+        if isinstance(type_info, TupleTypeInfo):
+            at = self._position_in(type_info)
+            if at is None:
+                return None
+            kind = type_info.field_types[at]
+        elif self.position != 0 or not isinstance(type_info, _PLAIN):
+            return None
+        if fold is _sum and not kind.adds_up:
+            return None
+        return partial(fold, self, kind, at)
+
     def folded_field(self, names: Sequence[str]) -> str | None:
         """That at its position."""
         at = self.position
         return names[at] if isinstance(at, int) and -len(names) <= at < len(names) else None
+
+    def _position_in(self, type_info: TupleTypeInfo) -> int | None:
+        """Return the position of the field in tuples or rows; None if they have no such field."""
+        at, count = self.position, len(type_info.field_types)
+        if isinstance(at, str):
+            names = type_info.field_names if isinstance(type_info, RowTypeInfo) else ()
+            return names.index(at) if at in names else None
+        return at if -count <= at < count else None
 
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
@@ -272,3 +305,51 @@ class MaxBy(FieldFold):
 
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
         return second if added > known else first
+
+
+# Many elements at once: those of a window, which are stored as they are.  Of their field alone a loop
+# of C is made, where `reduce` makes a row of each element.  The built-in `min` and `max` compare as
+# `Min` and `Max` do, and of equal values they keep the first one, too.
+
+_PLAIN = (IntegralTypeInfo, DoubleTypeInfo, StringTypeInfo)
+"""Types of elements without fields that are folded together."""
+
+
+def _fields_at(elements: Sequence[Any], at: int | None) -> list[Any]:
+    return list(elements) if at is None else list(map(tuple.__getitem__, elements, repeat(at)))
+
+
+def _sum(fold: FieldFold, kind: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
+    # Not the built-in `sum`: from Python 3.12 on its floats are not those of `+`.
+    totals = list(accumulate(_fields_at(elements, at)))
+    # One by one each total is stored, and refused where it does not fit.
+    kind.freeze(min(totals))
+    kind.freeze(max(totals))
+    return fold._with(elements[0], totals[-1])
+
+
+def _min(fold: FieldFold, _: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
+    return fold._with(elements[0], min(_fields_at(elements, at)))
+
+
+def _max(fold: FieldFold, _: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
+    return fold._with(elements[0], max(_fields_at(elements, at)))
+
+
+def _min_by(_: FieldFold, __: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
+    fields = _fields_at(elements, at)
+    return elements[fields.index(min(fields))]
+
+
+def _max_by(_: FieldFold, __: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
+    fields = _fields_at(elements, at)
+    return elements[fields.index(max(fields))]
+
+
+_STORED_FOLDS: dict[type, Callable[..., Any]] = {
+    Sum: _sum,
+    Min: _min,
+    Max: _max,
+    MinBy: _min_by,
+    MaxBy: _max_by,
+}

@@ -54,6 +54,8 @@ _ANEW = "keep the former, or begin a new checkpoint"
 
 Fire = Callable[[Any, Sequence[Any]], Any]
 """What is done with a window and what is in it."""
+Step = Callable[[list[Any]], Any]
+"""A step in which elements are added to contents, many at once."""
 
 
 class Contents(ABC):
@@ -235,16 +237,14 @@ class StoredContents(ABC):
         if evictor is not None:
             return _Evicted(contents, evictor, evictor_context, *declared)
         if isinstance(contents, Gathered):
-            return _StoredElements(contents.descriptor(), *declared)
-        fold: Callable[[Any, Any], Any] | None = None
+            return _StoredElements(contents, *declared)
         if isinstance(contents, Reduced):
             fixed = contents.function.fixed() or _OF_THE_USER
             field = field_of_fold(contents.function, contents.type_info)
             settings = (*settings, Setting("the fold of a window", fixed, remedy=_ANEW), *field)
-            fold = contents.function.reduce
-        elif isinstance(contents, Aggregated):
-            fold = contents.function.add
-        return _StoredFold(contents.descriptor(), context, windows, settings, fold)
+            return _StoredReduction(contents, context, windows, settings)
+        assert isinstance(contents, Aggregated)
+        return _StoredFold(contents, *declared)
 
     def __init__(
         self,
@@ -252,31 +252,36 @@ class StoredContents(ABC):
         context: NamespacedRuntimeContext,
         windows: str,
         settings: Sequence[Setting],
-        fold: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         kind = f"{descriptor.kind} of {windows}"
         self.state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
         context.reserve(descriptor)
-        self._fold = fold
         self.clear: Callable[[], None] = self.state.clear
         """Drop them."""
         self.store: Callable[[Any], None] = self.state._store
-        """Store what `prepare` returned under the same key and window."""
+        """Store what was prepared under the same key and window."""
 
     @abstractmethod
     def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
 
     # Many elements at once.  Nothing has changed until `store`.  Where an element or a fold is
-    # refused, these raise, though with another message than `add`.
+    # refused, what `choose_steps` returns raises, though with another message than `add`.
 
     @abstractmethod
-    def ready(self, elements: list[Any]) -> list[Any]:
-        """Return elements in the form that `prepare` takes, for all windows that they are in."""
+    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
+        """Choose the steps by which elements of a micro-batch are added, many at once.
 
-    @abstractmethod
-    def prepare(self, elements: list[Any]) -> Any:
-        """Return for `store` what adding these elements one by one would store."""
+        Late elements are among these, and may be of any kind.
+
+        Args:
+            elements: There is at least one.
+
+        Returns:
+            Two functions of a list of some of them.  The first returns them in the form that the
+            second takes, for all windows that they are in.  The second returns for `store` what
+            adding them one by one under the current key and window would store.
+        """
 
     @abstractmethod
     def fire(self, window: Any, apply: Fire) -> None:
@@ -290,24 +295,23 @@ class StoredContents(ABC):
 class _StoredElements(StoredContents):
     def __init__(
         self,
-        descriptor: StateDescriptor,
+        contents: Contents,
         context: NamespacedRuntimeContext,
         windows: str,
         settings: Sequence[Setting],
-        fold: Callable[[Any, Any], Any] | None = None,
     ) -> None:
-        super().__init__(descriptor, context, windows, settings, fold)
-        self._add = self.state.add
+        super().__init__(contents.descriptor(), context, windows, settings)
+        self._add, self._are_stored = self.state.add, contents.element_type().are_stored
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._add(value)
 
-    def ready(self, elements: list[Any]) -> list[Any]:
+    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
+        return _as_they_are if self._are_stored(elements) else self._freeze, _as_they_are
+
+    def _freeze(self, elements: list[Any]) -> list[Any]:
         frozen: list[Any] = self.state._prepare(elements, None)
         return frozen
-
-    def prepare(self, elements: list[Any]) -> Any:
-        return elements
 
     def fire(self, window: Any, apply: Fire) -> None:
         elements = list(self.state.get())
@@ -318,11 +322,26 @@ class _StoredElements(StoredContents):
         return not any(True for _ in self.state.get())
 
 
-class _StoredFold(_StoredElements):
-    def ready(self, elements: list[Any]) -> list[Any]:
-        return elements
+def _as_they_are(elements: list[Any]) -> Any:
+    return elements
 
-    def prepare(self, elements: list[Any]) -> Any:
+
+class _StoredFold(_StoredElements):
+    def __init__(
+        self,
+        contents: Aggregated | Reduced,
+        context: NamespacedRuntimeContext,
+        windows: str,
+        settings: Sequence[Setting],
+    ) -> None:
+        super().__init__(contents, context, windows, settings)
+        function = contents.function
+        self._fold = function.add if isinstance(function, AggregateFunction) else function.reduce
+
+    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
+        return _as_they_are, self._prepare
+
+    def _prepare(self, elements: list[Any]) -> Any:
         return self.state._prepare(elements, self._fold)
 
     def fire(self, window: Any, apply: Fire) -> None:
@@ -332,6 +351,27 @@ class _StoredFold(_StoredElements):
 
     def is_empty(self) -> bool:
         return self.state.get() is None
+
+
+class _StoredReduction(_StoredFold):
+    """A fold by one of our functions takes many elements at once."""
+
+    def __init__(
+        self,
+        contents: Reduced,
+        context: NamespacedRuntimeContext,
+        windows: str,
+        settings: Sequence[Setting],
+    ) -> None:
+        super().__init__(contents, context, windows, settings)
+        self._fold_stored = contents.function.make_stored_fold(contents.type_info)
+
+    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
+        is_short = self._fold_stored is not None and self._are_stored(elements)
+        return _as_they_are, self._prepare_stored if is_short else self._prepare
+
+    def _prepare_stored(self, elements: list[Any]) -> Any:
+        return self.state._prepare_stored(elements, self._fold_stored)
 
 
 class _Evicted(_StoredElements):
@@ -347,7 +387,7 @@ class _Evicted(_StoredElements):
         settings: Sequence[Setting],
     ) -> None:
         timed = Types.TUPLE([contents.element_type(), Types.LONG()])
-        super().__init__(ListStateDescriptor(CONTENTS, timed), context, windows, settings)
+        super().__init__(Gathered(timed), context, windows, settings)
         self._contents, self._evictor, self._context = contents, evictor, evictor_context
 
     def add(self, value: Any, timestamp: int | None) -> None:

@@ -187,7 +187,7 @@ class _AlignedGroups(WindowGroups):
             ]
         groups: list[tuple[Any, Any, list[list[Any]]]] = []
         by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
-        ready = self._contents.ready
+        ready, prepare = self._contents.choose_steps(values)
         for key, windows, elements in runs:
             part, mine = ready(elements), by_key.get(key)
             if mine is None:
@@ -199,7 +199,7 @@ class _AlignedGroups(WindowGroups):
                     groups.append((key, window, parts))
                 else:
                     parts.append(part)
-        current, prepare, prepared = self._current, self._contents.prepare, []
+        current, prepared = self._current, []
         for current.key, current.namespace, parts in groups:
             prepared.append(prepare(parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]))
         return PreparedTogether(left, lambda: self._write(groups, prepared))
@@ -327,7 +327,7 @@ class _SessionGroups(WindowGroups):
                 [each for each in some if each.key not in alone] for some in (touched, noted, timed)
             )
         current, prepared = self._current, []
-        ready, prepare = self._contents.ready, self._contents.prepare
+        ready, prepare = self._contents.choose_steps(values)
         for each in touched:
             current.key, current.namespace = each.key, each.target
             prepared.append(prepare(ready(each.elements)))

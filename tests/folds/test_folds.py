@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -206,3 +209,93 @@ def test_whether_a_fold_runs_may_not_change(backend, before):
     expected = f"keeps when a key gives out its fold, .*pass running={before}"
     with pytest.raises(IncompatibleStateError, match=expected):
         KeyedProcessHarness(now, lambda each: each[0], backend(), restore=stored)
+
+
+# Many elements at once
+
+
+FIELDS = {
+    Types.LONG(): [None, 1, -3, 2**63 - 1, -(2**63)],
+    Types.INT(): [None, 1, -3, 2**31 - 1, -(2**31)],
+    Types.DOUBLE(): [0.0, -0.0, 0.1, 1e16, -1e16, 1.0, math.inf, -math.inf],
+    Types.FLOAT(): [0.5, 0.25, 1e8],
+    Types.STRING(): [None, "", "a", "\u00e9"],
+    Types.SQL_DATE(): [None, dt.date(2000, 1, 1), dt.date(1999, 1, 1)],
+}
+"""Types of fields, and values that show what is done to them."""
+
+
+def elements_of(shape: str, kind: Any, values: Any) -> tuple[Any, list[Any]]:
+    """A type, and elements of it with these values, which differ in the other field, too."""
+    if shape == "value":
+        return kind, list(values)
+    fields = list(zip("abc", values))
+    if shape == "tuple":
+        return Types.TUPLE([Types.STRING(), kind]), fields
+    row_type = Types.ROW_NAMED(["k", "n"], [Types.STRING(), kind])
+    return row_type, [Row(k=k, n=n) for k, n in fields]
+
+
+def made(fold: Any, *given: Any) -> Any:
+    """What a fold makes, or that it raises."""
+    try:
+        return repr(fold(*given))
+    except (StateValueError, TypeError):
+        return "raises"
+
+
+def one_by_one(function: Any, type_info: Any, elements: Any) -> Any:
+    """The fold of elements, stored after each of them."""
+    stored = type_info.freeze(elements[0])
+    for element in elements[1:]:
+        stored = type_info.freeze(function.reduce(type_info.thaw(stored), element))
+    return stored
+
+
+def many_at_once(at_once: Any, type_info: Any, elements: Any) -> Any:
+    """The fold of elements, stored after the last of them."""
+    return type_info.freeze(at_once(elements))
+
+
+@pytest.mark.parametrize("fold", [Sum, Min, Max, MinBy, MaxBy])
+@pytest.mark.parametrize(("shape", "position"), [("row", "n"), ("tuple", -1), ("value", 0)])
+def test_many_elements_at_once_are_folded_as_one_by_one(fold, shape, position):
+    """To the very same result, and refused where one by one they are: three of any kinds."""
+    function, kinds, refused = fold(position), set(), 0
+    for kind, known in FIELDS.items():
+        for values in itertools.product(known, repeat=3):
+            type_info, elements = elements_of(shape, kind, values)
+            at_once = function.make_stored_fold(type_info)
+            if at_once is None or not type_info.are_stored(elements):
+                continue
+            expected = made(one_by_one, function, type_info, elements)
+            assert expected == made(many_at_once, at_once, type_info, elements), elements
+            kinds.add(kind)
+            refused += expected == "raises"
+    assert {Types.LONG(), Types.INT(), Types.DOUBLE()} <= kinds
+    assert shape == "value" or refused
+
+
+class OwnSum(Sum):
+    """A fold that a user has derived from ours."""
+
+
+@pytest.mark.parametrize(
+    ("expected", "function", "type_info"),
+    [
+        (True, Sum("n"), ROW),
+        (True, MinBy("k"), ROW),
+        (True, Max(0), Types.DOUBLE()),
+        (True, Sum(-1), Types.TUPLE([Types.STRING(), Types.LONG()])),
+        (False, OwnSum("n"), ROW),
+        (False, Sum("k"), ROW),
+        (False, Sum("none"), ROW),
+        (False, Sum(1), Types.LONG()),
+        (False, Sum(0), Types.FLOAT()),
+        (False, Max(0), Types.PICKLED_BYTE_ARRAY()),
+        (False, Max(0), Types.TUPLE([Types.LONG(), Types.LIST(Types.LONG())])),
+    ],
+)
+def test_which_folds_take_many_elements_at_once(expected, function, type_info):
+    """Ours, of types that store values as they are, by a field that there is."""
+    assert expected == (function.make_stored_fold(type_info) is not None)

@@ -35,6 +35,7 @@ from pyflinklike.engine.runtime.call_contexts import TaskInfo
 from pyflinklike.engine.runtime.calls import FunctionCalls
 from pyflinklike.engine.runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.errors import UserFunctionError
+from pyflinklike.folds import Max, MinBy, Sum
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
@@ -106,16 +107,21 @@ class Later(ReduceFunction):
             raise RuntimeError("a bad one")
         if value2[1] % 2:
             return value2
-        return Row(key=value1[0], n=(value1[1] * 31 + value2[1]) % 1_000_003)
+        return Row(key=value1[0], n=(value1[1] * 31 + value2[1]) % 1_000_003, at=value1[2])
 
 
 BAD = 666
-ELEMENTS = Types.ROW_NAMED(["key", "n"], [Types.STRING(), Types.LONG()])
+ELEMENTS = Types.ROW_NAMED(["key", "n", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
 FOLDS = {
     "elements": lambda windowed: windowed.process(Told()),
     "numbers": lambda windowed: windowed.aggregate(Number(), Told(), Types.LONG()),
     "digits": lambda windowed: windowed.aggregate(Digits(), Told()),
     "reduced": lambda windowed: windowed.reduce(Later(), Told()),
+}
+BY_FIELD = {
+    "sum": lambda windowed: windowed.reduce(Sum("n"), Told()),
+    "max": lambda windowed: windowed.reduce(Max(1), Told()),
+    "min_by": lambda windowed: windowed.reduce(MinBy("n"), Told()),
 }
 
 
@@ -137,7 +143,7 @@ class Declared:
         return self.kind != "session" and not self.lateness
 
     def operator(self) -> Any:
-        """The windows; of rows `(key, n)`."""
+        """The windows; of rows `(key, n, at)`."""
         offset = self.offset % self.slide
         assigner = {
             "tumbling": lambda: TumblingEventTimeWindows.of(self.size, self.offset % self.size),
@@ -148,7 +154,7 @@ class Declared:
         windowed.allowed_lateness(self.lateness)
         if self.has_side_output:
             windowed.side_output_late_data(LATE)
-        return FOLDS[self.fold](windowed)
+        return {**FOLDS, **BY_FIELD}[self.fold](windowed)
 
 
 @attrs.frozen
@@ -220,7 +226,7 @@ class Way:
         operator = self.operator
         operator.clock.watermark = watermark
         operator.process = self.ways[way]
-        values = [Row(key=key, n=n) for key, n, _ in records]
+        values = [Row(key=key, n=n, at=time) for key, n, time in records]
         kind = Records if in_order else UnsortedRecords
         serve(
             operator,
@@ -276,6 +282,24 @@ BATCHES = st.lists(
 @given(declared=DECLARED, batches=BATCHES)
 def test_records_together_are_records_one_by_one(declared, batches):
     """In outputs, side outputs, logs and metrics, also where a query changes its way as it restarts."""
+    check_ways(declared, batches)
+
+
+@pytest.mark.parametrize("fold", sorted(BY_FIELD))
+@settings(max_examples=settings().max_examples // 5)
+@given(
+    kind=st.sampled_from(["tumbling", "sliding", "session"]),
+    batches=st.lists(
+        st.tuples(RECORDS, st.integers(0, 3), st.booleans(), st.none()), min_size=2, max_size=3
+    ),
+)
+def test_folds_by_a_field_are_together_what_they_are_one_by_one(fold, kind, batches):
+    """As above: the elements of a window are folded at once."""
+    check_ways(Declared(kind, 6, 3, 0, 0, fold, is_typed=True, has_side_output=False), batches)
+
+
+def check_ways(declared: Declared, batches: Any) -> None:
+    """Check that two queries in two ways, and one that changes its way, are the same."""
     ways = {
         each: Way(declared.operator(), HashMapStateBackend()) for each in (TOGETHER, ONE_BY_ONE)
     }
@@ -356,6 +380,19 @@ def test_elements_within_the_lateness_fire_one_by_one(fired, watermark):
     assert (seen[0], [fired, fired]) == (seen[1], outputs)
 
 
+@pytest.mark.parametrize("fold", ["elements", "sum"])
+def test_a_late_element_that_does_not_fit_is_late(fold):
+    """It is dropped and counted, while those of open windows go together."""
+    declared = Declared("tumbling", 5, 1, 0, 0, fold, is_typed=True, has_side_output=False)
+    seen = []
+    for each in (TOGETHER, ONE_BY_ONE):
+        way = Way(declared.operator(), HashMapStateBackend())
+        way.batch(each, [("a", 1, 11), ("a", "no number", 1), ("b", 2, 12)], 10)
+        seen.append(way.batch(each, [], 99).by_entries())
+        way.close()
+    assert seen[0] == seen[1]
+
+
 # Where something fails
 
 
@@ -366,7 +403,7 @@ ALL_OF_THEM = DeadLetters(DEAD, at_most=1_000, per="batch")
 @given(
     declared=DECLARED,
     records=st.lists(
-        st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD]), st.integers(-4, 9)),
+        st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD, None]), st.integers(-4, 9)),
         max_size=10,
     ),
 )
@@ -395,6 +432,16 @@ def failures(operator: Any, elements: list[Any]) -> list[str]:
         told.append(str(raised.value))
         way.close()
     return told
+
+
+@pytest.mark.parametrize("fold", ["sum", "min_by"])
+def test_the_error_of_a_fold_by_a_field_names_the_record_too(fold):
+    """The first that cannot be folded."""
+    declared = Declared("tumbling", 5, 1, 0, 0, fold, is_typed=True, has_side_output=False)
+    records = [("a", 1, 1), ("b", 2, 1), ("a", 3, 2), ("a", None, 3), ("b", 5, 4)]
+    together, one_by_one = failures(declared.operator(), records)
+    assert one_by_one == together
+    assert "n=None" in together
 
 
 @pytest.mark.parametrize("fold", ["numbers", "digits", "reduced"])

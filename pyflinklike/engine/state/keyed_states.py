@@ -12,7 +12,7 @@ differs from Flink's heap backend, the behaviour is that of the heap backend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Generic
 
@@ -510,6 +510,18 @@ class ReducingState(_FoldingState[T, T | None]):
                 frozen = freeze(reduced)
             stored = frozen
         return stored
+
+    def _prepare_stored(self, values: Sequence[T], fold: Callable[[Sequence[T]], T]) -> Any:
+        """Return what `_prepare` would of elements that are stored as they are.
+
+        Args:
+            values: The elements, of which there is at least one.
+            fold: Folds many of them at once, as `ReduceFunction.make_stored_fold`.
+        """
+        stored = self._get(None)
+        if stored is not MISSING:
+            values = [stored, *values]
+        return values[0] if len(values) == 1 else self._freeze(fold(values))
 
     def _merge(self, first: T, second: T) -> T:
         return self._reduce(first, second)

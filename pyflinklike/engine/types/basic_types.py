@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import filterfalse
+from operator import eq
 from typing import Any, ClassVar
 
 import attrs
@@ -48,6 +51,11 @@ class IntegralTypeInfo(TypeInformation[int]):
         object.__setattr__(self, "low", -(1 << self.bits - 1))
         object.__setattr__(self, "high", (1 << self.bits - 1) - 1)
 
+    @property
+    def adds_up(self) -> bool:
+        """True."""
+        return True
+
     def freeze(self, value: Any) -> Any:
         """Return the int itself."""
         # The common case without a call; bools, numpy's ints and subclasses take the longer way.
@@ -56,6 +64,11 @@ class IntegralTypeInfo(TypeInformation[int]):
         return self._convert(value)
 
     freeze_key = freeze
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain ints in the range."""
+        is_int_each = set(map(type, values)) == {int}
+        return is_int_each and self.low <= min(values) and max(values) <= self.high
 
     def _convert(self, value: Any) -> int:
         number = plain(value)
@@ -78,6 +91,11 @@ class DoubleTypeInfo(TypeInformation[float]):
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
 
+    @property
+    def adds_up(self) -> bool:
+        """True."""
+        return True
+
     def freeze(self, value: Any) -> Any:
         """Return the float itself."""
         if type(value) is float:
@@ -89,6 +107,10 @@ class DoubleTypeInfo(TypeInformation[float]):
             return self.freeze(float(number.__float__()))
         except OverflowError:
             raise self._misfit(value) from None
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain floats, and none is NaN."""
+        return set(map(type, values)) == {float} and all(map(eq, values, values))
 
     def freeze_key(self, value: Any) -> Any:
         """Return the float, without a sign if it is zero."""
@@ -118,6 +140,11 @@ class FloatTypeInfo(DoubleTypeInfo):
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
 
+    @property
+    def adds_up(self) -> bool:
+        """False: each sum is rounded."""
+        return False
+
     def freeze(self, value: Any) -> Any:
         """Return the nearest float of 32 bits."""
         number = value if type(value) is float else DoubleTypeInfo.freeze(self, value)
@@ -126,6 +153,11 @@ class FloatTypeInfo(DoubleTypeInfo):
         except OverflowError:
             raise self._misfit(value) from None
         return rounded if rounded == rounded else _nan
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain floats of 32 bits, and none is NaN."""
+        is_float = set(map(type, values)) == {float}
+        return is_float and array("f", values).tolist() == list(values)
 
     def _takes(self) -> str:
         return "a float within 32 bits"
@@ -149,6 +181,10 @@ class BooleanTypeInfo(TypeInformation[bool]):
             return flag
         raise self._misfit(value)
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain bools."""
+        return set(map(type, values)) == {bool}
+
     def _takes(self) -> str:
         return "True or False"
 
@@ -169,6 +205,17 @@ class StringTypeInfo(TypeInformation[str]):
         if type(value) is str and value.isascii():
             return value
         return None if value is None else self._convert(value)
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain texts that UTF-8 can write."""
+        if set(map(type, values)) != {str}:
+            return False
+        try:
+            for text in filterfalse(str.isascii, values):
+                text.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
 
     def freeze_key(self, value: Any) -> Any:
         """Return the str itself."""
@@ -207,6 +254,10 @@ class CharTypeInfo(StringTypeInfo):
         raise self._misfit(value)
 
     freeze_key = freeze
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain texts of one character."""
+        return StringTypeInfo.are_stored(self, values) and set(map(len, values)) == {1}
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the characters.

@@ -191,6 +191,10 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
             return bytes(memoryview(value))
         raise self._misfit(value, "use bytes(...), or Types.LIST(Types.BYTE()) for a list of ints")
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain bytes."""
+        return set(map(type, values)) == {bytes}
+
     def _takes(self) -> str:
         return "bytes"
 

@@ -84,6 +84,11 @@ class TupleTypeInfo(TypeInformation[T_co]):
         """The signatures of the fields."""
         return f"TupleTypeInfo({', '.join(part.signature for part in self.field_types)})"
 
+    @property
+    def _stored_class(self) -> type:
+        """The class of stored values."""
+        return tuple
+
     def get_field_types(self) -> list[TypeInformation]:
         """Return the types of the fields."""
         return list(self.field_types)
@@ -98,6 +103,15 @@ class TupleTypeInfo(TypeInformation[T_co]):
             # Only now is the field looked for by itself: a value that fits pays nothing for the
             # message.
             raise self._culprit(values) from None
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all have the class of stored ones, and all their fields are stored."""
+        if set(map(type, values)) != {self._stored_class} or not self.field_types:
+            return False
+        # A row of a schema has its number of fields, a tuple any.
+        if self._stored_class is tuple and set(map(len, values)) != {len(self.field_types)}:
+            return False
+        return all(map(_are_stored, self.field_types, zip(*values)))
 
     def freeze_key(self, value: Any) -> Any:
         """Return a tuple of fields frozen as keys."""
@@ -199,6 +213,16 @@ def _make_freeze(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
     return freeze_all
 
 
+def _are_stored(part: TypeInformation, values: Sequence[Any]) -> bool:
+    """Return whether the values of a field are stored as they are, those that are None left out."""
+    if part.are_stored(values):
+        return True
+    if not any(value is None for value in values):
+        return False
+    there = [value for value in values if value is not None]
+    return not there or part.are_stored(there)
+
+
 def _error_of(freeze: Callable[[Any], Any], value: Any) -> StateValueError | None:
     try:
         freeze(value)
@@ -249,6 +273,11 @@ class RowTypeInfo(TupleTypeInfo[Row]):
             for name, part in zip(self.field_names, self.field_types)
         ]
         return f"RowTypeInfo({', '.join(fields)})"
+
+    @property
+    def _stored_class(self) -> type:
+        """The class of its rows."""
+        return self._class
 
     def get_field_index(self, field_name: str) -> int:
         """Return the position of a field; -1 where there is none of the name."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -131,6 +132,10 @@ class DateTypeInfo(TypeInformation[dt.date]):
             return dt.date(value.year, value.month, value.day)
         raise self._misfit(value, "for a datetime use its date()")
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain dates."""
+        return set(map(type, values)) == {dt.date}
+
     def _takes(self) -> str:
         return "a datetime.date"
 
@@ -182,11 +187,19 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
         except (TypeError, ValueError):  # pandas' NaT is a datetime whose year is NaN
             raise self._misfit(value, "use None for a missing timestamp") from None
 
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain datetimes, without a time zone and a fold."""
+        is_plain = set(map(type, values)) == {dt.datetime}
+        return is_plain and set(map(_ZONE_AND_FOLD, values)) == {(None, 0)}
+
     def _takes(self) -> str:
         return "a datetime.datetime without a time zone"
 
     def __repr__(self) -> str:
         return "TimestampTypeInfo"
+
+
+_ZONE_AND_FOLD = attrgetter("tzinfo", "fold")
 
 
 def _clock(value: dt.datetime) -> dt.time:

@@ -58,6 +58,11 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         return True
 
     @property
+    def adds_up(self) -> bool:
+        """True where sums of stored values are what they would be if each of them were stored."""
+        return False
+
+    @property
     def is_pickled(self) -> bool:
         """True where a value, or a part of one, is unpickled when it is read."""
         return False
@@ -84,6 +89,16 @@ class TypeInformation(WithoutJava, Generic[T_co]):
     def thaw(self, stored: Any) -> Any:
         """Return the user's own copy of a stored value."""
         return stored
+
+    def are_stored(self, values: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Return whether `freeze` would return each of these values as it is; None is none of them.
+
+        False also where that is not told much faster than by `freeze`.
+
+        Args:
+            values: There is at least one.
+        """
+        return False
 
     def converted(self, value: Any) -> Any:
         """Return a user's value as it arrives at the other side of an operator's border.

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any, ClassVar, Final
 
 import attrs
 import pyarrow as pa
@@ -43,6 +45,9 @@ _KNOWN: dict[type[st.DataType], TypeInformation] = {
     st.DateType: Types.SQL_DATE(),
     st.TimestampNTZType: Types.SQL_TIMESTAMP(),
 }
+_MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What Arrow raises of a value that does not fit its column."""
+_ZONE: Final = attrgetter("tzinfo")
 
 
 def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
@@ -110,6 +115,15 @@ class ColumnTypeInfo(TypeInformation):
         return from_arrow_type(self.arrow_type, prefer_timestamp_ntz=True)
 
     @property
+    def adds_up(self) -> bool:
+        """Whether it is a type of decimals.
+
+        A sum that has more digits than Python's decimals keep is rounded, and with zeros for these
+        digits in state it is the same number.
+        """
+        return bool(pa.types.is_decimal(self.arrow_type))
+
+    @property
     def is_identity(self) -> bool:
         """Whether the values are immutable, because the type has no fields or elements."""
         return not pa.types.is_nested(self.arrow_type)
@@ -124,19 +138,45 @@ class ColumnTypeInfo(TypeInformation):
             return None
         if pa.types.is_timestamp(self.arrow_type):
             return self._local(value)
+        if type(value) is Decimal and self._has_its_digits(value):
+            return value
         # Through Arrow and back: state must hold before a restart what it holds after it.
         try:
             column = to_arrow([value], self.arrow_type, self.time_zone)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        except _MISFITS as error:
             raise self._misfit(value, f"convert it: {shown_message(error)}") from error
         stored: Any = self.from_arrow(column)[0]
         return stored
+
+    def _has_its_digits(self, value: Decimal) -> bool:
+        """Return whether a column of decimals gives a number back with the very same digits."""
+        # Arrow would say the same in 20 times the time.
+        sign, digits, exponent = value.as_tuple()
+        kind = self.arrow_type
+        is_of_kind = pa.types.is_decimal(kind) and exponent == -kind.scale
+        return is_of_kind and len(digits) <= kind.precision and (not sign or any(digits))
 
     def _local(self, value: Any) -> Any:
         # Arrow would take an int for microseconds.
         if not isinstance(value, dt.datetime):
             raise self._misfit(value, "give a datetime")
         return value if value.tzinfo is None else local_time(value, self.time_zone)
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are what the column gives back."""
+        if pa.types.is_timestamp(self.arrow_type):
+            is_time = set(map(type, values)) == {dt.datetime}
+            return is_time and set(map(_ZONE, values)) == {None}
+        kinds = set(map(type, values))
+        if not self.is_identity or len(kinds) > 1 or None in values:
+            return False
+        # Once for all of them: for each by itself Arrow takes tens of microseconds.
+        try:
+            back = self.from_arrow(to_arrow(values, self.arrow_type, self.time_zone))
+        except _MISFITS:
+            return False
+        # 1.0 and 1.00 are equal.
+        return set(map(type, back)) == kinds and list(map(repr, values)) == list(map(repr, back))
 
     def thaw(self, stored: Any) -> Any:
         """Return a value that the caller may change."""

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import math
 import pickle
+from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from type_support import DOUBLE, INTEGRAL, LONG, PICKLED, STRING, same
@@ -109,6 +113,57 @@ def test_thaw_gives_back_what_was_frozen(column):
         assert stored == type_info.freeze(type_info.thaw(stored))
         if type_info.is_identity:
             assert stored is type_info.thaw(stored)
+
+
+class Text(str):
+    """A text that is not stored as it is."""
+
+    __slots__ = ()
+
+
+VALUES = [
+    *(None, True, 0, 1, -129, 2**15, -(2**31) - 1, 2**63, 0.5, -0.0, 0.1, math.nan, math.inf),
+    *("", "a", "ab", "\u00e9", "\ud800", Text("a"), b"x", (1,), ("a", 1), [1], Decimal("1.0")),
+    *(dt.date(2000, 1, 1), dt.time(1), dt.datetime(2000, 1, 1), dt.datetime(2000, 1, 1, fold=1)),
+    *(dt.datetime(2000, 1, 1, tzinfo=dt.timezone.utc), Instant(1, 2)),
+]
+"""What types take as it is, what they convert, and what they refuse."""
+
+
+@pytest.mark.parametrize("inside", [None, Types.TUPLE, lambda kinds: Types.ROW_NAMED(["f"], kinds)])
+def test_values_that_are_stored_are_frozen_to_what_they_are(inside):
+    """All of them, whatever stands among them: by itself, in a tuple and in a row."""
+    found = set()
+    make = {None: lambda value: value, Types.TUPLE: lambda value: (value,)}
+    form = make.get(inside, lambda value: row_class(("f",))._make([value]))
+    for part, _ in SCALARS:
+        type_info = part if inside is None else inside([part])
+        for first, second in itertools.product(VALUES, VALUES):
+            values = [form(first), form(second)]
+            if type_info.are_stored(values):
+                found.add(repr(part))
+                frozen = [type_info.freeze(value) for value in values]
+                assert repr(values) == repr(frozen)
+                assert list(map(type, values)) == list(map(type, frozen))
+                assert inside is not None or None not in values
+    assert {"Byte", "Long", "Float", "Double", "Boolean", "String", "TimestampTypeInfo"} <= found
+
+
+def test_no_nan_is_stored_as_it_is():
+    """There are many, of which one is stored."""
+    assert (True, False) == (DOUBLE.are_stored([0.5]), DOUBLE.are_stored([0.5, math.nan]))
+
+
+def test_plain_values_are_stored():
+    """Also in rows, and beside None in a field."""
+    row_type = Types.ROW_NAMED(["a", "b", "c"], [STRING, LONG, Types.SQL_TIMESTAMP()])
+    make = row_class(("a", "b", "c"))._make
+    rows = [make(("\u00e9", 1, dt.datetime(2000, 1, 1))), make(("", None, None))]
+    assert (True, False, False) == (
+        row_type.are_stored(rows),
+        row_type.are_stored([*rows, ("a", 1, None)]),
+        row_type.are_stored([*rows, None]),
+    )
 
 
 @settings(deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from frame_support import SECOND, Everyone, Listed, Total, in_ms, payment_feed, payments
+from pyspark.sql import functions as F
 from spark_support import drain
 
 from pyflinklike import OutputTag
@@ -69,6 +70,23 @@ def test_a_batch_fires_every_window_at_its_end(feed):
         ("bob", 0, 1_000, 999, 2, 1),
         ("bob", 9_000, 10_000, 9_999, 1, 1),
     ] == in_ms(totals.collect())
+
+
+@pytest.mark.thorough
+def test_a_hot_key_that_is_divided_gives_the_same_windows(feed, tmp_path):
+    """Folded by key and part, and these results by key: of decimals, on a stream."""
+    decimals = feed.stream().selectExpr("user", "cast(n as decimal(6, 2)) as n", "ts")
+    divided = decimals.withColumn("part", F.expr("pmod(hash(ts), 3)"))
+    parts = key_by(divided, "user", "part").window(SECOND).sum("n", event_time="ts", uid="parts")
+    whole = key_by(parts, "user").window(SECOND).sum("n", event_time="window_time", uid="whole")
+    direct = key_by(decimals, "user").window(SECOND).sum("n", event_time="ts")
+    seen = []
+    for name, windows in (("direct", direct), ("divided", whole)):
+        batches = drain(windows.select("user", "window_start", "n"), tmp_path / name)
+        seen.append(sorted(row for rows in batches.values() for row in rows))
+
+    assert seen[0]
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
@@ -68,6 +70,61 @@ DEEP = st.StructType(
         st.StructField("none", st.StructType([])),
     ]
 )
+
+
+DECIMALS = {
+    st.DecimalType(4, 2): ["99.99", "-99.99", "0.01", "0.00", "-0.00", "1.5", "100.00", "1E+1"],
+    st.DecimalType(38, 18): ["99999999999999999999.999999999999999999", "-0.000000000000000001"],
+    st.DecimalType(30, 1): ["99999999999999999999999999999.9", "0.1", "-0.6", "0.0"],
+}
+
+
+@pytest.mark.parametrize("kind", DECIMALS, ids=lambda kind: kind.simpleString())
+def test_decimals_are_added_at_once_as_one_by_one(kind):
+    """With the same digits, rounded where Python rounds, and refused where the column refuses."""
+    element, function = of(kind), Sum("c")
+    at_once, added = function.make_stored_fold(element), 0
+    for texts in itertools.product(DECIMALS[kind], repeat=3):
+        rows = [Row(c=Decimal(text)) for text in texts]
+        if not element.are_stored(rows):
+            continue
+        expected = made(element.freeze, rows[0])
+        for row in rows[1:]:
+            if expected != "refused":
+                expected = made(element.freeze, function.reduce(expected, row))
+        found = made(lambda some: element.freeze(at_once(some)), rows)
+        assert repr(expected) == repr(found), texts
+        added += 1
+    assert added >= 8
+
+
+@pytest.mark.parametrize("kind", DECIMALS, ids=lambda kind: kind.simpleString())
+def test_a_decimal_in_state_has_the_digits_that_the_log_gives_back(kind):
+    """Also one that needs no way through Arrow."""
+    element = of(kind).field_types[0]
+    for text in ["0", "-0", *itertools.chain(*DECIMALS.values())]:
+        column = made(element.to_arrow, [Decimal(text)])
+        expected = column if column == "refused" else repr(element.from_arrow(column)[0])
+        stored = made(element.freeze, Decimal(text))
+        assert expected == (stored if stored == "refused" else repr(stored)), text
+
+
+def made(make, *given):
+    """What is made, or that it is refused."""
+    try:
+        return make(*given)
+    except (StateValueError, pa.ArrowException):
+        return "refused"
+
+
+def test_decimals_of_another_scale_are_not_stored_as_they_are():
+    """They are equal, but have other digits."""
+    element = of(st.DecimalType(4, 2))
+    texts = "1.00", "1.0", "-0.00", "100.00"
+    assert [True, False, False, False] == [
+        element.are_stored([Row(c=Decimal("1.00")), Row(c=None), Row(c=Decimal(text))])
+        for text in texts
+    ]
 
 
 @pytest.mark.parametrize(
