@@ -566,14 +566,14 @@ class KeyedBatchHarness(OperatorHarness):
             `pyflinklike.spark.read_savepoint` returned.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any.  Keys of ints and strings are faster if it says
-            so: `Types.LONG()`, `Types.STRING()`.
+            so: `Types.LONG()`, `Types.STRING()`.  Floats and decimals are left to the default.
         job_parameters: Values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled, as of `process`.
         on_error: `DeadLetters` to keep records and timers on which the function raises.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
-        DeclarationValueError: The backend has no columns.
+        DeclarationValueError: The backend has no columns, or keys of that type cannot be a column.
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 

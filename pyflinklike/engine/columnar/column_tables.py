@@ -171,7 +171,8 @@ class ColumnTable:
 
     def contents_of(self, rows: Any) -> list[ColumnChanges]:
         """Return the entries of rows of keys, as changes to an empty key group."""
-        return self._portions(self._find_entries(rows))
+        found = self._find_entries(rows)
+        return self._portions(found) if len(found) else []
 
     def apply(self, changes: ColumnChanges) -> None:
         """Apply entries that are restored.  They do not count as changed."""

@@ -23,7 +23,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["NoVector", "StructVector", "Vector", "grown", "hashes_of", "large_binary", "vector_of"]
+__all__ = [
+    "NoVector",
+    "StructVector",
+    "Vector",
+    "grown",
+    "has_hashes",
+    "hashes_of",
+    "large_binary",
+    "vector_of",
+]
 
 _LEAST = 64
 _GARBAGE = 1024
@@ -355,6 +364,16 @@ def hashes_of(keys: Any) -> Any:
             hashes = _mix(hashes + _part_hashes(part))
         return hashes
     return _part_hashes(keys)
+
+
+def has_hashes(kind: pa.DataType) -> bool:
+    """Return whether keys of one of Arrow's types have hashes."""
+    if pa.types.is_struct(kind):
+        return all(has_hashes(field.type) for field in kind)
+    is_whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    is_time = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return bool(is_whole or is_time or is_text)
 
 
 def _part_hashes(column: Any) -> Any:

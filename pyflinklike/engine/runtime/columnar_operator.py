@@ -25,6 +25,7 @@ from pyflinklike.engine.columnar.column_state import ColumnMapState, ColumnState
 from pyflinklike.engine.columnar.column_tables import BatchRows, TtlColumns
 from pyflinklike.engine.columnar.keyed_batch import Groups, KeyedBatch
 from pyflinklike.engine.columnar.value_columns import value_column
+from pyflinklike.engine.columnar.vectors import has_hashes
 from pyflinklike.engine.log.entry_codec import encode_columns
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
 from pyflinklike.engine.log.segments import Declaration, Segment
@@ -56,6 +57,7 @@ from pyflinklike.engine.types.pickled_type import check_pickled
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
+    DeclarationValueError,
     IncompatibleStateError,
     PyflinklikeError,
     StateAccessError,
@@ -94,10 +96,18 @@ def make_columnar_operator(
         drop_states: The names of states that the function does not declare and that leave the log.
 
     Raises:
-        DeclarationValueError: The backend has no columns, or keys would have to be unpickled.
+        DeclarationValueError: The backend has no columns, keys would have to be unpickled, or keys
+            of that type cannot be a column.
     """
     if not allow_pickle:
         check_pickled(f"operator {task.name!r}, keys", key_type)
+    if not has_hashes(key_type.arrow_type):
+        msg = (
+            f"operator {task.name!r}: keys of a KeyedBatchFunction are declared as ints, bools, "
+            f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out, "
+            "which takes keys of any type"
+        )
+        raise DeclarationValueError(msg)
     clock, current, metrics, outputs = Clock(), CurrentKey(), ColumnMetrics(), ColumnOutputs()
     backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
     batch = BatchRows()

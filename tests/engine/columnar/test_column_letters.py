@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import struct
 import zlib
@@ -189,6 +190,60 @@ def test_a_replay_finds_what_the_call_that_failed_had_found(history, ttl):
         ):
             harness.replay()
         assert letter["message"] == str(raised.value)
+
+
+class Keys(KeyedBatchFunction):
+    """Keeps a number by key, and raises with it and the key's columns at zero and in timers."""
+
+    def open(self, ctx: Any) -> None:
+        self.last = ctx.get_column_state(ValueStateDescriptor("last", Types.LONG()))
+
+    def process_batch(self, batch: Any, ctx: Any) -> None:
+        if (batch.numpy("n") == 0).any():
+            raise PoisonError(batch.to_arrow().drop_columns("n").to_pylist(), self.last.get(-1))
+        self.last.put(batch.groups.last(batch.numpy("n")))
+        ctx.timer_service().register_event_time_timer(9)
+
+    def on_timers(self, batch: Any, ctx: Any) -> None:
+        raise PoisonError(batch.to_arrow().to_pylist(), self.last.get(-1))
+
+
+@pytest.mark.parametrize(
+    ("keys", "key_type"),
+    [
+        ({"a": ["x", "y"]}, Types.STRING()),
+        ({"a": [1, 2]}, Types.LONG()),
+        ({"a": [True, False]}, None),
+        ({"a": [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]}, None),
+        ({"a": [0.5, 1.5]}, None),
+        ({"a": ["x", "x"], "b": [1, 2]}, Types.TUPLE([Types.STRING(), Types.LONG()])),
+        ({"a": ["x", "x"], "b": [dt.date(2020, 1, 1), None]}, None),
+    ],
+    ids=str,
+)
+def test_a_key_of_any_type_is_the_one_of_the_replay(keys, key_type):
+    """Of one column and of several, in columns of Arrow and encoded, with the state that it has."""
+    names = list(keys)
+    with KeyedBatchHarness(Keys(), names, key_type=key_type, on_error=MANY) as harness:
+        for numbers in ([5, 6], [7, 0]):
+            harness.process_batch({**keys, "n": numbers})
+        harness.process_watermark(10)
+        letters = [row for batch in harness.side_output(DEAD) for row in batch.to_pylist()]
+    first, second = ({name: values[at] for name, values in keys.items()} for at in (0, 1))
+    assert [([second], 6), ([first], 7), ([second], 6)] == [
+        replayed(each["capsule"], Keys()) for each in letters
+    ]
+
+
+def replayed(capsule: bytes, function: Any) -> tuple[Any, int]:
+    """What a replay raises with."""
+    with (
+        KeyedBatchHarness.of_failure(capsule, function) as harness,
+        pytest.raises(PoisonError) as raised,
+    ):
+        harness.replay()
+    rows, (number,) = raised.value.args
+    return rows, number
 
 
 def test_a_mended_function_gives_its_columns():

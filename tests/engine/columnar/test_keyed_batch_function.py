@@ -86,6 +86,18 @@ class Timed(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(5)
 
 
+@pytest.mark.parametrize(
+    "kind", [Types.DOUBLE(), Types.TUPLE([Types.STRING(), Types.FLOAT()])], ids=str
+)
+def test_a_type_of_keys_that_has_no_hashes_is_refused(kind):
+    """Before a record comes; keys of any type may have such values."""
+    with pytest.raises(DeclarationValueError, match=r"got .*leave the type of the keys out"):
+        KeyedBatchHarness(Emits(None), "k", key_type=kind)
+    with KeyedBatchHarness(Emits(None), "k") as harness:
+        harness.process_batch({"k": [0.5, -0.0, 0.0, 0.5]})
+        assert 2 == harness._operator.backend.columns.index.count
+
+
 def test_timers_that_were_restored_are_refused():
     """They would never fire, without an error."""
     with KeyedProcessHarness(Timed(), lambda row: row["k"]) as rows:
