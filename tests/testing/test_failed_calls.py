@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
 import traceback
+import zlib
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from pyflinklike import (
@@ -223,9 +227,6 @@ def test_a_damaged_byte_anywhere_is_an_error_of_ours():
 
 def test_a_capsule_that_someone_made_up_does_not_get_through():
     """With a checksum that is right, each byte of the body may be anything."""
-    import struct
-    import zlib
-
     letter, _ = letters_of(Ratio(), some_amounts)
     for at in range(8, len(letter.capsule), 23):
         body = bytearray(letter.capsule[8:])
@@ -237,6 +238,69 @@ def test_a_capsule_that_someone_made_up_does_not_get_through():
                 harness.replay()
         except (PyflinklikeError, ZeroDivisionError, AttributeError, TypeError):
             pass  # an element may have become another one, on which the function fails otherwise
+
+
+RAN: list[str] = []
+"""What was run by unpickling."""
+
+
+class Harmful:
+    """Its pickle runs code."""
+
+    def __reduce__(self) -> Any:
+        return RAN.append, ("it ran",)
+
+
+def made_up(capsule: bytes, element: bytes | None = None, **facts: Any) -> bytes:
+    """A capsule with other facts, and perhaps another element, whose checksum is right."""
+    body = msgspec.msgpack.decode(capsule[8:])
+    body["facts"].update(facts)
+    body["element"] = body["element"] if element is None else element
+    packed = msgspec.msgpack.encode(body)
+    return capsule[:4] + struct.pack("<I", zlib.crc32(packed, zlib.crc32(capsule[:4]))) + packed
+
+
+def test_a_form_of_an_element_that_nobody_writes_is_no_pickle():
+    """Else a letter could run code where pickles are not allowed."""
+    letter, _ = letters_of(Ratio(), some_amounts)
+    harmful = made_up(letter.capsule, pickle.dumps(Harmful()), element_form="other")
+    with pytest.raises(CorruptStateError, match="is plain or a pickle, got 'other'"):
+        KeyedProcessHarness.of_failure(harmful, Ratio())
+    assert [] == RAN
+
+
+def test_a_pickle_is_found_wherever_a_capsule_may_have_one():
+    """In the namespace of a timer, and in the state, even if the facts do not tell of it."""
+    _, timer = letters_of(Ratio(), some_amounts)
+    pickles = Types.PICKLED_BYTE_ARRAY().signature
+    with pytest.raises(DeclarationValueError, match="got a pickle for the namespace; pass"):
+        KeyedProcessHarness.of_failure(made_up(timer.capsule, namespace_type=pickles), Ratio())
+    twice = [(Row(user="ann"), 1), (Row(user="ann"), 2)]
+    (odd,) = letters_of(Keeping(), lambda driver: driver.process_elements(twice))
+    told = [
+        each
+        for each in msgspec.msgpack.decode(odd.capsule[8:])["facts"]["declarations"]
+        if pickles not in str(each)
+    ]
+    with pytest.raises(DeclarationValueError, match="got a pickle for state 'odd'; pass"):
+        KeyedProcessHarness.of_failure(
+            made_up(odd.capsule, declarations=told, is_whole=False), Keeping()
+        )
+
+
+class Keeping(KeyedProcessFunction):
+    """Has a pickle in its state, and fails when it finds it."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.odd = runtime_context.get_state(
+            ValueStateDescriptor("odd", Types.PICKLED_BYTE_ARRAY())
+        )
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if self.odd.value() is not None:
+            raise LookupError(value)
+        self.odd.update({value.user})
+        return []
 
 
 def test_beyond_the_bound_a_capsule_has_what_the_call_has_read():

@@ -73,16 +73,13 @@ class KeyedBatch:
         times = None if self.timestamps is None else self.timestamps[start:end]
         return KeyedBatch(self._records.slice(start, end - start), groups, times), found[order]
 
-    def _first(self) -> bytes:
-        """Return the first record as a stream of Arrow."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self._records.schema) as stream:
-            stream.write_batch(self._records.slice(0, 1))
-        return bytes(sink.getvalue())
+    def _first(self) -> pa.RecordBatch:
+        """Return the first record."""
+        return self._records.slice(0, 1)
 
     def _show_first(self) -> str:
         """Return the first record for messages."""
-        return shown(self._records.slice(0, 1).to_pylist()[0])
+        return shown(self._first().to_pylist()[0])
 
     def __len__(self) -> int:
         """Return the number of records."""

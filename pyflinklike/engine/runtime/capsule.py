@@ -15,8 +15,8 @@ was no such entry.
 
 The element is written as plain values where it consists of them.  Another one is pickled, unless
 the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever
-reads a capsule says whether pickles may be read.  A record of a function of batches is a stream of
-Arrow with one row.
+reads a capsule says whether pickles may be read.  A record of a function of batches is a record
+batch of one row behind its schema.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ import pyarrow as pa
 from pyflinklike.engine.api.process_functions import NamespacedFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.inspection.stored_table import StoredTable
+from pyflinklike.engine.log.arrow_message import MessageLayout, read_checked
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
 from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_segment
@@ -78,6 +79,7 @@ __all__ = [
     "CapsuleWriter",
     "FailedCall",
     "read_capsule",
+    "write_record",
 ]
 
 VERSION = 1
@@ -591,10 +593,12 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     facts = body.facts
     with decoding(_WHERE, "must be what a dead letter has"):
         declarations = [Declaration.of_fields(each) for each in facts.declarations]
-    _check_pickles(facts, declarations, allow_pickle=allow_pickle)
+        segment = read_segment(body.state, _WHERE)
+    # Whoever made the capsule up need not have told the same twice.
+    every = [*declarations, *segment.declarations.values()]
+    _check_pickles(facts, every, allow_pickle=allow_pickle)
     with decoding(_WHERE, "must be what a dead letter has"):
         key_type = type_of(facts.key_type)
-        segment = read_segment(body.state, _WHERE)
         key, namespace = NO_KEY if facts.kind == BROADCAST else GROUP_KEY, NO_NAMESPACE
         if facts.has_key:
             spec = _key_spec(type_of(facts.namespace_type) if facts.has_namespace else None)
@@ -673,11 +677,13 @@ def _check_pickles(
         return
     found = ["the element"] if facts.element_form == "pickle" else []
     found += ["the key"] if _PICKLES in facts.key_type else []
-    found += [
-        shown_state(each.name)
+    found += ["the namespace"] if _PICKLES in facts.namespace_type else []
+    states = [
+        each.name
         for each in declarations
         if _PICKLES in f"{each.value} {each.user_key} {each.namespace}"
     ]
+    found += map(shown_state, dict.fromkeys(states))
     if found:
         msg = (
             f"{_WHERE}: nothing is unpickled unless that is allowed, got a pickle for "
@@ -691,6 +697,9 @@ def _element_of(facts: Facts, element: bytes) -> Any:
         return _read_record(element)
     if facts.element_form == "plain":
         return decode_row(element)
+    if facts.element_form != "pickle":
+        msg = f"{_WHERE} has an element that is plain or a pickle, got {facts.element_form!r}"
+        raise CorruptStateError(f"{msg}; take another letter")
     try:
         return pickle.loads(element)  # noqa: S301
     except Exception as error:
@@ -701,10 +710,27 @@ def _element_of(facts: Facts, element: bytes) -> Any:
         raise IncompatibleStateError(msg) from error
 
 
+_SCHEMA = struct.Struct("<I")
+"""Before a record: the length of its schema, behind which its record batch is."""
+
+
+def write_record(record: pa.RecordBatch) -> bytes | None:
+    """Write a record of a function of batches; None if it would not be read."""
+    schema = record.schema.serialize()
+    try:
+        written = b"".join((_SCHEMA.pack(schema.size), schema, record.serialize()))
+        _read_record(written)
+    except (CorruptStateError, pa.ArrowException):  # of a type whose buffers are not in the batch
+        return None
+    return written
+
+
 def _read_record(element: bytes) -> pa.RecordBatch:
     with decoding(_WHERE, "must be what a dead letter has"):
-        (record,) = pa.ipc.open_stream(element)
-        record.validate(full=True)
+        (size,) = _SCHEMA.unpack_from(element)
+        whole = pa.py_buffer(element)
+        schema = pa.ipc.read_schema(whole.slice(_SCHEMA.size, size))
+        record = read_checked(whole.slice(_SCHEMA.size + size), MessageLayout.of(schema))
         # A name that is no UTF-8 raises here, and not in the function.
         if record.num_rows != 1 or not record.schema.names:
             got = f"{record.num_rows} of {record.num_columns} columns"

@@ -37,7 +37,14 @@ from pyflinklike.engine.runtime.call_contexts import (
 )
 from pyflinklike.engine.runtime.call_guard import LetterOffice, is_of_a_record
 from pyflinklike.engine.runtime.calls import FunctionCalls
-from pyflinklike.engine.runtime.capsule import BATCHES, ELEMENT, TIMER, Called, CapsuleWriter
+from pyflinklike.engine.runtime.capsule import (
+    BATCHES,
+    ELEMENT,
+    TIMER,
+    Called,
+    CapsuleWriter,
+    write_record,
+)
 from pyflinklike.engine.runtime.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
 from pyflinklike.engine.runtime.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.engine.runtime.keyed_operator import (
@@ -435,15 +442,21 @@ class BatchCapsules:
         self._most = most
 
     def make(self, called: Called, rows: Any) -> bytes | None:
-        """Return the capsule of a call that was undone; None if it would be too large.
+        """Return the capsule of a call that was undone.
 
         Args:
             called: The call, of one record or timer, whose `given` is a `KeyedBatch`.
             rows: The row of its key.
+
+        Returns:
+            None if it would be too large, or if the record has a column that cannot be written.
         """
         form, element = "", b""
         if called.kind == ELEMENT:
-            form, element = "arrow", called.given._first()
+            record = write_record(called.given._first())
+            if record is None:
+                return None
+            form, element = "arrow", record
         tables: list[Any] = [each.table for each in self._assembled.values()]
         segment = Segment(bytes(16), b"")
         for number, table in enumerate([*tables, *(each.table for each in self._queues)]):

@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -233,6 +234,15 @@ def test_a_key_of_any_type_is_the_one_of_the_replay(keys, key_type):
     assert [([second], 6), ([first], 7), ([second], 6)] == [
         replayed(each["capsule"], Keys()) for each in letters
     ]
+
+
+def test_a_record_of_a_column_that_cannot_be_written_has_no_capsule():
+    """Its dictionary is not in the record batch."""
+    with KeyedBatchHarness(Keys(), "a", on_error=MANY) as harness:
+        names = pa.array(["x", "y"]).dictionary_encode()
+        harness.process_batch({"a": [1, 2], "n": [0, 1], "name": names})
+        (letter,) = [row for each in harness.side_output(DEAD) for row in each.to_pylist()]
+    assert (1, None) == (letter["a"], letter["capsule"])
 
 
 def replayed(capsule: bytes, function: Any) -> tuple[Any, int]:
