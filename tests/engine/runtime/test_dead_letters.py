@@ -266,7 +266,7 @@ histories = st.lists(
 @pytest.mark.parametrize(
     "backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=["heap", "rocksdb"]
 )
-@settings(max_examples=settings().max_examples // 2, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(history=histories, ttl=st.booleans(), bulk=st.booleans())
 def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bulk):
     """State, timers, outputs, changelogs and metrics are those of the other records alone."""

@@ -102,11 +102,12 @@ def test_a_watermark_passes_through_operators_of_all_kinds(spark, tmp_path):
     ] == [rows_of(rows) for rows in batches.values()]
 
 
+@pytest.mark.thorough
 @passes_watermarks
 @pytest.mark.parametrize(
     ("taken", "counts"),
     [
-        pytest.param(main_output, [("1970-01-01 00:00:01", 3)], marks=pytest.mark.thorough),
+        (main_output, [("1970-01-01 00:00:01", 3)]),
         (lambda df: get_side_output(df, SIDE), [("1970-01-01 00:00:02", 3)]),
     ],
     ids=["main", "side"],

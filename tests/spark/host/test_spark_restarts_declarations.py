@@ -293,9 +293,6 @@ CELLS = [
         counted(Longer),
         [("a", 3, 1), ("c", 1, 1)],
     ),
-    Cell(
-        "key: order of its columns", REFUSED, "", "of two keys", counted(key=("n", "user")), _KEYED
-    ),
     Cell("uid", REFUSED, "", "counts", counted(uid="other"), "its place in the query is fixed"),
     Cell(
         "windows: size or slide of count windows",
@@ -305,6 +302,11 @@ CELLS = [
         windowed(2),
         "keeps the windows, 'count windows of 3'",
     ),
+]
+MORE = [
+    Cell(
+        "key: order of its columns", REFUSED, "", "of two keys", counted(key=("n", "user")), _KEYED
+    ),
     Cell(
         "fold: running",
         REFUSED,
@@ -313,8 +315,6 @@ CELLS = [
         folded(running=False),
         "when a key gives out its fold",
     ),
-]
-MORE = [
     # The window [2000, 4000) is open under 2500, and stays so: the watermark stands still.
     Cell(
         "event_time: how late records may be",

@@ -14,7 +14,7 @@ from former_jobs import BACKENDS, expected_of, outputs_after, restored
 
 FORMER = Path(__file__).parents[2] / "testing" / "former"
 CASES = [
-    pytest.param(archive, backend, marks=[pytest.mark.thorough] if backend != "heap" else [])
+    pytest.param(archive, backend, marks=pytest.mark.thorough)
     for backend in BACKENDS
     for archive in sorted(FORMER.glob(f"*/job-{backend}.zip"))
 ]

@@ -146,13 +146,8 @@ class Counts(KeyedProcessFunction):
         yield value.user, sum(self.counts.values())
 
 
-@pytest.mark.parametrize(
-    "edited",
-    [
-        pytest.param(False, id="path", marks=pytest.mark.thorough),
-        pytest.param(True, id="Savepoint"),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("edited", [False, True], ids=["path", "Savepoint"])
 def test_what_a_program_does_not_declare_goes_through_its_savepoints(
     spark, taken, tmp_path, edited
 ):
