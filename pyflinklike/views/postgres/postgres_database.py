@@ -264,11 +264,18 @@ class WriterSession:
                 begin(self._connection)
             yield self._connection
         except BaseException:
-            self.close()
+            self._disconnect()
             raise
 
     def close(self) -> None:
-        """Close the connection, which frees the lock."""
+        """Free the lock, and close the connection."""
+        if self._connection is not None:
+            # When a connection is gone, the server frees its locks some time later only.
+            with suppress(psycopg.Error):
+                self._connection.execute("SELECT pg_advisory_unlock_all()")
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
