@@ -627,14 +627,16 @@ def read_state(
 
 
 def read_changes(
-    record: OperatorRecord, changes: Sequence[Segment]
+    record: OperatorRecord, changes: Sequence[Segment], *, deleted: bool = False
 ) -> Mapping[str, frozenset[Hashable]]:
     """Return the entries that a micro-batch has written, by state, as its change feed names them.
 
     Args:
         record: Of the operator.
         changes: Segments, each with all tables that it names.
+        deleted: Whether those that it deleted are named as well.
     """
+    kinds = pa.array(["update", "delete"] if deleted else ["update"])
     found: dict[str, frozenset[Hashable]] = {}
     for info in describe_states(record, 0):
         if not _is_known(info.value_type):
@@ -644,7 +646,7 @@ def read_changes(
         names = [each for each in reader.rows.entry_names if each != "position"]
         named: set[Hashable] = set()
         for table in reader.of_batch(changes, 0, 0, "changes"):
-            written = table.filter(pc.equal(table.column("change_type"), "update"))
+            written = table.filter(pc.is_in(table.column("change_type"), kinds))
             named.update(_rows_of(written.select(names)))
         found[info.name] = frozenset(named)
     return found

@@ -574,7 +574,8 @@ class Run:
         got = read_changes(stored.record, stored.find_appended(changes))
         if not any(got.values()):
             return
-        wanted = read_changes(stored.record, may_change)
+        # What was late is expired when it is written, and a cleanup of the model deletes it again.
+        wanted = read_changes(stored.record, may_change, deleted=True)
         for name, entries in got.items():
             if entries - wanted[name]:
                 nothing = dict.fromkeys(wanted[name], 1)
