@@ -190,9 +190,7 @@ def make_keyed_operator(
                 inputs=inputs_of(function),
             )
             most = on_error.capsule_bytes
-            capsules = CapsuleMaker(
-                writer, staged, queues, namespace_type, most, allow_pickle=allow_pickle
-            )
+            capsules = CapsuleMaker(writer, staged, queues, most, allow_pickle=allow_pickle)
         guard = CallGuard(
             on_error, staged.stage, queues, outputs, clock, metrics, task.name, names, capsules
         )

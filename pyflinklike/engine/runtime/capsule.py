@@ -247,7 +247,7 @@ class CapsuleWriter:
     ) -> None:
         self.key_type = key_type
         self.inputs = inputs
-        self._namespace_type = namespace_type
+        self.namespace_type = namespace_type
         self._task = task
         self._clock = clock
         self._function = function
@@ -282,13 +282,13 @@ class CapsuleWriter:
         """
         key_type, task, clock = self.key_type, self._task(), self._clock
         has_namespace = (
-            self._namespace_type is not None
+            self.namespace_type is not None
             and called.kind == TIMER
             and called.namespace is not NO_NAMESPACE
         )
         key = b""
         if called.has_key:
-            spec = _key_spec(self._namespace_type if has_namespace else None)
+            spec = _key_spec(self.namespace_type if has_namespace else None)
             pair = (called.key, called.namespace) if has_namespace else called.key
             (key,) = encode_entries(
                 TableChanges(spec, keys=[pair], user_keys=[None], entries=[None]), key_type
@@ -312,7 +312,7 @@ class CapsuleWriter:
             attempt=task.attempt,
             key_columns=list(task.key_columns),
             key_type=key_type.signature,
-            namespace_type="" if self._namespace_type is None else self._namespace_type.signature,
+            namespace_type="" if self.namespace_type is None else self.namespace_type.signature,
             has_namespace=has_namespace,
             declarations=[Declaration.of(each, key_type).fields() for each in specs],
             is_whole=is_whole,
@@ -332,7 +332,6 @@ class CapsuleMaker:
         writer: Writes them.
         staged: The tables of states and stores.
         queues: The timers of both domains.
-        namespace_type: The type of the namespaces, or None.
         most: The most bytes of a capsule.
         allow_pickle: Whether an element may be pickled.
     """
@@ -342,7 +341,6 @@ class CapsuleMaker:
         writer: CapsuleWriter,
         staged: StagedTables,
         queues: Sequence[UndoableTimerQueue],
-        namespace_type: TypeInformation | None,
         most: int,
         *,
         allow_pickle: bool,
@@ -350,7 +348,6 @@ class CapsuleMaker:
         self._writer = writer
         self._staged = staged
         self._queues = queues
-        self._namespace_type = namespace_type
         self._most = most
         self._allow_pickle = allow_pickle
 
@@ -426,7 +423,7 @@ class CapsuleMaker:
         if called.has_key:
             for queue in self._queues:
                 pairs: list[Any] = [key]
-                if self._namespace_type is not None:
+                if self._writer.namespace_type is not None:
                     pairs = [(key, each) for each in queue.namespaces_of(key)]
                 left = held.add(
                     queue.table.spec, ((each, queue.under(each)) for each in pairs), left
@@ -597,6 +594,8 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     # Whoever made the capsule up need not have told the same twice.
     every = [*declarations, *segment.declarations.values()]
     _check_pickles(facts, every, allow_pickle=allow_pickle)
+    if facts.inputs == BATCHES:
+        _check_batch_call(facts)
     with decoding(_WHERE, "must be what a dead letter has"):
         key_type = type_of(facts.key_type)
         key, namespace = NO_KEY if facts.kind == BROADCAST else GROUP_KEY, NO_NAMESPACE
@@ -690,6 +689,16 @@ def _check_pickles(
             f"{', '.join(found)}; pass allow_pickle=True, if whoever wrote the letter may run code here"
         )
         raise DeclarationValueError(msg)
+
+
+def _check_batch_call(facts: Facts) -> None:
+    """Refuse what is no call of a function of batches: for a key, of a record or a timer."""
+    is_timer = facts.kind == TIMER and facts.domain != "" and facts.timestamp is not None
+    if not facts.has_key or not (is_timer or facts.kind == ELEMENT):
+        msg = f"{_WHERE} of a function of batches is of a record or timer of a key, got {facts.kind!r}"
+        raise CorruptStateError(
+            f"{msg} {'with' if facts.has_key else 'without'} a key; take another"
+        )
 
 
 def _element_of(facts: Facts, element: bytes) -> Any:

@@ -289,7 +289,7 @@ class ColumnarCalls(FunctionCalls):
             key = self._backend.columns.index.keys(rows)
             called = Called(
                 kind=ELEMENT if domain is None else TIMER,
-                given=values if domain is None else time,
+                given=values._first() if domain is None else time,
                 key=self._key_columns.key_type.from_arrow(key)[0],
                 namespace=NO_NAMESPACE,
                 timestamp=time,
@@ -445,7 +445,7 @@ class BatchCapsules:
         """Return the capsule of a call that was undone.
 
         Args:
-            called: The call, of one record or timer, whose `given` is a `KeyedBatch`.
+            called: The call, of one record or timer.
             rows: The row of its key.
 
         Returns:
@@ -453,7 +453,7 @@ class BatchCapsules:
         """
         form, element = "", b""
         if called.kind == ELEMENT:
-            record = write_record(called.given._first())
+            record = write_record(called.given)
             if record is None:
                 return None
             form, element = "arrow", record

@@ -884,7 +884,8 @@ class Settings:
         return HashMapStateBackend(self.warm)
 
 
-_WARM: Final = (*(4 * (512 * 1024 * 1024,)), 0, 4_000)
+_ALL = 512 * 1024 * 1024
+_WARM: Final = (_ALL, _ALL, _ALL, _ALL, 0, 4_000)
 
 
 @attrs.define(slots=False, eq=False)

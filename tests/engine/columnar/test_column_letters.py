@@ -10,6 +10,7 @@ import struct
 import zlib
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,7 +27,12 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, UserFunctionError
+from pyflinklike.errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    UserFunctionError,
+)
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
@@ -288,6 +294,22 @@ class Doubles(KeyedProcessFunction):
 
     def process_element(self, value: Any, ctx: Any) -> Any:
         raise LookupError(value)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"has_key": False}, {"kind": "broadcast element"}, {"kind": "timer"}],
+    ids=str,
+)
+def test_a_capsule_of_no_call_of_a_batch_is_refused(facts):
+    """Though its checksum is right: without a key, of another kind, or a timer without a domain."""
+    *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
+    body = msgspec.msgpack.decode(letter["capsule"][8:])
+    body["facts"].update(facts)
+    packed = msgspec.msgpack.encode(body)
+    head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(packed, zlib.crc32(b"PFC\1")))
+    with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
+        KeyedBatchHarness.of_failure(head + packed, Totals())
 
 
 def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
