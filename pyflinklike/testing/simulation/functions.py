@@ -21,6 +21,7 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import types as st
 
+from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import (
     KeyedBatchFunction,
@@ -67,12 +68,17 @@ __all__ = [
     "GatherSums",
     "JoinOfTwo",
     "KeepsTwice",
+    "Letters",
+    "Picky",
+    "PickyColumns",
+    "PickyOfTwo",
     "RecordSum",
     "Service",
     "SumOfNumbers",
     "Ttl",
     "UnderRules",
     "instant",
+    "refuse_some",
     "total_row",
 ]
 
@@ -137,6 +143,121 @@ class Ttl:
             builder.disable_cleanup_in_background()
         descriptor.enable_time_to_live(builder.build())
         return descriptor
+
+
+# Functions that raise
+
+
+@attrs.frozen
+class Letters:
+    """Dead letters of a function that raises for some records and timers.
+
+    Args:
+        have_capsules: Whether each has a capsule.
+        at_once: Whether the function raises before it has done anything.  Else it has done all it
+            does, which is to be undone: the outcome must be the same.
+    """
+
+    have_capsules: bool = True
+    at_once: bool = False
+
+    @property
+    def option(self) -> DeadLetters:
+        """The option of `process`."""
+        return DeadLetters("letters", at_most=1.0, capsule_bytes=65_536 * self.have_capsules)
+
+
+class Picky(KeyedProcessFunction):
+    """Does what another function does, but raises for some records and timers.
+
+    Args:
+        function: The other function.
+        at_once: As of `Letters`.
+    """
+
+    def __init__(self, function: Any, *, at_once: bool) -> None:
+        self._function, self._at_once = function, at_once
+
+    def open(self, runtime_context: Any) -> None:
+        self._function.open(runtime_context)
+
+    def declare_others(self) -> tuple[str, ...]:
+        """Declare what records declare, and return the names."""
+        declare: Any = getattr(self._function, "declare_others", tuple)
+        return declare()  # type: ignore[no-any-return]
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        return self._call(value.n, self._function.process_element(value, ctx))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        return self._call(timestamp, self._function.on_timer(timestamp, ctx))
+
+    def _call(self, number: int, results: Iterable[Any] | None) -> Iterator[Any]:
+        # The other function is a generator, which has not begun yet.
+        if self._at_once:
+            refuse_some(number)
+        yield from results or ()
+        refuse_some(number)
+
+
+class PickyOfTwo(KeyedCoProcessFunction):
+    """`Picky` of two inputs.
+
+    Args:
+        function: The other function.
+        at_once: As of `Letters`.
+    """
+
+    def __init__(self, function: Any, *, at_once: bool) -> None:
+        self._function, self._picky = function, Picky(function, at_once=at_once)
+
+    def open(self, runtime_context: Any) -> None:
+        self._function.open(runtime_context)
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        return self._picky._call(value.n, self._function.process_element1(value, ctx))
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
+        return self._picky._call(value.n, self._function.process_element2(value, ctx))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        return self._picky.on_timer(timestamp, ctx)
+
+
+class PickyColumns(KeyedBatchFunction):
+    """`Picky` over columns: it has done all it does when it raises.
+
+    Args:
+        function: The other function.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def open(self, runtime_context: Any) -> None:
+        self._function.open(runtime_context)
+
+    def process_batch(self, batch: Any, ctx: Any) -> Any:
+        return self._refuse(batch.numpy("n"), self._function.process_batch(batch, ctx))
+
+    def on_timers(self, batch: Any, ctx: Any) -> Any:
+        return self._refuse(batch.timestamps, self._function.on_timers(batch, ctx))
+
+    def _refuse(self, numbers: Any, results: Any) -> Any:
+        for each in numbers.tolist():
+            refuse_some(each)
+        return results
+
+
+def refuse_some(number: int) -> None:
+    """Raise for one of seven numbers.
+
+    Raises:
+        ValueError: For these.
+    """
+    if number % 7 == 3:
+        msg = f"{number} is refused"
+        raise ValueError(msg)
 
 
 class _Extremes(AggregateFunction):
@@ -551,12 +672,21 @@ def _show(record: Any) -> str:
 
 
 class SumOfNumbers(AggregateFunction):
-    """Sums up, and counts."""
+    """Sums up, and counts.
+
+    Args:
+        is_picky: Whether it raises for some records.
+    """
+
+    def __init__(self, *, is_picky: bool = False) -> None:
+        self._is_picky = is_picky
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
 
     def add(self, value: Any, accumulator: tuple[int, int]) -> tuple[int, int]:
+        if self._is_picky:
+            refuse_some(value.n)
         return (accumulator[0] + value.n) & _MASK, accumulator[1] + 1
 
     def get_result(self, accumulator: tuple[int, int]) -> tuple[int, str]:
@@ -572,21 +702,29 @@ class Contents(ProcessWindowFunction):
     Args:
         is_ordered: Whether records are shown in their order.
         has_state: Whether it keeps state of each window: not of such that merge.
+        letters: Of a function that raises for some windows; None for one that does not.
     """
 
-    def __init__(self, *, is_ordered: bool, has_state: bool) -> None:
-        self._is_ordered, self._has_state = is_ordered, has_state
+    def __init__(
+        self, *, is_ordered: bool, has_state: bool, letters: Letters | None = None
+    ) -> None:
+        self._is_ordered, self._has_state, self._letters = is_ordered, has_state, letters
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
         numbers = [each.n for each in elements]
         if not self._is_ordered:
             numbers.sort()
+        total = sum(numbers) & _MASK
+        if self._letters is not None and self._letters.at_once:
+            refuse_some(total)
         note = f"{numbers} under {context.current_watermark()}"
         if self._has_state:
             fired = context.window_state().get_state(_FIRED)
             fired.update((fired.value() or 0) + 1)
             note += f", fired {fired.value()} times"
-        yield sum(numbers) & _MASK, note
+        yield total, note
+        if self._letters is not None:
+            refuse_some(total)
 
     def clear(self, context: Any) -> None:
         if self._has_state:
@@ -605,9 +743,18 @@ class Gap(SessionWindowTimeGapExtractor):
 
 
 class RecordSum:
-    """Reduces two records to one with the sum of their numbers, and else the greater values."""
+    """Reduces two records to one with the sum of their numbers, and else the greater values.
+
+    Args:
+        is_picky: Whether it raises for some second records.
+    """
+
+    def __init__(self, *, is_picky: bool = False) -> None:
+        self._is_picky = is_picky
 
     def __call__(self, one: Any, other: Any) -> Any:
+        if self._is_picky:
+            refuse_some(other.n)
         values = one.as_dict()
         for name, value in other.as_dict().items():
             if value is not None and (values[name] is None or values[name] < value):

@@ -178,6 +178,7 @@ class _Piece:
             refused_timers=plan.timer_refusals(),
             side_outputs_read=plan.layout.sides,
             broadcast_states=plan.broadcast_states,
+            on_error=plan.on_error,
         )
         state = WorkingState(0)
         if snapshot is not None:
@@ -213,6 +214,8 @@ class _Piece:
         """
         operator, clock = self._operator, self._operator.clock
         early, others = map(self._watch_records, self._divide(inputs))
+        if operator.guard is not None:
+            operator.guard.begin_task(batch.number)
         clock.processing_time = batch.now
         is_timed = self._plan.time_mode is not TimeMode.NONE
         clock.watermark = watermark_of(former) if is_timed else MIN_WATERMARK

@@ -52,6 +52,10 @@ from pyflinklike.testing.simulation.functions import (
     GatherSums,
     JoinOfTwo,
     KeepsTwice,
+    Letters,
+    Picky,
+    PickyColumns,
+    PickyOfTwo,
     RecordSum,
     SumOfNumbers,
     Ttl,
@@ -186,7 +190,34 @@ class _Stage:
         return self
 
     def by_record(self) -> Any:
-        return self
+        stage: Any = self
+        if getattr(stage, "letters", None) is None:
+            return stage
+        # Where there is nothing to undo.
+        return attrs.evolve(stage, letters=attrs.evolve(stage.letters, at_once=True))
+
+
+def _with_letters(letters: Letters | None, common: Options) -> Options:
+    """Return the options of `process` with those for dead letters."""
+    return common if letters is None else {**common, "on_error": letters.option}
+
+
+def _picky(function: Any, letters: Letters | None, kind: Any = Picky) -> Any:
+    """Return a function that raises for some records, if it has dead letters."""
+    return function if letters is None else kind(function, at_once=letters.at_once)
+
+
+def _change_letters(letters: Letters | None, choices: Draws) -> Letters | None:
+    """Draw other dead letters, or none any more: the records that were refused are taken then."""
+    if letters is None or choices.happens("no more letters", 0.3):
+        return None
+    return Letters(choices.happens("other letters have capsules", 0.5))
+
+
+def _show_letters(letters: Letters | None) -> str:
+    if letters is None:
+        return ""
+    return ", dead letters" + ", no capsules" * (not letters.have_capsules)
 
 
 def _draw_ttl(choices: Draws, *, event_time: bool) -> Ttl:
@@ -236,6 +267,7 @@ class StateStage(_Stage):
         is_grown: Whether the types have grown.
         has_side: Whether the side output is asked for.
         has_more: Whether it declares a state that another version of it leaves out.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     ttl: Ttl
@@ -243,11 +275,13 @@ class StateStage(_Stage):
     is_grown: bool = False
     has_side: bool = False
     has_more: bool = True
+    letters: Letters | None = None
 
     def __str__(self) -> str:
         grown = ", grown types" if self.is_grown else ""
         fewer = "" if self.has_more else ", one fewer"
-        return f"every state ({_show_ttl(self.ttl)}, {self.time} timers{grown}{fewer})"
+        told = f"{grown}{fewer}{_show_letters(self.letters)}"
+        return f"every state ({_show_ttl(self.ttl)}, {self.time} timers{told})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> StateStage:
@@ -287,12 +321,12 @@ class StateStage(_Stage):
             has_more=self.has_more,
         )
         return key_by(frames[0], *options["key"]).process(
-            function,
+            _picky(function, self.letters),
             RECORD,
             event_time=None if self.time == "none" else "ts",
             processing_time_timers=self.time == "processing",
             side_outputs=[SIDE] if self.has_side else [],
-            **options["common"],
+            **_with_letters(self.letters, options["common"]),
         )
 
     def change(self, choices: Draws) -> StateStage:
@@ -301,6 +335,7 @@ class StateStage(_Stage):
             ttl=_other_ttl(self.ttl, choices),
             is_grown=self.is_grown or choices.happens("types grow", 0.4),
             has_more=not choices.happens("a state is left out", 0.4),
+            letters=_change_letters(self.letters, choices),
         )
 
 
@@ -312,15 +347,18 @@ class ColumnsStage(_Stage):
         ttl: The TTL of all its states.
         has_time: Whether there is event time, and timers.
         is_columnar: Which of both functions it is.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     ttl: Ttl
     has_time: bool
     is_columnar: bool
+    letters: Letters | None = None
 
     def __str__(self) -> str:
         how = "columns" if self.is_columnar else "records"
-        return f"count by {how} ({_show_ttl(self.ttl)}{', event timers' * self.has_time})"
+        timers = ", event timers" * self.has_time
+        return f"count by {how} ({_show_ttl(self.ttl)}{timers}{_show_letters(self.letters)})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> ColumnsStage:
@@ -343,17 +381,24 @@ class ColumnsStage(_Stage):
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         kind = CountByColumns if self.is_columnar else CountByRecord
         function: Any = kind(self.ttl, events=self.has_time)
+        if not self.is_columnar:
+            function = _picky(function, self.letters)
+        elif self.letters is not None:
+            function = PickyColumns(function)
         time = "ts" if self.has_time else None
-        return key_by(frames[0], "k").process(
-            function, RECORD, event_time=time, **options["common"]
-        )
+        common = _with_letters(self.letters, options["common"])
+        return key_by(frames[0], "k").process(function, RECORD, event_time=time, **common)
 
     def change(self, choices: Draws) -> ColumnsStage:
-        is_columnar = choices.happens("other is columnar", 0.5)
-        return attrs.evolve(self, is_columnar=is_columnar, ttl=_other_ttl(self.ttl, choices))
+        return attrs.evolve(
+            self,
+            is_columnar=choices.happens("other is columnar", 0.5),
+            ttl=_other_ttl(self.ttl, choices),
+            letters=_change_letters(self.letters, choices),
+        )
 
-    def by_record(self) -> ColumnsStage:
-        return attrs.evolve(self, is_columnar=False)
+    def by_record(self) -> Any:
+        return attrs.evolve(super().by_record(), is_columnar=False)
 
 
 @attrs.frozen
@@ -365,16 +410,21 @@ class StoreStage(_Stage):
         caching: Whether changes are cached.
         retention: In ms.
         is_shared: Whether all keys of a key group have one.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     stream_time: str
     caching: bool
     retention: int
     is_shared: bool = False
+    letters: Letters | None = None
 
     def __str__(self) -> str:
         whose = "of all keys, " * self.is_shared
-        return f"every store ({whose}time of the {self.stream_time}, retention {self.retention})"
+        return (
+            f"every store ({whose}time of the {self.stream_time}, retention {self.retention}"
+            f"{_show_letters(self.letters)})"
+        )
 
     @classmethod
     def draw(cls, choices: Draws, **_: Any) -> StoreStage:
@@ -397,7 +447,8 @@ class StoreStage(_Stage):
             is_shared=self.is_shared,
         )
         keyed = key_by(frames[0], *options["key"])
-        return keyed.process(function, RECORD, event_time="ts", **options["common"])
+        common = _with_letters(self.letters, options["common"])
+        return keyed.process(_picky(function, self.letters), RECORD, event_time="ts", **common)
 
     def change(self, choices: Draws) -> StoreStage:
         shorter = max(self.retention - 300, 200)
@@ -405,6 +456,7 @@ class StoreStage(_Stage):
             self,
             caching=choices.happens("other caching", 0.5),
             retention=choices.one_of("other retention", (self.retention, shorter)),
+            letters=_change_letters(self.letters, choices),
         )
 
 
@@ -471,13 +523,18 @@ class OnUseStage(_Stage):
     Args:
         ttl: Of the one that is declared at once.
         has_time: Whether there is event time, and timers.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     ttl: Ttl
     has_time: bool
+    letters: Letters | None = None
 
     def __str__(self) -> str:
-        return f"states declared on use ({_show_ttl(self.ttl)}{', event timers' * self.has_time})"
+        timers = ", event timers" * self.has_time
+        return (
+            f"states declared on use ({_show_ttl(self.ttl)}{timers}{_show_letters(self.letters)})"
+        )
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool) -> OnUseStage:
@@ -498,14 +555,15 @@ class OnUseStage(_Stage):
 
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         return key_by(frames[0], *options["key"]).process(
-            DeclaresOnUse(self.ttl, events=self.has_time),
+            _picky(DeclaresOnUse(self.ttl, events=self.has_time), self.letters),
             RECORD,
             event_time="ts" if self.has_time else None,
-            **options["common"],
+            **_with_letters(self.letters, options["common"]),
         )
 
     def change(self, choices: Draws) -> OnUseStage:
-        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+        letters = _change_letters(self.letters, choices)
+        return attrs.evolve(self, ttl=_other_ttl(self.ttl, choices), letters=letters)
 
 
 @attrs.frozen
@@ -551,14 +609,18 @@ class GatherStage(_Stage):
         ttl: The TTL of all its states.
         stretch: In ms; 0 without event time.
         keys: Of the records that it passes on.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     ttl: Ttl
     stretch: int
     keys: int
+    letters: Letters | None = None
 
     def __str__(self) -> str:
-        return f"sums of each {self.stretch} ms ({_show_ttl(self.ttl)})"
+        return (
+            f"sums of each {self.stretch} ms ({_show_ttl(self.ttl)}{_show_letters(self.letters)})"
+        )
 
     @classmethod
     def draw(cls, choices: Draws, **_: Any) -> GatherStage:
@@ -573,16 +635,16 @@ class GatherStage(_Stage):
     def over(self, frames: Sequence[Any], options: Options) -> Any:
         function = GatherSums(self.ttl, self.stretch, self.keys)
         return key_by(frames[0], "k").process(
-            function,
+            _picky(function, self.letters),
             RECORD,
             event_time=_time_of(frames[0]) if self.stretch else None,
             output_event_time="ts" if self.stretch else None,
-            **options["common"],
+            **_with_letters(self.letters, options["common"]),
         )
 
     def change(self, choices: Draws) -> GatherStage:
         ttl = attrs.evolve(_other_ttl(self.ttl, choices), on_read=False)
-        return attrs.evolve(self, ttl=ttl)
+        return attrs.evolve(self, ttl=ttl, letters=_change_letters(self.letters, choices))
 
 
 _ASSIGNERS: Final[dict[str, Callable[[int], Any]]] = {
@@ -617,6 +679,7 @@ class WindowStage(_Stage):
         evictor: "", "count" or "time".
         has_late: Whether late records go to a side output.
         is_ordered: Whether records of one time have an order.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     assigner: str
@@ -627,13 +690,15 @@ class WindowStage(_Stage):
     evictor: str = ""
     has_late: bool = False
     is_ordered: bool = True
+    letters: Letters | None = None
 
     def __str__(self) -> str:
         parts = [f"{self.size}", self.contents]
         parts += [f"lateness {self.lateness}"] if self.lateness else []
         parts += [f"{each} trigger" for each in (self.trigger,) if each]
         parts += [f"{each} evictor" for each in (self.evictor,) if each]
-        return f"{self.assigner} windows ({', '.join(parts)})"
+        told = ", ".join(parts) + _show_letters(self.letters)
+        return f"{self.assigner} windows ({told})"
 
     @classmethod
     def draw(cls, choices: Draws, *, is_last: bool, is_first: bool = True) -> WindowStage:
@@ -700,16 +765,16 @@ class WindowStage(_Stage):
         if self.has_late:
             windowed = windowed.side_output_late_data(LATE)
         event_time = _time_of(frame) if self.needs_times else None
-        common = {**options["common"], "event_time": event_time}
+        common = {**_with_letters(self.letters, options["common"]), "event_time": event_time}
+        is_picky = self.letters is not None
         if self.contents == "reduce":
-            return windowed.reduce(RecordSum(), **common)
+            return windowed.reduce(RecordSum(is_picky=is_picky), **common)
         if self.contents == "aggregate":
             kind = Types.TUPLE([Types.LONG(), Types.LONG()])
-            return windowed.aggregate(
-                SumOfNumbers(), accumulator_type=kind, output_type=_NUMBERS, **common
-            )
+            fold = SumOfNumbers(is_picky=is_picky)
+            return windowed.aggregate(fold, accumulator_type=kind, output_type=_NUMBERS, **common)
         has_state = "session" not in self.assigner
-        function = Contents(is_ordered=self.is_ordered, has_state=has_state)
+        function = Contents(is_ordered=self.is_ordered, has_state=has_state, letters=self.letters)
         return windowed.process(function, _NUMBERS, **common)
 
     def _trigger(self) -> Any:
@@ -720,7 +785,7 @@ class WindowStage(_Stage):
         return PurgingTrigger.of(EventTimeTrigger.create())
 
     def change(self, choices: Draws) -> WindowStage:
-        other = self
+        other = attrs.evolve(self, letters=_change_letters(self.letters, choices))
         if self.assigner in _TIMED and self.is_ordered:
             others = (self.lateness, 0, 400, 3_000)
             other = attrs.evolve(other, lateness=choices.one_of("other lateness", others))
@@ -741,6 +806,7 @@ class TwoStage(_Stage):
         bounds: Of an interval join, in ms.
         size: Of windows, in ms.
         has_time: Whether there is event time.
+        letters: Of a function that raises for some records; None for one that does not.
     """
 
     how: str
@@ -749,10 +815,11 @@ class TwoStage(_Stage):
     bounds: tuple[int, int] = (-500, 700)
     size: int = 1_000
     has_time: bool = True
+    letters: Letters | None = None
 
     def __str__(self) -> str:
         told = {
-            "connected": _show_ttl(self.ttl),
+            "connected": _show_ttl(self.ttl) + _show_letters(self.letters),
             "rules": "event time" if self.has_time else "no time",
             "interval": f"{self.kind}, {self.bounds}",
             "windows": f"{self.kind}, {self.size}",
@@ -803,9 +870,9 @@ class TwoStage(_Stage):
             return connected.process(UnderRules(), RECORD, event_time=time, **common)
         other: Any = key_by(second, "k")
         if self.how == "connected":
-            return one.connect(other).process(
-                JoinOfTwo(self.ttl), RECORD, event_time=time, **common
-            )
+            function = _picky(JoinOfTwo(self.ttl), self.letters, PickyOfTwo)
+            common = _with_letters(self.letters, common)
+            return one.connect(other).process(function, RECORD, event_time=time, **common)
         if self.how == "interval":
             joined = one.interval_join(other, how=self.kind).between(*map(_ms, self.bounds))
             return joined.process(GatherPairs(), RECORD, event_time="ts", **common)
@@ -819,7 +886,8 @@ class TwoStage(_Stage):
     def change(self, choices: Draws) -> TwoStage:
         other = self
         if self.how == "connected":
-            other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices))
+            letters = _change_letters(self.letters, choices)
+            other = attrs.evolve(self, ttl=_other_ttl(self.ttl, choices), letters=letters)
         if self.how == "windows":
             kinds = (self.kind, "inner", "full_outer")
             other = attrs.evolve(other, kind=choices.one_of("other join", kinds))
@@ -1109,6 +1177,8 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
             stages.append(WindowStage.draw(choices, is_last=is_last, is_first=False))
         else:
             stages.append(GatherStage.draw(choices, is_last=is_last))
+    # A letter is a row of a side output, which no other operator reads.
+    stages[-1] = _draw_letters(choices, stages[-1])
     groups = (4, 1, 3, 7, 16, None)
     counts = tuple(
         1 if getattr(each, "is_shared", False) else choices.one_of("max_parallelism", groups)
@@ -1140,6 +1210,19 @@ def draw_program(choices: Draws, kinds: Sequence[str] = tuple(KINDS)) -> DrawnPr
     return program
 
 
+def _draw_letters(choices: Draws, stage: Any) -> Any:
+    """Return a stage, with dead letters if it can have them and that is drawn."""
+    if not hasattr(stage, "letters"):
+        return stage
+    if isinstance(stage, WindowStage) and stage.contents == "reduce" and not stage.is_ordered:
+        return stage  # the first record of a window is not reduced, and so never refused
+    if isinstance(stage, TwoStage) and stage.how != "connected":
+        return stage
+    if not choices.happens("dead letters", 0.3):
+        return stage
+    return attrs.evolve(stage, letters=Letters(choices.happens("letters have capsules", 0.5)))
+
+
 def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:
     """Draw operators of event time that share one state operator; None if the first cannot."""
     first = kind.draw(choices, is_last=False)
@@ -1150,6 +1233,7 @@ def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:
     for number in range(choices.integer("beside it", 1, 2)):
         other: Any = choices.one_of(f"kind {number}", kinds)
         stages.append(other.draw(choices, is_last=False))
+    stages[-1] = _draw_letters(choices, stages[-1])
     counts = tuple(
         1
         if getattr(each, "is_shared", False)

@@ -72,8 +72,8 @@ __all__ = [
 _MOST_WORKERS = 3
 
 
-class InjectedError(Exception):
-    """A call of Spark fails, as it does when its side of a socket is gone."""
+class InjectedError(MemoryError):  # of which no dead letter is made, wherever it is raised
+    """A call of Spark fails, as it does when its side of a socket is gone, or memory runs out."""
 
 
 class Killed(BaseException):  # no error: the process is gone

@@ -41,6 +41,9 @@ HEAP = "engine.backends.heap.keyed_heap"
 DICTS = "engine.backends.heap.dict_tables"
 ROCKS = "engine.backends.rocksdb.keyed_rocksdb"
 BACKEND = "engine.backends.state_backend"
+GUARD = "engine.runtime.call_guard"
+STAGED = "engine.state.staged_tables"
+COLUMNS = "engine.runtime.columnar_operator"
 TTL = "engine.state.ttl_table"
 TASK = "spark.host.task"
 STREAM = "spark.host.streaming_host"
@@ -599,6 +602,62 @@ BUGS = [
         BACKEND,
         "        self._index, self._data = index, tables\n",
         "        self._index, self._data = index, {**self._data, **tables}\n",
+    ),
+    # Dead letters
+    _bug(
+        "what a call wrote before it raised stays",
+        GUARD,
+        "        self._stage.drop()\n        for queue",
+        "        for queue",
+    ),
+    _bug(
+        "a table keeps what a call wrote before it raised",
+        STAGED,
+        '        """Forget the overlay."""\n        self._overlay = {}\n',
+        '        """Forget the overlay."""\n',
+    ),
+    _bug(
+        "timers of a call that raised stay",
+        GUARD,
+        "            queue.undo_changes()\n",
+        "            pass\n",
+    ),
+    _bug(
+        "a call that raises undoes timers of the call before",
+        GUARD,
+        "        if self._event_changes:\n            self._event_changes.clear()\n",
+        "",
+    ),
+    _bug(
+        "outputs of a call that raised stay",
+        GUARD,
+        "        self._outputs.go_back(self._main, self._side)\n",
+        "",
+    ),
+    _bug(
+        "a store does not undo what is beside its tables",
+        STAGED,
+        "            self._undo.append(undo)\n",
+        "            pass\n",
+    ),
+    _bug(
+        "a letter tells no micro-batch",
+        GUARD,
+        "        self.batch = batch\n",
+        "",
+    ),
+    _bug(
+        "what a batch of columns wrote before it raised stays",
+        COLUMNS,
+        "        self._backend.undo_call()\n        self._outputs",
+        "        self._outputs",
+    ),
+    _bug(
+        "outputs of a batch of columns that raised stay",
+        COLUMNS,
+        "        self._outputs.go_back(*self._marks)\n",
+        "",
+        "a batch puts out what its method returns, when it has returned",
     ),
 ]
 """All bugs; a test holds that each can be planted."""
