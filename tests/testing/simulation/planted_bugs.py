@@ -641,12 +641,6 @@ BUGS = [
         "            pass\n",
     ),
     _bug(
-        "a letter tells no micro-batch",
-        GUARD,
-        "        self.batch = batch\n",
-        "",
-    ),
-    _bug(
         "what a batch of columns wrote before it raised stays",
         COLUMNS,
         "        self._backend.undo_call()\n        self._outputs",
