@@ -13,6 +13,8 @@ import gc
 import os
 import pickle
 import re
+import socket
+import stat
 import sys
 import time
 import traceback
@@ -47,6 +49,7 @@ from pyflinklike.spark.wire.record_readers import Reader
 __all__ = [
     "Carried",
     "Frozen",
+    "acknowledge_pickle",
     "error_of",
     "freeze_imports",
     "make_packing_of",
@@ -433,6 +436,41 @@ def _of_mode(text: str, mode: str) -> str:
     return f"operator {names[0]}" if len(names) == 1 else f"one of the operators {', '.join(names)}"
 
 
+# The connection to the JVM
+#
+# The JVM writes the pickle of a stage and then its records.  A kernel keeps a small write back until
+# the one before is acknowledged (Nagle's algorithm), and the worker's waits 40 ms with it, for an
+# answer of the worker's that would carry the acknowledgement.  The worker has none before it has
+# read records.  With a few hundred records this was most of the time of a stage.
+
+_LOOPBACK: Final = ("127.0.0.1", "::1")
+_OPEN_FILES: Final = "/proc/self/fd"
+
+
+def acknowledge_pickle() -> None:
+    """Have Linux acknowledge at once what this process has read from local connections.
+
+    For a worker that has read the pickle of its stage and not yet a record.  Elsewhere than on Linux,
+    and on a Unix domain socket, which has no acknowledgements, it does nothing.
+    """
+    option = getattr(socket, "TCP_QUICKACK", None)
+    # With a default timeout, which a user may set, Python's sockets are non-blocking from the moment
+    # they are made, and PySpark's connection, of which one is made here, must not become so.
+    if option is None or socket.getdefaulttimeout() is not None:
+        return
+    # PySpark shows the connection only to its own loop, so it is found among the open files.
+    for name in os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ():
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                is_tcp = connection.family in (socket.AF_INET, socket.AF_INET6)
+                if is_tcp and connection.getpeername()[0] in _LOOPBACK:
+                    connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+        except OSError:  # closed since, not connected, or no TCP
+            continue
+
+
 # The user's part of a pickle
 #
 # A worker imports the user's modules while it unpickles names of theirs, before any code of ours
@@ -480,6 +518,8 @@ def _is_ours(finder: Any) -> bool:
 @tell_errors
 def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
     """Open the user's part in a worker; unpickled finders have put themselves in place already."""
+    if TaskContext.get() is not None:
+        acknowledge_pickle()
     known = {os.path.abspath(each) for each in sys.path}
     # In the driver's order: a script's folder is before all others.
     sys.path[:0] = [each for each in folders if each not in known]

@@ -42,6 +42,14 @@ class DeclaringProcessor(StatefulProcessor):
         self._pickled: bytes = serializer().dumps(Carried(processor))
         self._processor: Any = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if TaskContext.get() is not None:
+            # The records come only now, and `init` is called with the first of them.
+            from pyflinklike.spark.host.python_stage import acknowledge_pickle
+
+            acknowledge_pickle()
+
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables; in a task, which has a context, the processor does it."""
         if TaskContext.get() is None:
