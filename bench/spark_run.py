@@ -147,7 +147,8 @@ def progress_of(
     limit: int | None = None,
 ) -> list[Any]:
     """What Spark reports of each micro-batch it ran."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+    # Spark may still write into the checkpoint, in the background.
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         write_batches(folder / "in", shape, list(workload.columns))
         stream = (
