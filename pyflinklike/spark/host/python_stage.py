@@ -2,8 +2,9 @@
 """The Python stages of a query: what happens in a worker around the user's code.
 
 The first stage of a stream packs the records of each key group into payloads.  Every stage shows an
-error of ours so that its sentence comes first; keeps Python's cycle collector out of hot loops; and
-gets the user's part of its pickle in bytes, which are opened when the worker is ready for them.
+error of ours so that its sentence comes first; keeps Python's cycle collector out of hot loops; does
+not let the JVM wait for the kernel; and gets the user's part of its pickle in bytes, which are
+opened when the worker is ready for them.
 """
 
 from __future__ import annotations
@@ -438,10 +439,10 @@ def _of_mode(text: str, mode: str) -> str:
 
 # The connection to the JVM
 #
-# The JVM writes the pickle of a stage and then its records.  A kernel keeps a small write back until
-# the one before is acknowledged (Nagle's algorithm), and the worker's waits 40 ms with it, for an
-# answer of the worker's that would carry the acknowledgement.  The worker has none before it has
-# read records.  With a few hundred records this was most of the time of a stage.
+# The JVM writes the pickle of a stage, and then its records.  The kernel holds the records back until
+# the pickle is acknowledged (Nagle's algorithm).  It acknowledges with the worker's next answer, or
+# after 40 ms; and the worker has no answer before it has read records.  With a few hundred records
+# these 40 ms were most of the time of a stage.
 
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _OPEN_FILES: Final = "/proc/self/fd"
@@ -519,7 +520,7 @@ def _is_ours(finder: Any) -> bool:
 def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
     """Open the user's part in a worker; unpickled finders have put themselves in place already."""
     if TaskContext.get() is not None:
-        acknowledge_pickle()
+        acknowledge_pickle()  # this is part of the pickle, and the records come behind it
     known = {os.path.abspath(each) for each in sys.path}
     # In the driver's order: a script's folder is before all others.
     sys.path[:0] = [each for each in folders if each not in known]
