@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.engine.graph.files import local_path
+from pyflinklike.engine.paths import local_path
 from pyflinklike.errors import DeclarationValueError, HostError
 
 __all__ = ["install_requirements"]

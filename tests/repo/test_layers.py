@@ -31,6 +31,7 @@ LAYERS = [
             "engine.doors",
             "engine.foreign_names",
             "engine.functions",
+            "engine.paths",
             "engine.shown",
             "engine.type_vars",
             "engine.types",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small files of a job's folder, whole or absent: JSON with a checksum.
 
-The folder is on this machine or elsewhere (`remote_paths`).  Here a file is replaced by a renaming, and
+The folder is on this machine or elsewhere (`engine.paths`).  Here a file is replaced by a renaming, and
 there by another version of it.
 """
 
@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.engine.graph.sinks import Renaming
+from pyflinklike.engine.paths import FolderPath, RemotePath
 from pyflinklike.errors import CorruptStateError
 
 __all__ = [
-    "FolderPath",
     "Ledger",
     "read_file",
     "read_json",
@@ -29,9 +28,6 @@ __all__ = [
     "rename_durably",
     "write_json",
 ]
-
-FolderPath = Path | RemotePath
-"""A path in a job's folder, or that of the folder."""
 
 
 def write_json(path: FolderPath, contents: dict[str, Any]) -> None:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, ClassVar, NoReturn, Protocol
-from urllib.parse import unquote, urlsplit
 from zlib import crc32
 from zoneinfo import ZoneInfo
 
@@ -33,6 +32,7 @@ from pyflinklike.engine.clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.paths import local_path
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
@@ -54,7 +54,6 @@ __all__ = [
     "OutputFileConfigBuilder",
     "RollingPolicy",
     "StreamFormat",
-    "local_path",
     "open_to_read",
 ]
 
@@ -321,24 +320,6 @@ class _TextLines(StreamFormat):
         with TextIOWrapper(open_to_read(path), encoding=self.charset_name, newline=None) as text:
             for line in text:
                 yield line.removesuffix("\n")
-
-
-def local_path(path: str) -> Path:
-    """Return the path of a file on this machine.
-
-    Raises:
-        HostError: The path is an address on another machine.
-    """
-    if "://" not in path and not path.startswith("file:"):
-        return Path(path)
-    parts = urlsplit(path)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        msg = (
-            f"files of jobs are on file systems that this machine has mounted, got {path!r}; mount it, "
-            "or read and write such addresses with Spark's DataFrames"
-        )
-        raise HostError(msg)
-    return Path(unquote(parts.path))
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -49,12 +49,11 @@ from pyflinklike.engine.graph.durable_files import (
     remove_folder,
     write_json,
 )
-from pyflinklike.engine.graph.files import local_path
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
-from pyflinklike.engine.graph.remote_paths import RemotePath
+from pyflinklike.engine.paths import RemotePath, local_path
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.history_parts import read_manifest
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory

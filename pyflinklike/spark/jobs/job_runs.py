@@ -21,7 +21,7 @@ from pyspark.sql.utils import is_remote
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.clock import wall_clock
-from pyflinklike.engine.graph.durable_files import FolderPath, Ledger
+from pyflinklike.engine.graph.durable_files import Ledger
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
@@ -36,6 +36,7 @@ from pyflinklike.engine.graph.nodes import (
     ToSink,
 )
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.paths import FolderPath
 from pyflinklike.errors import HostError
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark.host.python_stage import error_of

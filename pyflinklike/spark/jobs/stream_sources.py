@@ -46,9 +46,9 @@ from pyflinklike.engine.graph.durable_files import (
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.graph.remote_paths import RemotePath
 from pyflinklike.engine.graph.source_positions import find_beginning, find_parts_left
 from pyflinklike.engine.graph.sources import Source
+from pyflinklike.engine.paths import RemotePath
 from pyflinklike.errors import HostError
 from pyflinklike.savepoints.saved_job import Position
 from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen

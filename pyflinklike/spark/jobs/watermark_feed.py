@@ -18,7 +18,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.graph.durable_files import FolderPath, read_json, write_json
+from pyflinklike.engine.graph.durable_files import read_json, write_json
 from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import AssignTimestamps, FromSource
@@ -28,6 +28,7 @@ from pyflinklike.engine.graph.watermarks import (
     WatermarkStrategy,
     find_aligned_limits,
 )
+from pyflinklike.engine.paths import FolderPath
 from pyflinklike.spark.jobs.data_frame_source import FrameSource
 from pyflinklike.spark.jobs.stages import Stage, is_keyed, needs_ticks, time_mode_of
 from pyflinklike.spark.wire.key_groups import roll_call_of, roll_payload

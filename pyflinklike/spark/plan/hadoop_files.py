@@ -24,9 +24,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from pyflinklike.engine.graph.durable_files import FolderPath
-from pyflinklike.engine.graph.files import local_path
-from pyflinklike.engine.graph.remote_paths import Listed, RemotePath
+from pyflinklike.engine.paths import FolderPath, Listed, RemotePath, local_path
 from pyflinklike.errors import HostError
 
 __all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]

@@ -33,7 +33,7 @@ from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyflinklike.engine.graph.files import local_path
+from pyflinklike.engine.paths import local_path
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.spark.plan.process_options import MAX_KEY_GROUPS
 

@@ -24,8 +24,8 @@ from typing import IO, Any, Protocol
 import attrs
 from pyspark.sql import SparkSession
 
-from pyflinklike.engine.graph.durable_files import FolderPath, read_json, write_json
-from pyflinklike.engine.graph.remote_paths import RemotePath
+from pyflinklike.engine.graph.durable_files import read_json, write_json
+from pyflinklike.engine.paths import FolderPath, RemotePath
 from pyflinklike.errors import HostError
 
 __all__ = ["Driver", "FolderLock", "driver_of", "is_held", "lock_folder", "lock_of"]

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from pyflinklike.engine.graph.durable_files import FolderPath, Ledger, read_file, read_json
+from pyflinklike.engine.graph.durable_files import Ledger, read_file, read_json
 from pyflinklike.engine.graph.source_positions import move_on
+from pyflinklike.engine.paths import FolderPath
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.saved_job import Position, SavedJob, SavedJobOperator, SavedSource
 from pyflinklike.savepoints.savepoint_location import SavepointLocation

@@ -23,8 +23,8 @@ from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.engine.graph.durable_files import Ledger, read_json, write_json
 from pyflinklike.engine.graph.job import Job
 from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.graph.remote_paths import Listed, RemotePath
 from pyflinklike.engine.graph.sinks import Renaming
+from pyflinklike.engine.paths import Listed, RemotePath
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark.jobs.job_folder import JobFolder, JobIdentity, identity_of
 from pyflinklike.spark.jobs.job_plan import JobSteps

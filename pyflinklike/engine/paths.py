@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a job's folder that is not on this machine: HDFS, an object store, or what else a host reaches.
+"""Paths of files, on this machine or on a file system that a host reaches: HDFS, an object store.
 
-A file system is asked for little, so that the rules of HDFS and of object stores are enough:
+A remote file system is asked for little, so that the rules of HDFS and of object stores are enough:
 
 - a new file appears under its name when it is whole, and only where none is (`create`);
 - what was created is listed and read by whoever asks next.
@@ -17,11 +17,13 @@ is left of it is never taken for a damaged folder.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
 
 from pyflinklike.errors import HostError
 
-__all__ = ["FileSystem", "Listed", "RemotePath"]
+__all__ = ["FileSystem", "FolderPath", "Listed", "RemotePath", "local_path"]
 
 
 class Listed(NamedTuple):
@@ -252,3 +254,25 @@ def _version_of(found: str, name: str) -> int | None:
         return 0
     behind = found.removeprefix(f"{name}.")
     return int(behind) if behind != found and behind.isdecimal() else None
+
+
+FolderPath = Path | RemotePath
+"""A path in a folder, or that of the folder, wherever it is."""
+
+
+def local_path(path: str) -> Path:
+    """Return the path of a file on this machine.
+
+    Raises:
+        HostError: The path is an address on another machine.
+    """
+    if "://" not in path and not path.startswith("file:"):
+        return Path(path)
+    parts = urlsplit(path)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        msg = (
+            f"files of jobs are on file systems that this machine has mounted, got {path!r}; mount it, "
+            "or read and write such addresses with Spark's DataFrames"
+        )
+        raise HostError(msg)
+    return Path(unquote(parts.path))
