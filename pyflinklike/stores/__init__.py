@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 if opens(globals()):
+    from pyflinklike.engine.api.output_tag import ChangelogTag
     from pyflinklike.errors import (
         CursorClosedError,
         KeyDecodeError,
@@ -80,7 +81,7 @@ if opens(globals()):
     from pyflinklike.stores.lru_store import LruKeyValueStore, LruStoreDescriptor
     from pyflinklike.stores.session_store import SessionStore, SessionStoreDescriptor
     from pyflinklike.stores.state_store import Cursor, StateStore
-    from pyflinklike.stores.store_descriptors import ChangelogTag, StoreDescriptor
+    from pyflinklike.stores.store_descriptors import StoreDescriptor
     from pyflinklike.stores.store_records import (
         NOT_PUT,
         AbsorbedSession,

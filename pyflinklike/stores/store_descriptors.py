@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import ChangelogTag, OutputTag
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.shown import instance_of, shown
@@ -27,7 +27,6 @@ from pyflinklike.stores.store_records import ChangelogRecord
 
 __all__ = [
     "DAY",
-    "ChangelogTag",
     "ExpiringStoreDescriptor",
     "StoreDescriptor",
     "check_bool",
@@ -291,22 +290,3 @@ def check_history(descriptor: Any, _: Any, given: int) -> None:
             "give 0 to keep the latest version only"
         )
         raise DeclarationValueError(msg)
-
-
-@attrs.frozen
-class ChangelogTag(OutputTag[ChangelogRecord]):
-    """An `OutputTag` that knows the parts of the store's `ChangelogRecord`s.
-
-    On Spark a side output has columns.  Those of a changelog follow from the store's types and, if
-    the current key is part of the logged key, from the key columns of the stream, which only the
-    host knows.
-
-    Args:
-        key_fields: Names and types of the store's part of a logged key.
-        value_type: The type of the values.
-        has_current_key: True if the logged key begins with the current key.
-    """
-
-    key_fields: tuple[tuple[str, TypeInformation], ...] = attrs.field(kw_only=True, eq=False)
-    value_type: TypeInformation = attrs.field(kw_only=True, eq=False)
-    has_current_key: bool = attrs.field(kw_only=True, eq=False)

@@ -284,8 +284,8 @@ print(pyflinklike.spark.key_by.__module__)
 
 def test_a_pickle_of_what_a_closed_door_shows_opens_it():
     """A function that the driver has pickled finds its classes, also such that are not public."""
+    from pyflinklike.engine.api.output_tag import ChangelogTag
     from pyflinklike.stores import KeyValueStoreDescriptor
-    from pyflinklike.stores.store_descriptors import ChangelogTag
 
     pickled = pickle.dumps((KeyValueStoreDescriptor, ChangelogTag))
     code = f"""

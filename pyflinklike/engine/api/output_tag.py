@@ -14,7 +14,7 @@ from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["OutputTag"]
+__all__ = ["ChangelogTag", "OutputTag"]
 
 
 def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> TypeInformation:
@@ -77,3 +77,22 @@ class OutputTag(Generic[T], WithoutJava):
                 f"give for example OutputTag('late')"
             )
             raise DeclarationTypeError(msg)
+
+
+@attrs.frozen
+class ChangelogTag(OutputTag[T]):
+    """The side output of a store's changes: it knows the parts of a `ChangelogRecord`.
+
+    On Spark a side output has columns.  Those of a changelog follow from the store's types and, if
+    the current key is part of the logged key, from the key columns of the stream, which only the
+    host knows.
+
+    Args:
+        key_fields: Names and types of the store's part of a logged key.
+        value_type: The type of the values.
+        has_current_key: True if the logged key begins with the current key.
+    """
+
+    key_fields: tuple[tuple[str, TypeInformation], ...] = attrs.field(kw_only=True, eq=False)
+    value_type: TypeInformation = attrs.field(kw_only=True, eq=False)
+    has_current_key: bool = attrs.field(kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.engine.api.dead_letters import LETTER_FIELDS, DeadLetters
-from pyflinklike.engine.api.output_tag import OutputTag
+from pyflinklike.engine.api.output_tag import ChangelogTag, OutputTag
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -21,7 +21,6 @@ from pyflinklike.spark.plan.process_options import SideOutputs
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import OUTPUT_TAG
 from pyflinklike.spark.wire.schema import changelog_schema, output_schema
-from pyflinklike.stores.store_descriptors import ChangelogTag
 
 __all__ = ["DeclaredOutputs"]
 

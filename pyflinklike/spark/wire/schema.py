@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike.engine.api.output_tag import ChangelogTag
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.types import (
     ListTypeInfo,
@@ -27,7 +28,6 @@ from pyflinklike.engine.types.arrow_rows import to_python
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo, decode_key
 from pyflinklike.engine.types.time_types import local_time, to_instant
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, IncompatibleStateError
-from pyflinklike.stores.store_descriptors import ChangelogTag
 
 __all__ = [
     "InstantKeyTypeInfo",
