@@ -36,8 +36,8 @@ from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.plan.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
-from pyflinklike.spark.wire.output_layout import WINDOW_TIME, WindowRows, window_fields
 from pyflinklike.spark.wire.schema import arrow_schema, key_type_of, output_schema
+from pyflinklike.spark.wire.window_rows import WINDOW_TIME, WindowRows, window_fields
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_functions import (
     AllWindowFunction,
