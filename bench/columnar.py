@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our columnar functions for the workloads: the state and the outputs of those in `workloads.py`."""
+"""Our columnar functions for the workloads, and the folds that those over records share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pyflinklike import (
+    AggregateFunction,
     AggregatingStateDescriptor,
     KeyedBatchFunction,
+    ReduceFunction,
     ReducingStateDescriptor,
     StateTtlConfig,
     Time,
@@ -17,7 +19,33 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 
-__all__ = ["AverageInColumns", "CountInColumns", "ExpiringCountInColumns", "SumInColumns"]
+__all__ = [
+    "Add",
+    "Average",
+    "AverageInColumns",
+    "CountInColumns",
+    "ExpiringCountInColumns",
+    "SumInColumns",
+]
+
+
+class Add(ReduceFunction):
+    def reduce(self, value1: int, value2: int) -> int:
+        return value1 + value2
+
+
+class Average(AggregateFunction):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 class CountInColumns(KeyedBatchFunction):
@@ -49,8 +77,6 @@ class SumInColumns(KeyedBatchFunction):
     """W5."""
 
     def open(self, runtime_context: Any) -> None:
-        from workloads import Add
-
         descriptor = ReducingStateDescriptor("sum", Add(), Types.LONG())
         self.sum = runtime_context.get_column_state(descriptor)
 
@@ -65,8 +91,6 @@ class AverageInColumns(KeyedBatchFunction):
     """W6."""
 
     def open(self, runtime_context: Any) -> None:
-        from workloads import Average
-
         accumulator = Types.TUPLE([Types.LONG(), Types.LONG()])
         descriptor = AggregatingStateDescriptor("average", Average(), accumulator)
         self.average = runtime_context.get_column_state(descriptor)

@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
-from columnar import AverageInColumns, CountInColumns, ExpiringCountInColumns, SumInColumns
+from columnar import (
+    Add,
+    Average,
+    AverageInColumns,
+    CountInColumns,
+    ExpiringCountInColumns,
+    SumInColumns,
+)
 from inputs import Shape
 from windowed import session_count, sliding_count, told, tumbling_count
 
 from pyflinklike import (
-    AggregateFunction,
     AggregatingStateDescriptor,
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
@@ -24,7 +30,6 @@ from pyflinklike import (
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
-    ReduceFunction,
     ReducingStateDescriptor,
     RuntimeContext,
     StateTtlConfig,
@@ -145,11 +150,6 @@ class ListSum(KeyedProcessFunction):
             yield value.user, sum(self.amounts.get())
 
 
-class Add(ReduceFunction):
-    def reduce(self, value1: int, value2: int) -> int:
-        return value1 + value2
-
-
 class ReducedSum(KeyedProcessFunction):
     """W5: the key's sum so far."""
 
@@ -160,20 +160,6 @@ class ReducedSum(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         self.sum.add(value.amount)
         yield value.user, self.sum.get()
-
-
-class Average(AggregateFunction):
-    def create_accumulator(self) -> tuple[int, int]:
-        return 0, 0
-
-    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def get_result(self, accumulator: tuple[int, int]) -> float:
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
-        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 class AverageSoFar(KeyedProcessFunction):

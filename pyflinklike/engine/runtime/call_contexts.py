@@ -481,7 +481,7 @@ def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
 class Extension(Protocol):
     """Adds its own tables to an operator, and follows the operator's calls and batches.
 
-    `StoreRegistry` is one.  `keyed_process_operator` brings extension and operator together.
+    `StoreRegistry` is one.  `make_keyed_operator` brings extension and operator together.
     """
 
     def __contains__(self, name: object) -> bool:

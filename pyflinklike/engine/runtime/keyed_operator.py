@@ -5,7 +5,7 @@ Rule 1: everything that decides *what happens* (the current key, when timers fir
 operator and its callers; hosts only translate.
 Rule 2: nothing here reads a clock, opens a socket or imports Spark.
 
-A host makes one operator for a task by `keyed_process_operator`, and opens it.  Then for each key
+A host makes one operator for a task by `make_keyed_operator`, and opens it.  Then for each key
 group come these steps (`serve` takes them all):
 
     load      point the operator at the group's working state
@@ -60,7 +60,7 @@ __all__ = [
 
 
 class KeyedProcessOperator:
-    """Runs one function over the key groups of one task; `keyed_process_operator` makes it.
+    """Runs one function over the key groups of one task; `make_keyed_operator` makes it.
 
     Args:
         clock: Holds both times, which the host moves.
