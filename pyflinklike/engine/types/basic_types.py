@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _SMALL = 250
+_INT64 = pa.int64()
 _nan = math.nan
 _float32 = struct.Struct("<f")
 
@@ -46,8 +47,6 @@ _float32 = struct.Struct("<f")
 @attrs.frozen(repr=False)
 class IntegralTypeInfo(TypeInformation[int]):
     """BYTE, SHORT, INT or LONG: a Python int in the range of Java's."""
-
-    written: ClassVar[frozenset[type]] = frozenset({int, NO_VALUE})
 
     name: str
     bits: int
@@ -79,6 +78,11 @@ class IntegralTypeInfo(TypeInformation[int]):
         """Return whether all are plain ints in the range."""
         is_int_each = set(map(type, values)) == {int}
         return is_int_each and self.low <= min(values) and max(values) <= self.high
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        column = pa.array(values)
+        # If Arrow is told the type, it cuts floats; it infers this one of nothing but ints.
+        return column.cast(self.arrow_type) if column.type == _INT64 else None
 
     def _convert(self, value: Any) -> int:
         number = plain(value)
@@ -174,12 +178,11 @@ class FloatTypeInfo(DoubleTypeInfo):
         is_float = set(map(type, values)) == {float}
         return is_float and array("f", values).tolist() == list(values)
 
-    def _write(self, values: Sequence[Any]) -> Column:
+    def _write(self, values: Sequence[Any]) -> Column | None:
         column = super()._write(values)
         # Arrow makes a float beyond 32 bits infinite.
-        if pc.any(pc.is_inf(column)).as_py():
-            raise OverflowError
-        return column
+        is_sure = column is not None and not pc.any(pc.is_inf(column)).as_py()
+        return column if is_sure else None
 
     def _takes(self) -> str:
         return "a float within 32 bits"
@@ -191,8 +194,6 @@ class FloatTypeInfo(DoubleTypeInfo):
 @attrs.frozen(repr=False)
 class BooleanTypeInfo(TypeInformation[bool]):
     """BOOLEAN: True or False, never a number."""
-
-    written: ClassVar[frozenset[type]] = frozenset({bool, NO_VALUE})
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
 
@@ -209,6 +210,9 @@ class BooleanTypeInfo(TypeInformation[bool]):
         """Return whether all are plain bools."""
         return set(map(type, values)) == {bool}
 
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        return pa.array(values, self.arrow_type)  # Arrow takes nothing else for a bool
+
     def _takes(self) -> str:
         return "True or False"
 
@@ -219,8 +223,6 @@ class BooleanTypeInfo(TypeInformation[bool]):
 @attrs.frozen(repr=False)
 class StringTypeInfo(TypeInformation[str]):
     """STRING: any str that UTF-8 can write, or None."""
-
-    written: ClassVar[frozenset[type]] = frozenset({str, NO_VALUE})
 
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
@@ -249,6 +251,11 @@ class StringTypeInfo(TypeInformation[str]):
             return value
         return self._convert(value)
 
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        column = pa.array(values)
+        # If Arrow is told the type, it decodes bytes; it infers this one of nothing but texts.
+        return column if column.type == self.arrow_type else None
+
     def _convert(self, value: Any) -> str:
         if not isinstance(value, str):
             raise self._misfit(value, "use its decode()" if isinstance(value, bytes) else REMEDY)
@@ -271,7 +278,6 @@ class CharTypeInfo(StringTypeInfo):
     """CHAR: a str of one character."""
 
     accepts_none: ClassVar[bool] = False
-    written: ClassVar[frozenset[type]] = frozenset()
 
     def freeze(self, value: Any) -> Any:
         """Return the str itself."""
@@ -285,6 +291,9 @@ class CharTypeInfo(StringTypeInfo):
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain texts of one character."""
         return StringTypeInfo.are_stored(self, values) and set(map(len, values)) == {1}
+
+    def _write(self, values: Sequence[Any]) -> Column | None:  # noqa: ARG002
+        return None
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the characters.

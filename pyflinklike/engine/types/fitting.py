@@ -13,15 +13,16 @@ that Arrow writes without loss cost no call each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.arrow_rows import elements_of, null_mask, offsets_of
+from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.types.arrow_rows import null_mask, offsets_of
 from pyflinklike.engine.types.basic_types import DecimalTypeInfo
 from pyflinklike.engine.types.catalog import Types
 from pyflinklike.engine.types.nested_types import elements_in
@@ -35,7 +36,7 @@ from pyflinklike.engine.types.type_information import (
 )
 from pyflinklike.errors import StateValueError
 
-__all__ = ["to_column", "type_of_column"]
+__all__ = ["cast_column", "to_column", "type_of_column"]
 
 _KNOWN: Final[dict[pa.DataType, TypeInformation]] = {
     pa.bool_(): Types.BOOLEAN(),
@@ -96,31 +97,104 @@ def to_column(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Colum
     return type_of_column(kind, time_zone).column_of(values)
 
 
+def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
+    """Give a column of Arrow the type of another column, by the rules for each of its values.
+
+    Args:
+        column: A column that a function yields.
+        kind: Arrow's type of the other column.
+        time_zone: The zone of the session, in which times without a zone are read.
+
+    Raises:
+        StateValueError: A value does not fit the column.
+    """
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return cast_column(column.dictionary_decode(), kind, time_zone)
+    try:
+        if _is_cast(column.type, kind):
+            return column.cast(kind)
+        if pa.types.is_float64(column.type) and pa.types.is_float32(kind):
+            rounded = column.cast(kind)
+            if not pc.any(pc.is_inf(rounded)).as_py():
+                return rounded
+    except pa.ArrowException:
+        pass  # below the value is found, and a value that only Arrow refuses is converted
+    try:
+        values = column.to_pylist(maps_as_pydicts="strict")
+    except (ValueError, KeyError) as error:  # nanoseconds without pandas, a key twice
+        msg = f"it takes what is a value of Python, got {shown_message(error)}; convert the values"
+        raise StateValueError(msg) from error
+    return to_column(values, kind, time_zone)
+
+
+def _is_cast(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether Arrow casts each value to one that is equal, or refuses it."""
+    if pa.types.is_struct(kind):
+        fields = zip(given, kind) if pa.types.is_struct(given) else ()
+        is_same = pa.types.is_struct(given) and [f.name for f in given] == [f.name for f in kind]
+        return is_same and all(_is_cast(own.type, other.type) for own, other in fields)
+    if pa.types.is_map(kind):
+        parts = ("key_type", "item_type")
+        return pa.types.is_map(given) and all(
+            _is_cast(getattr(given, part), getattr(kind, part)) for part in parts
+        )
+    if pa.types.is_list(kind):
+        return any(of(given) for of in _LIST_KINDS) and _is_cast(given.value_type, kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.types.is_timestamp(given) and bool(given.tz) == bool(kind.tz)
+    return given == kind or any(
+        any(of(given) for of in givens) and is_kind(kind) for givens, is_kind in _CASTS
+    )
+
+
+_LIST_KINDS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_CASTS: Final[tuple[tuple[tuple[Callable[[Any], bool], ...], Callable[[Any], bool]], ...]] = (
+    ((pa.types.is_integer,), pa.types.is_integer),
+    ((pa.types.is_integer, pa.types.is_float16, pa.types.is_float32), pa.types.is_float64),
+    ((pa.types.is_integer, pa.types.is_float16), pa.types.is_float32),
+    ((pa.types.is_integer, pa.types.is_decimal), pa.types.is_decimal),
+    ((pa.types.is_large_string, pa.types.is_string_view), pa.types.is_string),
+    ((pa.types.is_large_binary, pa.types.is_fixed_size_binary), pa.types.is_binary),
+    ((pa.types.is_date64,), pa.types.is_date32),
+    ((pa.types.is_duration,), pa.types.is_duration),
+)
+"""Families of types, and the family to which Arrow casts them without loss."""
+
+
 def _lists(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
     lists = values
     if not _LISTS.issuperset(map(type, values)):
         lists = [None if each is None else elements_in(each) for each in values]
         _check_all(values, lists, "a list or another sequence")
-    elements = _part("an element", elements_of(lists), kind.value_type, time_zone)
-    return pa.ListArray.from_arrays(offsets_of(lists), elements, type=kind, mask=null_mask(lists))
+    offsets, mask, there = _cut(lists)
+    elements = list(chain.from_iterable(there))
+    part = _part("an element", elements, kind.value_type, time_zone)
+    return pa.ListArray.from_arrays(offsets, part, type=kind, mask=mask)
 
 
 def _maps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
-    maps = [each if isinstance(each, Mapping) else None for each in values]
-    _check_all(values, maps, "a dict")
-    there = [each for each in maps if each is not None]
+    maps = values
+    if not _MAPS.issuperset(map(type, values)):
+        maps = [each if isinstance(each, Mapping) else None for each in values]
+        _check_all(values, maps, "a dict")
+    offsets, mask, there = _cut(maps)
     keys = _part("a key", list(chain.from_iterable(there)), kind.key_type, time_zone)
     if keys.null_count:
-        msg = "a key of a map is never None; leave the entry out, or give it another key"
+        msg = "a key: it takes no None, got None; leave the entry out, or give it another key"
         raise StateValueError(msg)
     items = list(chain.from_iterable(each.values() for each in there))
-    return pa.MapArray.from_arrays(
-        offsets_of(maps),
-        keys,
-        _part("a value", items, kind.item_type, time_zone),
-        type=kind,
-        mask=null_mask(maps),
-    )
+    part = _part("a value", items, kind.item_type, time_zone)
+    return pa.MapArray.from_arrays(offsets, keys, part, type=kind, mask=mask)
+
+
+def _cut(values: Sequence[Any]) -> tuple[Column, Column | None, Sequence[Any]]:
+    """Return where each value begins among the parts of all, which are None, and the others."""
+    mask = null_mask(values)
+    if mask is None:
+        return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32()), None, values
+    return offsets_of(values), mask, [each for each in values if each is not None]
 
 
 def _structs(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
@@ -167,3 +241,4 @@ def _check_all(
 
 
 _LISTS: Final = frozenset({list, tuple, NO_VALUE})
+_MAPS: Final = frozenset({dict, NO_VALUE})

@@ -27,6 +27,7 @@ from pyflinklike.engine.types.arrow_rows import (
     refuse_nulls,
     slice_parts,
 )
+from pyflinklike.engine.types.row import names_of
 from pyflinklike.engine.types.type_information import NO_VALUE, Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 
@@ -71,9 +72,11 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 def elements_in(value: Any) -> Sequence[Any] | None:
     """Return the elements of a list or another sequence, also of numpy's; None if it is neither."""
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         return value
-    if isinstance(value, Sequence) and not isinstance(value, _TEXTS):
+    if names_of(value) is not None or isinstance(value, _TEXTS):
+        return None  # a row, whose names a list has not, or a text
+    if isinstance(value, Sequence):
         return value
     if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "tolist"):
         elements = value.tolist()  # a numpy array

@@ -205,10 +205,9 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
         zoned = "convert it to UTC and use replace(tzinfo=None)"
         raise self._misfit(value, _remedy(value, of_ms, zoned))
 
-    def _write(self, values: Sequence[Any]) -> Column:
-        if not _ZONES_OF_NAIVE.issuperset(map(_ZONE, filter(None, values))):
-            raise ValueError  # Arrow would write the time in UTC
-        return super()._write(values)
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        # Arrow would write the UTC of a datetime with a zone.
+        return super()._write(values) if _zones_of(values) <= _NAIVE else None
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain datetimes, without a time zone and a fold."""
@@ -268,13 +267,12 @@ class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
                 self._check_shown(each)
             raise
 
-    def _write(self, values: Sequence[Any]) -> Column:
-        zones = set(map(_ZONE, filter(None, values)))
-        if None not in zones:
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        zones = _zones_of(values)
+        if _NAIVE.isdisjoint(zones):
             return super()._write(values)
-        if len(zones) > 1:
-            raise ValueError
-        return to_instants(values, self.time_zone).cast(self.arrow_type)
+        is_sure = zones == _NAIVE and self.written.issuperset(map(type, values))
+        return to_instants(values, self.time_zone).cast(self.arrow_type) if is_sure else None
 
     def _check_shown(self, value: dt.datetime | None) -> None:
         try:
@@ -324,7 +322,23 @@ class IntervalTypeInfo(TypeInformation[dt.timedelta]):
 
 _ZONE = attrgetter("tzinfo")
 _ZONE_AND_FOLD = attrgetter("tzinfo", "fold")
-_ZONES_OF_NAIVE = frozenset({None})
+_NAIVE = frozenset({None})
+
+
+def _zones_of(values: Sequence[Any]) -> set[dt.tzinfo | None]:
+    """Return the time zones of datetimes.
+
+    Raises:
+        TypeError: A value is no datetime.
+    """
+    try:
+        return set(map(_ZONE, values))
+    except AttributeError:  # of None
+        pass
+    try:
+        return set(map(_ZONE, filter(None, values)))
+    except AttributeError as error:
+        raise TypeError from error
 
 
 def _whole_micros(moment: dt.datetime) -> dt.datetime | None:
@@ -348,9 +362,9 @@ def _remedy(value: Any, of_ms: str, of_datetime: str) -> str:
         of_datetime: How a datetime becomes one.
     """
     moment = plain(value)
-    if moment is None or moment != moment:
-        return "use None for a missing one"
-    if getattr(moment, "nanosecond", 0) or type(value).__name__ == "datetime64":
+    if moment is None or getattr(moment, "year", 0) != getattr(moment, "year", 0):
+        return "use None for a missing one"  # NumPy's NaT, or pandas', whose year is NaN
+    if getattr(moment, "nanosecond", 0) or type(moment).__name__ == "datetime64":
         return "round it to microseconds"
     if is_int(moment):
         return f"for ms since 1970 use {of_ms}"

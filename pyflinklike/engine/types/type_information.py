@@ -132,20 +132,25 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         Raises:
             StateValueError: A value does not fit this type.
         """
-        if self.written.issuperset(map(type, values)):
-            try:
-                return self._write(values)
-            except MISFITS:
-                pass  # below the value is found, and a value that only Arrow refuses is converted
+        try:
+            column = self._write(values)
+        except (
+            MISFITS
+        ):  # below the value is found, and a value that only Arrow refuses is converted
+            column = None
+        if column is not None:
+            return column
         return self.to_arrow([None if each is None else self.freeze(each) for each in values])
 
-    def _write(self, values: Sequence[Any]) -> Column:
-        """Write values of the classes that Arrow writes.
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        """Write values that Arrow writes as `freeze` and `to_arrow` do; None if one may be no such.
 
         Raises:
             ArrowException, TypeError, ValueError, OverflowError: One may not fit.
         """
-        return pa.array(values, self.arrow_type)
+        if self.written.issuperset(map(type, values)):
+            return pa.array(values, self.arrow_type)
+        return None
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the stored values of a column; null becomes None."""
@@ -164,5 +169,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
 def plain(value: Any) -> Any:
     """Return a NumPy scalar as Python's own, anything else as it is."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
-        return value.item()
+        held = value.item()
+        # NumPy makes a number of a time in nanoseconds.
+        return value if isinstance(held, int) and value.dtype.kind in "mM" else held
     return value
