@@ -306,10 +306,15 @@ class RowTypeInfo(TupleTypeInfo[Row]):
     def _values(self, value: Any) -> Sequence[Any]:
         if type(value) is self._class:
             return value
-        values = in_order(value, self.field_names)
+        fields = self._fields_of(value)
+        values = in_order(fields, self.field_names)
         if values is None:
-            raise self._misfit(value, misnamed(value, self.field_names) or REMEDY)
+            raise self._misfit(value, misnamed(fields, self.field_names) or REMEDY)
         return values
+
+    def _fields_of(self, value: Any) -> Any:
+        """Return a row as what has its fields by name, or by position."""
+        return value
 
     def _is_positional(self) -> bool:
         return self.field_names == numbered_names(len(self.field_types))
