@@ -36,6 +36,7 @@ class Level(IntEnum):
 Same = namedtuple("Same", ["a", "b"])
 Turned = namedtuple("Turned", ["b", "a"])
 Other = namedtuple("Other", ["a", "c"])
+SPARK_ROW: Any = SparkRow
 SPARK_TURNED = SparkRow("b", "a")("x", 1)
 DAY, NOON = dt.date(2024, 7, 1), dt.datetime(2024, 7, 1, 12)
 NOON_IN_UTC = dt.datetime(2024, 7, 1, 16)
@@ -142,7 +143,7 @@ VALUES: dict[str, Any] = {
     "Spark's row": SparkRow(a=1, b="x"),
     "Spark's row turned": SPARK_TURNED,
     "Spark's row of other names": SparkRow(a=1, c="x"),
-    "Spark's row without names": SparkRow(1, "x"),
+    "Spark's row without names": SPARK_ROW(1, "x"),
     "namedtuple": Same(1, "x"),
     "namedtuple turned": Turned("x", 1),
     "namedtuple of other names": Other(1, "x"),

@@ -82,7 +82,9 @@ class IntegralTypeInfo(TypeInformation[int]):
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = pa.array(values)
         # If Arrow is told the type, it cuts floats; it infers this one of nothing but ints.
-        return column.cast(self.arrow_type) if column.type == _INT64 else None
+        if column.type != _INT64:
+            return None
+        return column if self.bits == 64 else column.cast(self.arrow_type)
 
     def _convert(self, value: Any) -> int:
         number = plain(value)

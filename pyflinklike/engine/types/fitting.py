@@ -14,7 +14,7 @@ that Arrow writes without loss cost no call each.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from itertools import accumulate, chain
 from typing import Any, Final
 
@@ -36,7 +36,10 @@ from pyflinklike.engine.types.type_information import (
 )
 from pyflinklike.errors import StateValueError
 
-__all__ = ["cast_column", "to_column", "type_of_column"]
+__all__ = ["Writer", "cast_column", "to_column", "type_of_column", "writer_of"]
+
+Writer = Callable[[Sequence[Any]], Column]
+"""Writes values as a column, or raises a `StateValueError`."""
 
 _KNOWN: Final[dict[pa.DataType, TypeInformation]] = {
     pa.bool_(): Types.BOOLEAN(),
@@ -55,7 +58,6 @@ _KNOWN: Final[dict[pa.DataType, TypeInformation]] = {
 }
 
 
-@lru_cache(maxsize=256)
 def type_of_column(kind: pa.DataType, time_zone: str) -> TypeInformation:
     """Return the type of the values of a column without parts.
 
@@ -86,15 +88,21 @@ def to_column(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Colum
     Raises:
         StateValueError: A value does not fit the column.
     """
+    return writer_of(kind, time_zone)(values)
+
+
+def writer_of(kind: pa.DataType, time_zone: str) -> Writer:
+    """Return the function that does what `to_column` does, for many calls; it can be pickled."""
     if pa.types.is_struct(kind):
-        return _structs(values, kind, time_zone)
+        return partial(_structs, kind, [writer_of(field.type, time_zone) for field in kind])
     if pa.types.is_map(kind):
-        return _maps(values, kind, time_zone)
+        parts = writer_of(kind.key_type, time_zone), writer_of(kind.item_type, time_zone)
+        return partial(_maps, kind, *parts)
     if pa.types.is_list(kind):
-        return _lists(values, kind, time_zone)
+        return partial(_lists, kind, writer_of(kind.value_type, time_zone))
     if pa.types.is_null(kind):
-        return _nulls(values)
-    return type_of_column(kind, time_zone).column_of(values)
+        return _nulls
+    return type_of_column(kind, time_zone).column_of
 
 
 def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
@@ -163,30 +171,30 @@ _CASTS: Final[tuple[tuple[tuple[Callable[[Any], bool], ...], Callable[[Any], boo
 """Families of types, and the family to which Arrow casts them without loss."""
 
 
-def _lists(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
+def _lists(kind: pa.DataType, write: Writer, values: Sequence[Any]) -> Column:
     lists = values
     if not _LISTS.issuperset(map(type, values)):
         lists = [None if each is None else elements_in(each) for each in values]
         _check_all(values, lists, "a list or another sequence")
     offsets, mask, there = _cut(lists)
-    elements = list(chain.from_iterable(there))
-    part = _part("an element", elements, kind.value_type, time_zone)
-    return pa.ListArray.from_arrays(offsets, part, type=kind, mask=mask)
+    elements = _part("an element", write, list(chain.from_iterable(there)))
+    return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
 
 
-def _maps(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
+def _maps(kind: pa.DataType, write_keys: Writer, write: Writer, values: Sequence[Any]) -> Column:
     maps = values
     if not _MAPS.issuperset(map(type, values)):
         maps = [each if isinstance(each, Mapping) else None for each in values]
         _check_all(values, maps, "a dict")
     offsets, mask, there = _cut(maps)
-    keys = _part("a key", list(chain.from_iterable(there)), kind.key_type, time_zone)
+    keys = _part("a key", write_keys, list(chain.from_iterable(there)))
     if keys.null_count:
         msg = "a key: it takes no None, got None; leave the entry out, or give it another key"
         raise StateValueError(msg)
     items = list(chain.from_iterable(each.values() for each in there))
-    part = _part("a value", items, kind.item_type, time_zone)
-    return pa.MapArray.from_arrays(offsets, keys, part, type=kind, mask=mask)
+    return pa.MapArray.from_arrays(
+        offsets, keys, _part("a value", write, items), type=kind, mask=mask
+    )
 
 
 def _cut(values: Sequence[Any]) -> tuple[Column, Column | None, Sequence[Any]]:
@@ -197,20 +205,19 @@ def _cut(values: Sequence[Any]) -> tuple[Column, Column | None, Sequence[Any]]:
     return offsets_of(values), mask, [each for each in values if each is not None]
 
 
-def _structs(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
-    fields = [kind.field(at) for at in range(kind.num_fields)]
-    names = tuple(field.name for field in fields)
+def _structs(kind: pa.DataType, writers: Sequence[Writer], values: Sequence[Any]) -> Column:
+    names = tuple([field.name for field in kind])
     rows = [None if each is None else in_order(each, names) for each in values]
     _check_all(values, rows, f"a Row, tuple, list or dict of the fields {list(names)}", names)
-    if not fields:
+    if not names:
         return pa.array([None if row is None else {} for row in rows], kind)
-    blank = (None,) * len(fields)
-    columns = list(zip(*(blank if row is None else row for row in rows))) or [()] * len(fields)
+    blank = (None,) * len(names)
+    columns = list(zip(*(blank if row is None else row for row in rows))) or [()] * len(names)
     parts = [
-        _part(f"field {field.name!r}", column, field.type, time_zone)
-        for field, column in zip(fields, columns)
+        _part(f"field {name!r}", write, column)
+        for name, write, column in zip(names, writers, columns)
     ]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=null_mask(rows))
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(rows))
 
 
 def _nulls(values: Sequence[Any]) -> Column:
@@ -218,9 +225,9 @@ def _nulls(values: Sequence[Any]) -> Column:
     return pa.nulls(len(values))
 
 
-def _part(part: str, values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Column:
+def _part(part: str, write: Writer, values: Sequence[Any]) -> Column:
     try:
-        return to_column(values, kind, time_zone)
+        return write(values)
     except StateValueError as error:
         raise StateValueError(f"{part}: {error}") from None
 

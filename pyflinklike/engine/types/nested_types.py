@@ -72,7 +72,7 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 def elements_in(value: Any) -> Sequence[Any] | None:
     """Return the elements of a list or another sequence, also of numpy's; None if it is neither."""
-    if type(value) in (list, tuple):
+    if isinstance(value, list):
         return value
     if names_of(value) is not None or isinstance(value, _TEXTS):
         return None  # a row, whose names a list has not, or a text

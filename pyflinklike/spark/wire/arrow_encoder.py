@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.arrow_rows import cut_to_cover
-from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.engine.types.fitting import Writer, writer_of
 from pyflinklike.engine.types.row import Row, in_order, misnamed
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark.wire.schema import arrow_schema
@@ -42,11 +42,17 @@ class OutputEncoder:
     show_key: Callable[[Any], Any]
     schema: pa.Schema = attrs.field(init=False)
     _names: tuple[str, ...] = attrs.field(init=False)
+    _writers: tuple[Writer, ...] = attrs.field(init=False)
+    _takes_all_nulls: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Derive the Arrow schema."""
-        object.__setattr__(self, "schema", arrow_schema(self.columns))
+        """Derive the Arrow schema, and how each column is written."""
+        schema = arrow_schema(self.columns)
+        writers = tuple([writer_of(kind, self.time_zone) for kind in schema.types])
+        object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "_names", tuple(self.columns.names))
+        object.__setattr__(self, "_writers", writers)
+        object.__setattr__(self, "_takes_all_nulls", _takes_nulls(self.columns, True))
 
     def encode(self, rows: Sequence[Any], keys: Sequence[Any]) -> pa.RecordBatch:
         """Encode rows as columns.
@@ -83,8 +89,9 @@ class OutputEncoder:
         return [self.in_order(row, key) for row, key in zip(rows, keys)]
 
     def _encode(self, values: Sequence[Any], column: st.StructField, at: int) -> pa.Array:
-        encoded = to_column(values, self.schema.types[at], self.time_zone)
-        check_nulls(encoded, column.dataType, column.nullable)
+        encoded = self._writers[at](values)
+        if not self._takes_all_nulls:
+            check_nulls(encoded, column.dataType, column.nullable)
         return encoded
 
     def in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
@@ -128,6 +135,17 @@ class OutputEncoder:
             except StateValueError as cause:
                 return OutputError(f"{what}, for key {shown(self.show_key(key))}: {cause}")
         return OutputError(f"{what}: {error}")
+
+
+def _takes_nulls(kind: st.DataType, nullable: bool) -> bool:
+    """Return whether a value may be null, and all its parts."""
+    if isinstance(kind, st.StructType):
+        return nullable and all(_takes_nulls(each.dataType, each.nullable) for each in kind)
+    if isinstance(kind, st.ArrayType):
+        return nullable and _takes_nulls(kind.elementType, kind.containsNull)
+    if isinstance(kind, st.MapType):
+        return nullable and _takes_nulls(kind.valueType, kind.valueContainsNull)
+    return nullable
 
 
 def check_nulls(column: pa.Array, kind: st.DataType, nullable: bool) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.fitting import to_column, type_of_column
+from pyflinklike.engine.types.fitting import Writer, type_of_column, writer_of
 from pyflinklike.engine.types.row import row_class
 from pyflinklike.engine.types.time_types import LocalTimeTypeInfo
 from pyflinklike.errors import DeclarationValueError, StateValueError
@@ -102,6 +102,7 @@ class ColumnTypeInfo(TypeInformation):
     arrow_type: pa.DataType = attrs.field(eq=False)
     time_zone: str = attrs.field(eq=False)
     _of_values: TypeInformation | None = attrs.field(init=False, eq=False)
+    _writer: Writer = attrs.field(init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         """Find the type of the values; None if they have parts, or are all None."""
@@ -109,6 +110,7 @@ class ColumnTypeInfo(TypeInformation):
         has_values = not (pa.types.is_nested(kind) or pa.types.is_null(kind))
         found = type_of_column(kind, self.time_zone) if has_values else None
         object.__setattr__(self, "_of_values", found)
+        object.__setattr__(self, "_writer", writer_of(kind, self.time_zone))
 
     @property
     def spark_type(self) -> st.DataType:
@@ -140,7 +142,7 @@ class ColumnTypeInfo(TypeInformation):
         if self._of_values is not None:
             return self._of_values.freeze(value)
         # Through Arrow and back: state must hold before a restart what it holds after it.
-        stored: Any = self.from_arrow(to_column([value], self.arrow_type, self.time_zone))[0]
+        stored: Any = self.from_arrow(self._writer([value]))[0]
         return stored
 
     def are_stored(self, values: Sequence[Any]) -> bool:
@@ -152,7 +154,7 @@ class ColumnTypeInfo(TypeInformation):
             return False
         # Once for all of them: for each by itself Arrow takes tens of microseconds.
         try:
-            back = self.from_arrow(to_column(values, self.arrow_type, self.time_zone))
+            back = self.from_arrow(self._writer(values))
         except StateValueError:
             return False
         # 1.0 and 1.00 are equal.
@@ -165,7 +167,7 @@ class ColumnTypeInfo(TypeInformation):
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
         """Encode stored values as a column."""
         values = stored if self.is_identity else [self.thaw(each) for each in stored]
-        return to_column(values, self.arrow_type, self.time_zone)
+        return self._writer(values)
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
         """Return the stored values of a column."""

@@ -70,19 +70,20 @@ def read(rows):
 
 @pytest.mark.telling
 @pytest.mark.usefixtures("in_new_york")
-def test_every_value_that_fits_is_in_the_result(spark, tmp_path):
-    """Of a batch and of a stream, in the main and in a side output, as Spark collects it in UTC."""
+@pytest.mark.parametrize("streamed", [False, True], ids=["batch", "stream"])
+def test_every_value_that_fits_is_in_the_result(spark, tmp_path, streamed):
+    """In the main and in a side output, as Spark collects it in UTC."""
     feed = Feed(spark, tmp_path / "in", "name string")
     feed.add([(name,) for name in NAMES])
+    keyed = key_by(feed.stream() if streamed else feed.bounded(), "name")
+    sides = {SIDE: COLUMNS}
 
-    def result(records):
-        keyed = key_by(records, "name")
-        return keyed.process(Yields(ROWS), COLUMNS, side_outputs={SIDE: COLUMNS}, max_parallelism=4)
+    result = keyed.process(Yields(ROWS), COLUMNS, side_outputs=sides, max_parallelism=4)
+    if streamed:
+        (rows,) = drain(result, tmp_path / "checkpoint").values()
+    else:
+        rows = result.collect()
 
-    batch = read(result(feed.bounded()).collect())
-    (rows,) = drain(result(feed.stream()), tmp_path / "checkpoint").values()
-
-    assert {None: EXPECTED, "side": EXPECTED} == batch
     assert {None: EXPECTED, "side": EXPECTED} == read(rows)
 
 
