@@ -277,13 +277,12 @@ class AssignableRowTypeInfo(RowTypeInfo):
             made._row_kind = value._row_kind
         return made
 
-    def _values(self, value: Any) -> Sequence[Any]:
+    def _fields_of(self, value: Any) -> Any:
         if isinstance(value, Row):
-            by_name = value._fields is not None and set(value._fields) == set(self.field_names)
-            value = value.get_fields_by_names(self.field_names) if by_name else value._values
-        elif isinstance(value, Mapping) and self._is_positional():
-            value = list(value.values())
-        return super()._values(value)
+            by_name = value._fields is not None and not self._is_positional()
+            return value.as_dict() if by_name else value._values
+        is_positional = isinstance(value, Mapping) and self._is_positional()
+        return list(value.values()) if is_positional else value
 
 
 class Types(_Types):

@@ -96,10 +96,18 @@ def test_a_type_of_rows_takes_what_has_the_fields(value):
     assert Row(name="a", n=1) == NAMED.thaw(stored)
 
 
-def test_a_type_of_rows_refuses_other_fields():
-    """With what it has."""
-    with pytest.raises(StateValueError, match="name"):
-        NAMED.freeze(Row("a"))
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (Row("a"), "got <Row"),
+        (Row(name="a", m=1), r"it lacks \['n'\] and has \['m'\]: a row with names goes by them"),
+        (Row(name="a", n=1, m=2), r"it has \['m'\]"),
+    ],
+)
+def test_a_type_of_rows_refuses_other_fields(value, told):
+    """A named row never goes by position, as PyFlink's coder looks its fields up by name."""
+    with pytest.raises(StateValueError, match=told):
+        NAMED.freeze(value)
 
 
 def test_what_is_stored_of_a_row_is_the_same_whichever_row_it_was():

@@ -43,6 +43,14 @@ def test_a_tag_is_known_by_its_id():
     assert [1] == h.side_output(OutputTag("late", Types.STRING()))
 
 
+def test_a_value_that_does_not_fit_the_type_of_its_tag_is_refused():
+    """With the tag, as Spark refuses it for the columns of the tag's type; None is null there."""
+    h, _ = emitted([(LATE, None)])
+    assert [None] == h.side_output(LATE)
+    with pytest.raises(OutputError, match=r"side output 'late': type Long takes an int .*got 3\.7"):
+        emitted([(LATE, 3.7)])
+
+
 def test_a_side_output_can_be_put_out_by_a_timer():
     """As from an element."""
     h, _ = emitted([(LATE, 1), 2])
@@ -175,7 +183,7 @@ class Again(KeyedProcessFunction):
         for number in (start, start + 1):
             self.row[0] = number
             yield self.row
-            yield LATE, self.row
+            yield ODD, self.row
 
 
 @pytest.mark.parametrize(
@@ -187,4 +195,4 @@ def test_a_row_that_is_filled_anew_and_given_again_was_as_it_was(row, expected):
     h.process_elements([(("k", row), None)])
     h.process_watermark(5)
 
-    assert (expected, expected) == (h.output, h.side_output(LATE))
+    assert (expected, expected) == (h.output, h.side_output(ODD))

@@ -7,7 +7,7 @@ import datetime as dt
 import math
 import threading
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from decimal import Decimal
 from enum import IntEnum
 
@@ -107,6 +107,22 @@ def test_relatives_become_the_plain_class(type_info, value, stored):
     got = type_info.freeze(value)
     assert stored == got
     assert type(stored) is type(got)
+
+
+@pytest.mark.parametrize("value", [np.datetime64(1, "ns"), np.timedelta64(1, "ns")])
+def test_a_time_of_numpy_is_no_int(value):
+    """NumPy's `item` makes one of a time in nanoseconds."""
+    for type_info in (LONG, Types.BIG_INT(), DOUBLE):
+        with pytest.raises(StateValueError):
+            type_info.freeze(value)
+
+
+def test_an_int_becomes_a_float_that_is_equal_to_it():
+    """Of 64 or of 32 bits; one that would be rounded is refused, and the message says how to round."""
+    for type_info, most in ((DOUBLE, 2**53), (Types.FLOAT(), 2**24)):
+        assert [most, most * 2] == [type_info.freeze(most), type_info.freeze(most * 2)]
+        with pytest.raises(StateValueError, match=r"round it with float\(\.\.\.\)"):
+            type_info.freeze(most + 1)
 
 
 @pytest.mark.parametrize("value", [1, 0, "True", None, 1.0])
@@ -221,6 +237,10 @@ def test_none_inside_follows_the_container():
         (Types.ROW([LONG]), (1, 2)),
         (Types.ROW_NAMED(["a"], [LONG]), {"b": 1}),
         (Types.ROW_NAMED(["a"], [LONG]), Row(b=1)),
+        (Types.ROW_NAMED(["a"], [LONG]), namedtuple("Other", ["b"])(1)),
+        (Types.LIST(LONG), Row(a=1)),
+        (Types.LIST(LONG), bytearray(b"a")),
+        (Types.SQL_TIMESTAMP(), pd.Timestamp(1)),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, 2]),
         (PICKLED, threading.Lock()),
         (PICKLED, lambda: 0),
@@ -240,7 +260,16 @@ def test_errors_inside_name_the_field():
 
 
 @pytest.mark.parametrize(
-    "value", [Row(a=1, b="x"), Row(b="x", a=1), Row(1, "x"), (1, "x"), [1, "x"], {"b": "x", "a": 1}]
+    "value",
+    [
+        Row(a=1, b="x"),
+        Row(b="x", a=1),
+        Row(1, "x"),
+        (1, "x"),
+        [1, "x"],
+        {"b": "x", "a": 1},
+        namedtuple("Turned", ["b", "a"])("x", 1),
+    ],
 )
 def test_rows_take_many_forms(value):
     """A named row, an unnamed one, a tuple, a list and a dict all become the same row."""

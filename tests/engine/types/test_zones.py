@@ -55,6 +55,23 @@ def test_fold_tells_the_second_of_two_hours(zone):
     assert (local[0] == local[1]) is (zone == "America/New_York")
 
 
+@given(st.integers(-270 * 366 * 86_400_000, 270 * 365 * 86_400_000))
+def test_a_datetime_of_ms_by_the_remedy_of_messages_is_exact(ms):
+    """From 1700 to 2239; beyond, a float of seconds has no room for milliseconds."""
+    epoch = dt.datetime(1970, 1, 1, tzinfo=UTC)
+    assert epoch + dt.timedelta(milliseconds=ms) == dt.datetime.fromtimestamp(ms / 1000, UTC)
+
+
+@pytest.mark.parametrize("others", [0, 300])
+def test_a_local_time_that_no_clock_shows_is_refused(others):
+    """Clocks went forward over it: alone, and among times of a whole year."""
+    near = [dt.datetime(2024, 1, 1) + dt.timedelta(days=each) for each in range(others)]
+    shown, gap = dt.datetime(2024, 3, 10, 3), dt.datetime(2024, 3, 10, 2, 59)
+    assert len(near) + 1 == len(to_instants([*near, shown], "America/New_York"))
+    with pytest.raises(pa.ArrowException):
+        to_instants([*near, gap], "America/New_York")
+
+
 instant_keys = pytest.importorskip("pyflinklike.spark.wire.schema", exc_type=ImportError)
 
 

@@ -135,22 +135,25 @@ class Fails(KeyedProcessFunction):
     [
         (
             Yields(("x", "many")),
-            ["OutputError: op output: column 'n' is int32, got 'many' (str) for key 'k'"],
+            ["OutputError: op output: column 'n' is int, for key 'k': ", "got 'many' (str)"],
         ),
-        (Yields(("x", 1), ("x", 2**31)), ["column 'n' is int32, got 2147483648 (int) for key 'k'"]),
+        (
+            Yields(("x", 1), ("x", 2**31)),
+            ["column 'n' is int, for key 'k': ", "got 2147483648 (int)"],
+        ),
         pytest.param(
             Yields(("x", 1), ("x",)),
-            ["the 2 columns ['s', 'n'], got 1 values ('x',) for key 'k'"],
+            ["the columns ['s', 'n'], got ('x',) for key 'k'; it has 1 values"],
             marks=pytest.mark.thorough,
         ),
         pytest.param(
             Yields(("x", 1, 2)),
-            ["the 2 columns ['s', 'n'], got 3 values ('x', 1, 2) for key 'k'"],
+            ["the columns ['s', 'n'], got ('x', 1, 2) for key 'k'; it has 3 values"],
             marks=pytest.mark.thorough,
         ),
         pytest.param(
             Yields({"s": "x", "m": 1}),
-            ["the columns ['s', 'n'], got ['s', 'm'] for key 'k'"],
+            ["the columns ['s', 'n'], got {'s': 'x', 'm': 1} for key 'k'; it lacks ['n']"],
             marks=pytest.mark.thorough,
         ),
         pytest.param(
