@@ -279,8 +279,8 @@ class AssignableRowTypeInfo(RowTypeInfo):
 
     def _values(self, value: Any) -> Sequence[Any]:
         if isinstance(value, Row):
-            by_name = value._fields is not None and set(value._fields) == set(self.field_names)
-            value = value.get_fields_by_names(self.field_names) if by_name else value._values
+            by_name = value._fields is not None and not self._is_positional()
+            value = value.as_dict() if by_name else value._values
         elif isinstance(value, Mapping) and self._is_positional():
             value = list(value.values())
         return super()._values(value)

@@ -184,6 +184,7 @@ class OperatorHarness:
         self._process_one = self._batches.process_one
         self._before = self._operator.runtime_context.before_every_call
         self._outputs = self._operator.outputs
+        self._outputs.checks_tags = True
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}

@@ -20,7 +20,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import TimedResult, check_results
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.copies import as_given
-from pyflinklike.errors import OutputError
+from pyflinklike.errors import OutputError, StateValueError
 
 __all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
@@ -46,6 +46,8 @@ class Outputs:
     main: list[Any] = attrs.field(factory=list)
     keys: list[Any] = attrs.field(factory=list)
     side: dict[str, tuple[list[Any], list[Any]]] = attrs.field(factory=dict)
+    checks_tags: bool = attrs.field(default=False, init=False, eq=False, repr=False)
+    """Whether a value must fit the type of its tag; other hosts check it by the declared columns."""
     _before: Outputs | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     def take(self) -> Outputs:
@@ -132,7 +134,7 @@ class Outputs:
         """Add a side output, given as a tuple that begins with an `OutputTag`.
 
         Raises:
-            OutputError: The tuple is not a pair.
+            OutputError: The tuple is not a pair, or the value does not fit the type of the tag.
         """
         if len(result) != 2:
             msg = (
@@ -140,6 +142,11 @@ class Outputs:
             )
             raise OutputError(msg)
         tag, value = result
+        if self.checks_tags and value is not None:
+            try:
+                tag.type_info.freeze(value)
+            except StateValueError as error:
+                raise OutputError(f"side output {tag.tag_id!r}: {error}") from error
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
         values.append(_detach(value))

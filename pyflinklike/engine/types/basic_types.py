@@ -17,13 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike.engine.checks import is_int, is_number
-from pyflinklike.engine.types.type_information import Column, TypeInformation, plain
+from pyflinklike.engine.types.type_information import (
+    MISFITS,
+    NO_VALUE,
+    REMEDY,
+    Column,
+    TypeInformation,
+    plain,
+)
 
 __all__ = [
     "BigDecTypeInfo",
     "BigIntTypeInfo",
     "BooleanTypeInfo",
     "CharTypeInfo",
+    "DecimalTypeInfo",
     "DoubleTypeInfo",
     "FloatTypeInfo",
     "IntegralTypeInfo",
@@ -31,6 +39,7 @@ __all__ = [
 ]
 
 _SMALL = 250
+_INT64 = pa.int64()
 _nan = math.nan
 _float32 = struct.Struct("<f")
 
@@ -70,6 +79,11 @@ class IntegralTypeInfo(TypeInformation[int]):
         is_int_each = set(map(type, values)) == {int}
         return is_int_each and self.low <= min(values) and max(values) <= self.high
 
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        column = pa.array(values)
+        # If Arrow is told the type, it cuts floats; it infers this one of nothing but ints.
+        return column.cast(self.arrow_type) if column.type == _INT64 else None
+
     def _convert(self, value: Any) -> int:
         number = plain(value)
         if is_int(number):
@@ -87,7 +101,9 @@ class IntegralTypeInfo(TypeInformation[int]):
 
 @attrs.frozen(repr=False)
 class DoubleTypeInfo(TypeInformation[float]):
-    """DOUBLE: a float; an int becomes one.  Every NaN is `math.nan`, -0.0 is kept."""
+    """DOUBLE: a float; an int becomes one, if one is equal.  Every NaN is `math.nan`, -0.0 is kept."""
+
+    written: ClassVar[frozenset[type]] = frozenset({float, int, NO_VALUE})
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
 
@@ -104,9 +120,12 @@ class DoubleTypeInfo(TypeInformation[float]):
         if not is_number(number):
             raise self._misfit(value)
         try:
-            return self.freeze(float(number.__float__()))
+            made = self.freeze(float(number.__float__()))
         except OverflowError:
             raise self._misfit(value) from None
+        if is_int(number) and made != number:
+            raise self._misfit(value, "no float is equal to it: round it with float(...)")
+        return made
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain floats, and none is NaN."""
@@ -159,6 +178,12 @@ class FloatTypeInfo(DoubleTypeInfo):
         is_float = set(map(type, values)) == {float}
         return is_float and array("f", values).tolist() == list(values)
 
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        column = super()._write(values)
+        # Arrow makes a float beyond 32 bits infinite.
+        is_sure = column is not None and not pc.any(pc.is_inf(column)).as_py()
+        return column if is_sure else None
+
     def _takes(self) -> str:
         return "a float within 32 bits"
 
@@ -184,6 +209,9 @@ class BooleanTypeInfo(TypeInformation[bool]):
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain bools."""
         return set(map(type, values)) == {bool}
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        return pa.array(values, self.arrow_type)  # Arrow takes nothing else for a bool
 
     def _takes(self) -> str:
         return "True or False"
@@ -223,9 +251,14 @@ class StringTypeInfo(TypeInformation[str]):
             return value
         return self._convert(value)
 
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        column = pa.array(values)
+        # If Arrow is told the type, it decodes bytes; it infers this one of nothing but texts.
+        return column if column.type == self.arrow_type else None
+
     def _convert(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise self._misfit(value)
+            raise self._misfit(value, "use its decode()" if isinstance(value, bytes) else REMEDY)
         text = str.__str__(value)
         try:
             text.encode()
@@ -258,6 +291,9 @@ class CharTypeInfo(StringTypeInfo):
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain texts of one character."""
         return StringTypeInfo.are_stored(self, values) and set(map(len, values)) == {1}
+
+    def _write(self, values: Sequence[Any]) -> Column | None:  # noqa: ARG002
+        return None
 
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the characters.
@@ -363,3 +399,53 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
 
     def __repr__(self) -> str:
         return "BigDecimal"
+
+
+@attrs.frozen(repr=False)
+class DecimalTypeInfo(TypeInformation[Decimal]):
+    """The type of a column of decimals: a finite `Decimal`, an int, or None.
+
+    Args:
+        precision: The number of digits.
+        scale: How many of them are behind the point.
+    """
+
+    accepts_none: ClassVar[bool] = True
+    written: ClassVar[frozenset[type]] = frozenset({Decimal, int, NO_VALUE})
+
+    precision: int
+    scale: int
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Derive the Arrow type."""
+        object.__setattr__(self, "arrow_type", pa.decimal128(self.precision, self.scale))
+
+    def freeze(self, value: Any) -> Any:
+        """Return the number with the scale of the column."""
+        if (type(value) is Decimal and self._has_its_digits(value)) or value is None:
+            return value
+        number = plain(value)
+        if is_int(number):
+            number = Decimal(number)
+        if isinstance(number, Decimal):
+            try:
+                return pa.array([number], self.arrow_type)[0].as_py()
+            except MISFITS:
+                pass
+        rounded = f"round(Decimal(str(value)), {self.scale})"
+        raise self._misfit(value, f"round it by {rounded}, or declare more digits")
+
+    def _has_its_digits(self, value: Decimal) -> bool:
+        """Return whether the column gives a number back with the very same digits."""
+        # Arrow would say the same in 20 times the time.
+        sign, digits, exponent = value.as_tuple()
+        is_of_scale = exponent == -self.scale and len(digits) <= self.precision
+        return is_of_scale and (not sign or any(digits))
+
+    def _takes(self) -> str:
+        before = self.precision - self.scale
+        return f"a Decimal or int of {before} digits before the point and {self.scale} behind it"
+
+    def __repr__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"

@@ -12,7 +12,7 @@ type, or the map's value type, takes None.  Java's boxed arrays take it, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -27,7 +27,8 @@ from pyflinklike.engine.types.arrow_rows import (
     refuse_nulls,
     slice_parts,
 )
-from pyflinklike.engine.types.type_information import Column, TypeInformation
+from pyflinklike.engine.types.row import names_of
+from pyflinklike.engine.types.type_information import NO_VALUE, Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "MapTypeInfo",
     "ObjectArrayTypeInfo",
     "PrimitiveArrayTypeInfo",
+    "elements_in",
     "name_part",
     "require_type",
 ]
@@ -63,6 +65,26 @@ def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
     """Turn the error of a part into an error of the whole."""
     return StateValueError(f"{part} of {outer!r}: {error}")
+
+
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+
+def elements_in(value: Any) -> Sequence[Any] | None:
+    """Return the elements of a list or another sequence, also of numpy's; None if it is neither."""
+    if type(value) in (list, tuple):
+        return value
+    if names_of(value) is not None or isinstance(value, _TEXTS):
+        return None  # a row, whose names a list has not, or a text
+    if isinstance(value, Sequence):
+        return value
+    if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "tolist"):
+        elements = value.tolist()  # a numpy array
+        if isinstance(elements, list):
+            return elements
+    if isinstance(value, Iterable) and hasattr(value, "typecode"):
+        return list(value)  # array.array, which is registered as a sequence from 3.12 on only
+    return None
 
 
 @attrs.frozen(repr=False)
@@ -114,17 +136,10 @@ class ListTypeInfo(TypeInformation[list[T]]):
             raise name_part(self, "an element", error) from None
 
     def _sequence(self, value: Any) -> Sequence[Any]:
-        if isinstance(value, (list, tuple)):
-            return value
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, memoryview)):
-            return value
-        if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "tolist"):
-            elements = value.tolist()  # a numpy array
-            if isinstance(elements, list):
-                return elements
-        if isinstance(value, Iterable) and hasattr(value, "typecode"):
-            return list(value)  # array.array, which is registered as a sequence from 3.12 on only
-        raise self._misfit(value)
+        elements = elements_in(value)
+        if elements is None:
+            raise self._misfit(value)
+        return elements
 
     def thaw(self, stored: Any) -> Any:
         """Return a new list of the user's own elements."""
@@ -181,6 +196,8 @@ class ObjectArrayTypeInfo(ListTypeInfo[T | None]):
 class ByteArrayTypeInfo(TypeInformation[bytes]):
     """PRIMITIVE_ARRAY of BYTE: Python's bytes, as in PyFlink."""
 
+    written: ClassVar[frozenset[type]] = frozenset({bytes, NO_VALUE})
+
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
     def freeze(self, value: Any) -> Any:
@@ -189,7 +206,8 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
             return value
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(memoryview(value))
-        raise self._misfit(value, "use bytes(...), or Types.LIST(Types.BYTE()) for a list of ints")
+        of_ints = "use bytes(...), or Types.LIST(Types.BYTE()) for a list of ints"
+        raise self._misfit(value, "use its encode()" if isinstance(value, str) else of_ints)
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain bytes."""

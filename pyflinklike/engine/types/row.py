@@ -18,7 +18,7 @@ hash is the tuple's, which agrees with both.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -32,7 +32,10 @@ __all__ = [
     "UPDATE_BEFORE",
     "Row",
     "field_of",
+    "in_order",
+    "misnamed",
     "names_of",
+    "numbered_names",
     "restore_row",
     "row_class",
 ]
@@ -273,6 +276,55 @@ def names_of(row: Any) -> tuple[str, ...] | None:
         names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
         return tuple(names) if names else None
     return tuple(row) if isinstance(row, Mapping) else None
+
+
+def in_order(row: Any, names: tuple[str, ...]) -> Sequence[Any] | None:
+    """Return the values of a row in the order of columns: by its own names if it has some, else by position.
+
+    Columns f0, f1, and so on have no names of their own, and take other names by position.
+
+    Args:
+        row: A mapping, a list, or a tuple of any class.
+        names: The names of the columns.
+
+    Returns:
+        The values; None if the row has other names or another number of values, or is none.
+    """
+    own = names_of(row)
+    if own is not None and own != names:
+        if len(own) == len(names) and set(own) == set(names):
+            return (
+                [row[name] for name in names] if isinstance(row, Mapping) else _picked(row, names)
+            )
+        if isinstance(row, Mapping) or names != numbered_names(len(names)):
+            return None
+    if isinstance(row, Mapping):
+        return list(row.values())
+    is_row = isinstance(row, (tuple, list)) and len(row) == len(names)
+    return row if is_row else None
+
+
+def _picked(row: Any, names: tuple[str, ...]) -> list[Any]:
+    own = names_of(row) or ()
+    return [tuple.__getitem__(row, own.index(name)) for name in names]
+
+
+def numbered_names(count: int) -> tuple[str, ...]:
+    """Return the names of fields that have none: f0, f1, and so on."""
+    return tuple(f"f{i}" for i in range(count))
+
+
+def misnamed(row: Any, names: tuple[str, ...]) -> str | None:
+    """Say which names of a row are wrong, and the remedy, for a message; None if none is."""
+    own = names_of(row)
+    if own is None or set(own) == set(names):
+        return None
+    lacking = [name for name in names if name not in own]
+    unknown = [name for name in own if name not in names]
+    found = [
+        f"{what} {shown(some)}" for what, some in (("lacks", lacking), ("has", unknown)) if some
+    ]
+    return f"it {' and '.join(found)}: a row with names goes by them, so rename or add fields"
 
 
 def field_of(row: Any, name: str, default: Any) -> Any:

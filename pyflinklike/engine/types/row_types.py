@@ -25,8 +25,8 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T_co
 from pyflinklike.engine.types.arrow_rows import null_mask, put_nulls
 from pyflinklike.engine.types.nested_types import name_part, require_type
-from pyflinklike.engine.types.row import Row, row_class
-from pyflinklike.engine.types.type_information import Column, TypeInformation
+from pyflinklike.engine.types.row import Row, in_order, misnamed, numbered_names, row_class
+from pyflinklike.engine.types.type_information import REMEDY, Column, TypeInformation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 
 __all__ = ["RowTypeInfo", "TupleTypeInfo", "default_of"]
@@ -249,7 +249,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         """Check the names; derive the Arrow type and the class of the rows."""
         names: Any = self.field_names
         if names is None:
-            names = _default_names(len(self.field_types))
+            names = numbered_names(len(self.field_types))
             object.__setattr__(self, "field_names", names)
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
             msg = f"field_names must be a list of str, got {shown(names)}; write [...]"
@@ -306,24 +306,18 @@ class RowTypeInfo(TupleTypeInfo[Row]):
     def _values(self, value: Any) -> Sequence[Any]:
         if type(value) is self._class:
             return value
-        fields = value
-        if isinstance(value, Row) and value._fields and not self._is_positional():
-            fields = value.as_dict()
-        if isinstance(fields, Mapping):
-            if fields.keys() == set(self.field_names):
-                return [fields[name] for name in self.field_names]
-            raise self._misfit(value)
-        return TupleTypeInfo._values(self, value)
+        values = in_order(value, self.field_names)
+        if values is None:
+            raise self._misfit(value, misnamed(value, self.field_names) or REMEDY)
+        return values
 
     def _is_positional(self) -> bool:
-        return self.field_names == _default_names(len(self.field_types))
+        return self.field_names == numbered_names(len(self.field_types))
 
     def _field_name(self, i: int) -> str:
         return f"field {self.field_names[i]!r}"
 
-    def _misfit(
-        self, value: Any, remedy: str = "convert it, or declare another type"
-    ) -> StateValueError:
+    def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
         kind = type(value)
         # The Row of jobs (`pyflinklike.common`) looks the same in a message.
         if kind.__name__ == "Row" and not isinstance(value, Row):
@@ -338,10 +332,6 @@ class RowTypeInfo(TupleTypeInfo[Row]):
             return f"RowTypeInfo({', '.join(map(repr, self.field_types))})"
         fields = zip(self.field_names, self.field_types)
         return f"RowTypeInfo({', '.join(f'{name}: {part!r}' for name, part in fields)})"
-
-
-def _default_names(count: int) -> tuple[str, ...]:
-    return tuple(f"f{i}" for i in range(count))
 
 
 # Defaults of fields

@@ -22,14 +22,23 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike.engine.checks import is_int, is_int64
 from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.type_information import Column, TypeInformation
+from pyflinklike.engine.types.type_information import (
+    MISFITS,
+    NO_VALUE,
+    Column,
+    TypeInformation,
+    plain,
+)
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
 __all__ = [
     "DateTypeInfo",
     "Instant",
     "InstantTypeInfo",
+    "IntervalTypeInfo",
+    "LocalTimeTypeInfo",
     "TimeTypeInfo",
     "TimestampTypeInfo",
     "local_time",
@@ -81,6 +90,10 @@ class Instant:
         return f"Instant<{self.seconds}, {self.nanos}>"
 
 
+_MICROS = pa.timestamp("us")
+_OF_MS = "datetime.fromtimestamp(ms / 1000, timezone.utc)"
+
+
 @attrs.frozen(repr=False)
 class InstantTypeInfo(TypeInformation[Instant]):
     """INSTANT: an `Instant`, or None."""
@@ -122,15 +135,17 @@ class DateTypeInfo(TypeInformation[dt.date]):
     """SQL_DATE: a `datetime.date`, or None."""
 
     accepts_none: ClassVar[bool] = True
+    written: ClassVar[frozenset[type]] = frozenset({dt.date, NO_VALUE})
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.date32())
 
     def freeze(self, value: Any) -> Any:
         """Return the date itself."""
         if type(value) is dt.date or value is None:
             return value
-        if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-            return dt.date(value.year, value.month, value.day)
-        raise self._misfit(value, "for a datetime use its date()")
+        day = plain(value)
+        if isinstance(day, dt.date) and not isinstance(day, dt.datetime):
+            return dt.date(day.year, day.month, day.day)
+        raise self._misfit(value, _remedy(value, f"{_OF_MS}.date()", "use its date()"))
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain dates."""
@@ -172,20 +187,27 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
     """SQL_TIMESTAMP: a `datetime.datetime` without a time zone, or None."""
 
     accepts_none: ClassVar[bool] = True
-    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.timestamp("us"))
+    written: ClassVar[frozenset[type]] = frozenset({dt.datetime, NO_VALUE})
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=_MICROS)
 
     def freeze(self, value: Any) -> Any:
-        """Return the datetime itself; of a subclass, such as pandas', whole microseconds."""
+        """Return the datetime itself; of a subclass, such as pandas', the same datetime."""
         if type(value) is dt.datetime and value.tzinfo is None and not value.fold:
             return value
         if value is None:
             return None
-        if not isinstance(value, dt.datetime) or value.tzinfo is not None:
-            raise self._misfit(value, "convert it to UTC and use replace(tzinfo=None)")
-        try:
-            return dt.datetime.combine(dt.date(value.year, value.month, value.day), _clock(value))
-        except (TypeError, ValueError):  # pandas' NaT is a datetime whose year is NaN
-            raise self._misfit(value, "use None for a missing timestamp") from None
+        moment = plain(value)
+        if isinstance(moment, dt.datetime) and moment.tzinfo is None:
+            found = _whole_micros(moment)
+            if found is not None:
+                return found.replace(fold=0)
+        of_ms = f"{_OF_MS}.replace(tzinfo=None)"
+        zoned = "convert it to UTC and use replace(tzinfo=None)"
+        raise self._misfit(value, _remedy(value, of_ms, zoned))
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        # Arrow would write the UTC of a datetime with a zone.
+        return super()._write(values) if _zones_of(values) <= _NAIVE else None
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are plain datetimes, without a time zone and a fold."""
@@ -199,16 +221,158 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
         return "TimestampTypeInfo"
 
 
+@attrs.frozen(repr=False)
+class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
+    """The type of a column of instants: a datetime, stored as a local time, or None.
+
+    Args:
+        time_zone: The zone in which functions see instants, and in which naive datetimes are read.
+    """
+
+    accepts_none: ClassVar[bool] = True
+    written: ClassVar[frozenset[type]] = frozenset({dt.datetime, NO_VALUE})
+
+    time_zone: str = attrs.field(eq=False)
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.timestamp("us", "UTC"))
+
+    def freeze(self, value: Any) -> Any:
+        """Return the datetime as a naive one in the zone."""
+        if (type(value) is dt.datetime and value.tzinfo is None) or value is None:
+            return value
+        moment = plain(value)
+        if isinstance(moment, dt.datetime):
+            found = _whole_micros(moment)
+            try:
+                if found is not None:
+                    return found if found.tzinfo is None else local_time(found, self.time_zone)
+            except OverflowError:
+                raise self._misfit(value, "its year in that zone is none of a datetime") from None
+        raise self._misfit(value, _remedy(value, _OF_MS, "give a datetime"))
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain datetimes without a time zone."""
+        is_plain = set(map(type, values)) == {dt.datetime}
+        return is_plain and set(map(_ZONE, values)) == {None}
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """Write the instants of local times.
+
+        Raises:
+            StateValueError: The clocks of the zone never show a local time.
+        """
+        try:
+            return to_instants(stored, self.time_zone).cast(self.arrow_type)
+        except MISFITS:
+            for each in stored:
+                self._check_shown(each)
+            raise
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        zones = _zones_of(values)
+        if _NAIVE.isdisjoint(zones):
+            return super()._write(values)
+        is_sure = zones == _NAIVE and self.written.issuperset(map(type, values))
+        return to_instants(values, self.time_zone).cast(self.arrow_type) if is_sure else None
+
+    def _check_shown(self, value: dt.datetime | None) -> None:
+        try:
+            to_instants([value], self.time_zone)
+        except MISFITS:
+            raise self._misfit(
+                value, f"{self.time_zone} never shows that time: give one with its time zone"
+            ) from None
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """Read the instants as local times."""
+        return to_local_times(column, self.time_zone)
+
+    def _takes(self) -> str:
+        return f"a datetime.datetime with a time zone, or one that clocks in {self.time_zone} show"
+
+    def __repr__(self) -> str:
+        return "timestamp"
+
+
+@attrs.frozen(repr=False)
+class IntervalTypeInfo(TypeInformation[dt.timedelta]):
+    """The type of a column of intervals: a timedelta, or None."""
+
+    accepts_none: ClassVar[bool] = True
+    written: ClassVar[frozenset[type]] = frozenset({dt.timedelta, NO_VALUE})
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.duration("us"))
+
+    def freeze(self, value: Any) -> Any:
+        """Return the timedelta itself."""
+        if value is None:
+            return None
+        length = plain(value)
+        # pandas' timedeltas have nanoseconds.
+        if isinstance(length, dt.timedelta) and not getattr(length, "nanoseconds", 0):
+            made = dt.timedelta(length.days, length.seconds, length.microseconds)
+            if is_int64(made // dt.timedelta.resolution):
+                return made
+        raise self._misfit(value, "for a number of ms use timedelta(milliseconds=...)")
+
+    def _takes(self) -> str:
+        return "a datetime.timedelta within 64 bits of microseconds"
+
+    def __repr__(self) -> str:
+        return "interval"
+
+
+_ZONE = attrgetter("tzinfo")
 _ZONE_AND_FOLD = attrgetter("tzinfo", "fold")
+_NAIVE = frozenset({None})
 
 
-def _clock(value: dt.datetime) -> dt.time:
-    return dt.time(value.hour, value.minute, value.second, value.microsecond)
+def _zones_of(values: Sequence[Any]) -> set[dt.tzinfo | None]:
+    """Return the time zones of datetimes.
+
+    Raises:
+        TypeError: A value is no datetime.
+    """
+    try:
+        return set(map(_ZONE, values))
+    except AttributeError:  # of None
+        pass
+    try:
+        return set(map(_ZONE, filter(None, values)))
+    except AttributeError as error:
+        raise TypeError from error
+
+
+def _whole_micros(moment: dt.datetime) -> dt.datetime | None:
+    """Return a datetime of a subclass, such as pandas', as a plain one; None if it is none."""
+    if getattr(moment, "nanosecond", 0):
+        return None
+    try:
+        day = moment.year, moment.month, moment.day
+        clock = moment.hour, moment.minute, moment.second, moment.microsecond
+        return dt.datetime(*day, *clock, moment.tzinfo, fold=moment.fold)
+    except (TypeError, ValueError):  # pandas' NaT is a datetime whose year is NaN
+        return None
+
+
+def _remedy(value: Any, of_ms: str, of_datetime: str) -> str:
+    """Return what to do about a value that is no date or time of a column.
+
+    Args:
+        value: The value.
+        of_ms: How ms since 1970 become one.
+        of_datetime: How a datetime becomes one.
+    """
+    moment = plain(value)
+    if moment is None or getattr(moment, "year", 0) != getattr(moment, "year", 0):
+        return "use None for a missing one"  # NumPy's NaT, or pandas', whose year is NaN
+    if getattr(moment, "nanosecond", 0) or type(moment).__name__ == "datetime64":
+        return "round it to microseconds"
+    if is_int(moment):
+        return f"for ms since 1970 use {of_ms}"
+    return of_datetime if isinstance(moment, dt.datetime) else "convert it"
 
 
 # Instants and local times
 
-_MICROS = pa.timestamp("us")
 _MARGIN = dt.timedelta(days=1)
 _DAYS = dt.timedelta(days=14)
 _END_OF_TABLES = 2037
@@ -234,12 +398,16 @@ def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
 
 
 def to_instants(values: Sequence[Any], time_zone: str) -> pa.Array:
-    """Make the column of instants of naive datetimes and None."""
+    """Make the column of instants of naive datetimes and None.
+
+    Raises:
+        ArrowException: Clocks in the zone never show a time: they went forward over it.
+    """
     naive = pa.array(values, _MICROS)
     first = _first(naive, time_zone)
     if not _may_repeat(naive, time_zone):
         return first
-    second = pc.assume_timezone(naive, time_zone, ambiguous="latest", nonexistent="earliest")
+    second = pc.assume_timezone(naive, time_zone, ambiguous="latest", nonexistent="raise")
     twice = pc.not_equal(first, second)
     if not pc.any(twice).as_py():
         return first
@@ -271,7 +439,7 @@ def _zone_of(name: str) -> dt.tzinfo:
 
 
 def _first(local: pa.Array, time_zone: str) -> pa.Array:
-    return pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="earliest")
+    return pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="raise")
 
 
 def _may_repeat(local: pa.Array, time_zone: str) -> bool:

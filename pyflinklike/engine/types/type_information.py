@@ -10,6 +10,7 @@ column form is an Arrow array, the form that lasts.
     thaw        stored -> user        the caller's own
     to_arrow    [stored] -> column    None becomes null
     from_arrow  column -> [stored]    equal to what went in
+    column_of   [user] -> column      what freeze and to_arrow give, without a call for each value
 
 Two rules follow.  What a column cannot hold is refused by `freeze`, which can name the value to
 the user; a commit long after could not.  And `freeze` rounds and normalises right away (float32,
@@ -23,7 +24,7 @@ column True, 1 and 1.0 differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Final, Generic
 
 import pyarrow as pa
 
@@ -32,10 +33,14 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T_co
 from pyflinklike.errors import StateValueError
 
-__all__ = ["Column", "TypeInformation", "plain"]
+__all__ = ["MISFITS", "NO_VALUE", "REMEDY", "Column", "TypeInformation", "plain"]
 
 Column = Any
 """A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
+MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What Arrow raises of a value that does not fit a column."""
+NO_VALUE: Final = type(None)
+REMEDY: Final = "convert it, or declare another type"
 
 
 class TypeInformation(WithoutJava, Generic[T_co]):
@@ -48,6 +53,9 @@ class TypeInformation(WithoutJava, Generic[T_co]):
     __slots__ = ()
     accepts_none: ClassVar[bool] = False
     """True where None is a value of this type; inside a row None always is."""
+
+    written: ClassVar[frozenset[type]] = frozenset()
+    """Classes whose values Arrow writes to the column as they are, or refuses."""
 
     arrow_type: pa.DataType
     """The Arrow type of a column of stored values."""
@@ -118,6 +126,32 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         """Write stored values as a column; None becomes null."""
         return pa.array(stored, type=self.arrow_type)
 
+    def column_of(self, values: Sequence[Any]) -> Column:
+        """Write a user's values as a column; None becomes null.
+
+        Raises:
+            StateValueError: A value does not fit this type.
+        """
+        try:
+            column = self._write(values)
+        except (
+            MISFITS
+        ):  # below the value is found, and a value that only Arrow refuses is converted
+            column = None
+        if column is not None:
+            return column
+        return self.to_arrow([None if each is None else self.freeze(each) for each in values])
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        """Write values that Arrow writes as `freeze` and `to_arrow` do; None if one may be no such.
+
+        Raises:
+            ArrowException, TypeError, ValueError, OverflowError: One may not fit.
+        """
+        if self.written.issuperset(map(type, values)):
+            return pa.array(values, self.arrow_type)
+        return None
+
     def from_arrow(self, column: Column) -> list[Any]:
         """Read the stored values of a column; null becomes None."""
         values: list[Any] = column.to_pylist()
@@ -127,9 +161,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         """Say what this type takes, for a message."""
         raise NotImplementedError
 
-    def _misfit(
-        self, value: Any, remedy: str = "convert it, or declare another type"
-    ) -> StateValueError:
+    def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
         got = f"{shown(value)} ({type(value).__name__})"
         return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
 
@@ -137,5 +169,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
 def plain(value: Any) -> Any:
     """Return a NumPy scalar as Python's own, anything else as it is."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
-        return value.item()
+        held = value.item()
+        # NumPy makes a number of a time in nanoseconds.
+        return value if isinstance(held, int) and value.dtype.kind in "mM" else held
     return value

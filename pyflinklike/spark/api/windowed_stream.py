@@ -37,7 +37,7 @@ from pyflinklike.spark.plan.timer_use import uses_processing_timers
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark.wire.element_types import element_type, type_of_ddl
 from pyflinklike.spark.wire.output_layout import WINDOW_TIME, WindowRows, window_fields
-from pyflinklike.spark.wire.schema import arrow_schema, key_type_of, output_schema
+from pyflinklike.spark.wire.schema import key_type_of, output_schema
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_functions import (
     AllWindowFunction,
@@ -285,7 +285,7 @@ class WindowResult:
             )
             raise DeclarationValueError(msg)
         zone = source.reader.time_zone
-        encoder = OutputEncoder(arrow_schema(result), zone, f"{name} output", _same)
+        encoder = OutputEncoder(result, zone, f"{name} output", _same)
         rows = WindowRows(
             len(source.columns), windows, encoder, tuple(taken) if is_record else None
         )

@@ -26,7 +26,7 @@ from pyflinklike.spark.jobs.job_runs import (
 from pyflinklike.spark.plan.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.spark.plan.session import time_zone_of
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
-from pyflinklike.spark.wire.schema import arrow_schema, output_schema
+from pyflinklike.spark.wire.schema import output_schema
 
 __all__ = ["data_frame"]
 
@@ -56,7 +56,7 @@ def data_frame(
     )
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
-    encoder = OutputEncoder(arrow_schema(columns), time_zone_of(spark), "to_data_frame", str)
+    encoder = OutputEncoder(columns, time_zone_of(spark), "to_data_frame", str)
     # Without a schema an element that is no row is the value of the one column, also if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
     opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))

@@ -18,6 +18,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.fitting import to_column
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.replica.image import (
     Image,
@@ -43,7 +44,6 @@ from pyflinklike.spark.read.checkpoint import (
 )
 from pyflinklike.spark.read.group_job import key_fields
 from pyflinklike.spark.read.state_frames import Location, find_wanted_keys, one_operator
-from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of
 from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark.wire.own_columns import KEY_GROUP, watermark_of
@@ -269,7 +269,6 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
 _Hash = Callable[[Any, int], int | None]
 """Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
 _EPOCH = dt.date(1970, 1, 1)
-_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class KeyRoute:
@@ -343,8 +342,8 @@ def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
             if not isinstance(value, dt.datetime):
                 return None
             try:
-                micros = to_arrow([value], arrow, time_zone).cast(pa.int64())[0].as_py()
-            except _MISFITS:
+                micros = to_column([value], arrow, time_zone).cast(pa.int64())[0].as_py()
+            except StateValueError:
                 return None
             return hash_long(micros, seed)
 

@@ -9,11 +9,8 @@ instant in the hour that comes twice and after a restart in another time zone.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
-from decimal import Decimal
-from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -21,13 +18,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type
 
-from pyflinklike.engine.shown import shown_message
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.engine.types.arrow_rows import to_python
+from pyflinklike.engine.types.fitting import to_column, type_of_column
 from pyflinklike.engine.types.row import row_class
-from pyflinklike.engine.types.time_types import local_time
-from pyflinklike.errors import DeclarationValueError
-from pyflinklike.spark.wire.arrow_encoder import to_arrow
+from pyflinklike.engine.types.time_types import LocalTimeTypeInfo
+from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.spark.wire.schema import arrow_type, ddl_type
 
 __all__ = ["ColumnTypeInfo", "element_type", "type_of_ddl"]
@@ -45,9 +41,6 @@ _KNOWN: dict[type[st.DataType], TypeInformation] = {
     st.DateType: Types.SQL_DATE(),
     st.TimestampNTZType: Types.SQL_TIMESTAMP(),
 }
-_MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What Arrow raises of a value that does not fit its column."""
-_ZONE: Final = attrgetter("tzinfo")
 
 
 def element_type(schema: st.StructType, time_zone: str) -> RowTypeInfo:
@@ -108,6 +101,14 @@ class ColumnTypeInfo(TypeInformation):
     kind: str
     arrow_type: pa.DataType = attrs.field(eq=False)
     time_zone: str = attrs.field(eq=False)
+    _of_values: TypeInformation | None = attrs.field(init=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Find the type of the values; None if they have parts, or are all None."""
+        kind = self.arrow_type
+        has_values = not (pa.types.is_nested(kind) or pa.types.is_null(kind))
+        found = type_of_column(kind, self.time_zone) if has_values else None
+        object.__setattr__(self, "_of_values", found)
 
     @property
     def spark_type(self) -> st.DataType:
@@ -136,44 +137,23 @@ class ColumnTypeInfo(TypeInformation):
         """
         if value is None:
             return None
-        if pa.types.is_timestamp(self.arrow_type):
-            return self._local(value)
-        if type(value) is Decimal and self._has_its_digits(value):
-            return value
+        if self._of_values is not None:
+            return self._of_values.freeze(value)
         # Through Arrow and back: state must hold before a restart what it holds after it.
-        try:
-            column = to_arrow([value], self.arrow_type, self.time_zone)
-        except _MISFITS as error:
-            raise self._misfit(value, f"convert it: {shown_message(error)}") from error
-        stored: Any = self.from_arrow(column)[0]
+        stored: Any = self.from_arrow(to_column([value], self.arrow_type, self.time_zone))[0]
         return stored
-
-    def _has_its_digits(self, value: Decimal) -> bool:
-        """Return whether a column of decimals gives a number back with the very same digits."""
-        # Arrow would say the same in 20 times the time.
-        sign, digits, exponent = value.as_tuple()
-        kind = self.arrow_type
-        is_of_kind = pa.types.is_decimal(kind) and exponent == -kind.scale
-        return is_of_kind and len(digits) <= kind.precision and (not sign or any(digits))
-
-    def _local(self, value: Any) -> Any:
-        # Arrow would take an int for microseconds.
-        if not isinstance(value, dt.datetime):
-            raise self._misfit(value, "give a datetime")
-        return value if value.tzinfo is None else local_time(value, self.time_zone)
 
     def are_stored(self, values: Sequence[Any]) -> bool:
         """Return whether all are what the column gives back."""
-        if pa.types.is_timestamp(self.arrow_type):
-            is_time = set(map(type, values)) == {dt.datetime}
-            return is_time and set(map(_ZONE, values)) == {None}
+        if isinstance(self._of_values, LocalTimeTypeInfo):
+            return self._of_values.are_stored(values)
         kinds = set(map(type, values))
         if not self.is_identity or len(kinds) > 1 or None in values:
             return False
         # Once for all of them: for each by itself Arrow takes tens of microseconds.
         try:
-            back = self.from_arrow(to_arrow(values, self.arrow_type, self.time_zone))
-        except _MISFITS:
+            back = self.from_arrow(to_column(values, self.arrow_type, self.time_zone))
+        except StateValueError:
             return False
         # 1.0 and 1.00 are equal.
         return set(map(type, back)) == kinds and list(map(repr, values)) == list(map(repr, back))
@@ -185,7 +165,7 @@ class ColumnTypeInfo(TypeInformation):
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
         """Encode stored values as a column."""
         values = stored if self.is_identity else [self.thaw(each) for each in stored]
-        return to_arrow(values, self.arrow_type, self.time_zone)
+        return to_column(values, self.arrow_type, self.time_zone)
 
     def from_arrow(self, column: pa.Array) -> list[Any]:
         """Return the stored values of a column."""

@@ -17,11 +17,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike.engine.shown import shown, shown_message
+from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.spark.wire.arrow_encoder import to_arrow
+from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.spark.wire.own_columns import frame_of, quote
 from pyflinklike.spark.wire.schema import arrow_type
 
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 
-_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _REMEDY = "key the stream as the savepoint's state was keyed"
 
 
@@ -113,15 +112,10 @@ class KeyGroupFinder:
     def _array(self, values: Sequence[Any], kind: st.DataType) -> pa.Array:
         arrow = arrow_type(kind)
         try:
-            return to_arrow(values, arrow, self.time_zone)
-        except _MISFITS:
-            for value in values:
-                try:
-                    to_arrow([value], arrow, self.time_zone)
-                except _MISFITS as error:
-                    msg = f"{self._rule()}, got {shown(value)} ({shown_message(error)}); {_REMEDY}"
-                    raise IncompatibleStateError(msg) from error
-            raise
+            return to_column(values, arrow, self.time_zone)
+        except StateValueError as error:
+            msg = f"{self._rule()}: {error}; {_REMEDY}"
+            raise IncompatibleStateError(msg) from error
 
     def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
         """Check that records would bring the same keys: 1 is not the 1.0 of a double column."""

@@ -109,7 +109,7 @@ class OutputLayout:
         self, schema: st.StructType, what: str, show_key: Callable[[Any], Any]
     ) -> OutputEncoder:
         what = f"{self.operator} {what}"
-        return OutputEncoder(arrow_schema(schema), self.time_zone, what, show_key)
+        return OutputEncoder(schema, self.time_zone, what, show_key)
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
         """Return the function that lays a numbered record batch out as rows of the result."""

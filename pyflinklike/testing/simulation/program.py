@@ -42,12 +42,12 @@ from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.engine.types.fitting import to_column
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import make_packing_of
 from pyflinklike.spark.host.task import of_checkpoint
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark.savepoint.initial_state import initial_rows
-from pyflinklike.spark.wire.arrow_encoder import to_arrow
 from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
 from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
@@ -254,7 +254,7 @@ class SimulatedOperator:
         columns = [list(keys)] if len(names) == 1 else [list(each) for each in zip(*keys)]
         kinds = [mine.schema.field(name).type for name in names]
         zone = self.plan.reader.time_zone
-        arrays = [to_arrow(values, kind, zone) for values, kind in zip(columns, kinds)]
+        arrays = [to_column(values, kind, zone) for values, kind in zip(columns, kinds)]
         if not keys:
             return []
         count = self.plan.task.max_parallelism

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import namedtuple
 
 import pyarrow as pa
 import pytest
 from arrow_support import INSTANT, WALL_TIME, ZONE, kinds, rows_of, schemas, values_of
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row
 from pyflinklike.engine.types.arrow_rows import milliseconds, to_python
-from pyflinklike.errors import OutputError
-from pyflinklike.spark.wire.arrow_encoder import OutputEncoder, to_arrow
+from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.errors import OutputError, StateValueError
+from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,11 +33,11 @@ def test_what_is_written_is_read_back(data):
     kind = data.draw(kinds())
     values = data.draw(st.lists(values_of(kind), max_size=6))
 
-    column = to_arrow(values, kind, ZONE)
+    column = to_column(values, kind, ZONE)
 
     assert kind == column.type
     assert values == to_python(column, ZONE)
-    assert column.equals(to_arrow(to_python(column, ZONE), kind, ZONE))
+    assert column.equals(to_column(to_python(column, ZONE), kind, ZONE))
 
 
 @given(st.data())
@@ -43,7 +47,7 @@ def test_a_part_of_a_column_is_read_as_that_part(data):
     values = data.draw(st.lists(values_of(kind), max_size=6))
     start, length = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))
 
-    part = to_arrow(values, kind, ZONE).slice(start, length)
+    part = to_column(values, kind, ZONE).slice(start, length)
 
     assert values[start : start + length] == to_python(part, ZONE)
 
@@ -59,7 +63,7 @@ def test_milliseconds_are_rounded_down(instants):
 
 def test_not_a_number_is_a_number():
     """A NaN of a double column is written as one, not as null."""
-    (value,) = to_python(to_arrow([math.nan], pa.float64(), ZONE), ZONE)
+    (value,) = to_python(to_column([math.nan], pa.float64(), ZONE), ZONE)
 
     assert math.isnan(value)
 
@@ -83,12 +87,12 @@ def test_a_naive_time_is_of_the_sessions_zone_wherever_it_stands(wrap, kind, zon
     offset = dt.timedelta(hours=-5) if zone == ZONE else dt.timedelta(0)
     aware = NOON.replace(tzinfo=dt.timezone(offset))
 
-    assert to_arrow([wrap(aware)], kind, zone).equals(to_arrow([wrap(NOON)], kind, zone))
+    assert to_column([wrap(aware)], kind, zone).equals(to_column([wrap(NOON)], kind, zone))
 
 
 def test_a_time_without_a_zone_is_left_as_it_is():
     """A column without a zone has what the clock on the wall shows."""
-    assert [NOON] == to_arrow([NOON], WALL_TIME, ZONE).to_pylist()
+    assert [NOON] == to_column([NOON], WALL_TIME, ZONE).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -98,30 +102,43 @@ def test_a_time_without_a_zone_is_left_as_it_is():
         Row(x=1, at=NOON),
         Row(at=NOON, x=1),
         {"at": NOON, "x": 1},
-        {"x": 1, "at": NOON, "y": 2},
+        SparkRow(at=NOON, x=1),
+        namedtuple("Place", ["at", "x"])(NOON, 1),
     ],
 )
 @pytest.mark.parametrize("within", [False, True], ids=["alone", "in a list"])
 def test_a_struct_is_a_row_a_tuple_or_a_mapping(given_as, within):
-    """By name where there are the names, in any order; a mapping's other keys are no fields."""
+    """By its names, in any order, else by position."""
     kind = pa.list_(PLACE) if within else PLACE
 
-    column = to_arrow([[given_as] if within else given_as], kind, ZONE)
+    column = to_column([[given_as] if within else given_as], kind, ZONE)
 
     expected = Row(x=1, at=NOON)
     assert [[expected] if within else expected] == to_python(column, ZONE)
 
 
-@pytest.mark.parametrize("value", [(1,), (1, NOON, 2), Row(x=1), "text", 7])
-def test_what_is_no_such_struct_is_refused(value):
-    """A tuple of another width, and what has no fields."""
-    with pytest.raises((pa.ArrowException, TypeError, ValueError)):
-        to_arrow([value], PLACE, ZONE)
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ((1,), r"takes a Row, tuple, list or dict of the fields \['x', 'at'\], got \(1,\)"),
+        ((1, NOON, 2), "got .* convert it"),
+        (Row(x=1), r"it lacks \['at'\]: a row with names goes by them"),
+        (Row(x=1, on=NOON), r"it lacks \['at'\] and has \['on'\]"),
+        (SparkRow(x=1, on=NOON), r"it lacks \['at'\] and has \['on'\]"),
+        ({"x": 1, "at": NOON, "y": 2}, r"it has \['y'\]"),
+        ("text", "got 'text'"),
+        (7, r"got 7 \(int\)"),
+    ],
+)
+def test_what_is_no_such_struct_is_refused(value, told):
+    """A tuple of another width, a row of other names, and what has no fields."""
+    with pytest.raises(StateValueError, match=told):
+        to_column([value], PLACE, ZONE)
 
 
 def encoder(schema):
     """An encoder whose keys are shown as they are."""
-    return OutputEncoder(schema, ZONE, "totals output", lambda key: key)
+    return OutputEncoder(from_arrow_schema(schema, True), ZONE, "totals output", lambda key: key)
 
 
 @given(st.data())
@@ -135,6 +152,7 @@ def test_rows_are_encoded_column_by_column(data):
         lambda row: Row(**dict(zip(schema.names, row))),
         lambda row: Row(**dict(reversed([*zip(schema.names, row)]))),
         lambda row: dict(reversed([*zip(schema.names, row)])),
+        lambda row: SparkRow(**dict(reversed([*zip(schema.names, row)]))),
     ]
     given_as = [data.draw(st.sampled_from(forms))(row) for row in rows]
 
@@ -150,12 +168,14 @@ PAIR = pa.schema([("name", pa.string()), ("n", pa.int32())])
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (("a", "b"), ["column 'n' is int32", "'b' (str)"]),
-        (("a", 2**31), ["column 'n' is int32", "2147483648 (int)"]),
-        ((1, 2), ["column 'name' is string", "1 (int)"]),
-        (("a",), ["must have the 2 columns ['name', 'n']", "1 values"]),
-        (("a", 1, 2), ["must have the 2 columns", "3 values"]),
-        ({"name": "a"}, ["must have the columns ['name', 'n']"]),
+        (("a", "b"), ["column 'n' is int", "takes an int in -2**31..2**31-1, got 'b' (str)"]),
+        (("a", 2**31), ["column 'n' is int", "2147483648 (int)"]),
+        ((1, 2), ["column 'name' is string", "takes a str, got 1 (int)"]),
+        (("a",), ["must have the columns ['name', 'n']", "it has 1 values"]),
+        (("a", 1, 2), ["must have the columns", "it has 3 values"]),
+        ({"name": "a"}, ["must have the columns ['name', 'n']", "it lacks ['n']"]),
+        (Row(m=1, name="a"), ["got Row(m=1, name='a')", "it lacks ['n'] and has ['m']"]),
+        (SparkRow(m=1, name="a"), ["got Row(m=1, name='a')", "it lacks ['n'] and has ['m']"]),
         (7, ["must be a tuple, Row or mapping of the columns ['name', 'n']", "got 7"]),
     ],
 )
@@ -177,6 +197,6 @@ def test_one_column_takes_plain_values():
 
 def test_a_local_time_in_a_list_is_an_instant_of_the_session():
     """As one that is a value by itself, and not one of UTC."""
-    assert to_arrow([NOON], INSTANT, ZONE).equals(
-        to_arrow([[NOON]], pa.list_(INSTANT), ZONE).flatten()
+    assert to_column([NOON], INSTANT, ZONE).equals(
+        to_column([[NOON]], pa.list_(INSTANT), ZONE).flatten()
     )

@@ -8,6 +8,7 @@ import pytest
 from arrow_support import ZONE, rows_of, schemas
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
@@ -22,7 +23,9 @@ MEGABYTE = 1 << 20
 
 def encoded(schema, rows):
     """Rows as a record batch."""
-    return OutputEncoder(schema, ZONE, "", repr).encode(rows, [None] * len(rows))
+    return OutputEncoder(from_arrow_schema(schema, True), ZONE, "", repr).encode(
+        rows, [None] * len(rows)
+    )
 
 
 @given(st.data())

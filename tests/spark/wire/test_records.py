@@ -10,6 +10,7 @@ import pytest
 from arrow_support import INSTANT, ZONE, rows_of, schemas
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row, Types
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
@@ -40,7 +41,9 @@ def test_an_element_is_a_row_of_all_columns(data):
     """Of every type, by name, in the order of arrival; its key is one of its columns."""
     schema = data.draw(schemas())
     rows = data.draw(rows_of(schema))
-    batch = OutputEncoder(schema, ZONE, "", repr).encode(rows, [None] * len(rows))
+    batch = OutputEncoder(from_arrow_schema(schema, True), ZONE, "", repr).encode(
+        rows, [None] * len(rows)
+    )
     batch = batch.append_column("user", pa.array([f"u{n}" for n in range(len(rows))], pa.string()))
 
     keys, elements, times = reader("user").read(batch)
