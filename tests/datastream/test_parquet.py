@@ -67,8 +67,10 @@ VALUES = st.tuples(
             st.floats(width=32, allow_nan=False),
             st.floats(allow_nan=False),
             st.decimals(-9_999_999, 9_999_999, places=3),
-            *[st.text(st.characters(codec="utf-8"))] * 3,
-            *[st.binary()] * 3,
+            *[st.text(st.characters(codec="utf-8"), max_size=3)] * 2,
+            st.text(st.characters(codec="utf-8")),
+            *[st.binary(max_size=3)] * 2,
+            st.binary(),
             st.dates(),
             st.times().map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)),
             st.datetimes(),
@@ -199,6 +201,16 @@ def test_a_file_with_another_schema_is_refused(tmp_path, found, declared, told):
     assert str(path) in str(raised.value)
 
 
+def test_a_text_longer_than_its_column_is_not_read(tmp_path):
+    """Nor are bytes; within lists, too."""
+    path = file_of(tmp_path, s=pa.array(["abc"]), b=pa.array([b"abc"]), l=pa.array([["abc"]]))
+
+    for name, kind in (("s", D.CHAR(2)), ("b", D.VARBINARY(2)), ("l", D.ARRAY(D.VARCHAR(2)))):
+        with pytest.raises(HostError, match=f"2 (characters|bytes) at most.*column {name!r}"):
+            read_files(format_of(row_type_of(**{name: kind})), path)
+    assert [Row(s="abc")] == read_files(format_of(row_type_of(s=D.CHAR(3))), path)
+
+
 def test_instants_are_shown_in_utc_or_in_the_zone_of_the_machine(tmp_path, monkeypatch):
     """Where a time without a zone is declared; timestamps of 96 bits are instants, too."""
     monkeypatch.setenv("TZ", "Asia/Shanghai")
@@ -236,6 +248,11 @@ def test_instants_are_shown_in_utc_or_in_the_zone_of_the_machine(tmp_path, monke
         (D.TIMESTAMP_LTZ(6), Instant(0, 1), "finer than the unit us"),
         (D.TIME(3), dt.time(0, 0, 0, 1), "would lose data"),
         (D.INT(nullable=False), None, "and never None, got None"),
+        (D.CHAR(2), "abc", "2 characters at most"),
+        (D.VARCHAR(2), "abc", "2 characters at most"),
+        (D.ARRAY(D.VARCHAR(2)), ["ab", "abc"], "2 characters at most"),
+        (D.BINARY(2), b"abc", "2 bytes at most"),
+        (D.VARBINARY(2), b"abc", "2 bytes at most"),
         (D.INT(), 2**31, "takes an int in"),
         (D.INT(), "1", "a file has rows of its type"),
     ],

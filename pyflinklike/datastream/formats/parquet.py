@@ -27,7 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyflinklike.common.data_types import DataType, as_row_type
+from pyflinklike.common.data_types import (
+    DataType,
+    LimitedBytesTypeInfo,
+    LimitedTextTypeInfo,
+    as_row_type,
+)
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import make_named_rows
 from pyflinklike.datastream.formats.avro import (
@@ -643,7 +648,7 @@ class _Reading:
         try:
             _refuse_null(column.null_count, is_nullable)
             return self._values(column, part)
-        except (pa.ArrowInvalid, ValueError, ArithmeticError) as error:
+        except (StateValueError, pa.ArrowInvalid, ValueError, ArithmeticError) as error:
             got = f"{shown_error(error)} in column {name!r}"
             raise _other_file(self.path, got, name) from error
 
@@ -664,7 +669,7 @@ class _Reading:
             return self._wall_clocks(column)
         if isinstance(part, BigIntTypeInfo):
             return [None if each is None else int(each) for each in column.to_pylist()]
-        if isinstance(part, (BigDecTypeInfo, CharTypeInfo)):
+        if isinstance(part, _CHECKED):
             # Frozen and back: what the type does not take is told here.
             values = column.to_pylist()
             return [None if each is None else part.thaw(part.freeze(each)) for each in values]
@@ -718,6 +723,10 @@ class _Reading:
             each and each.replace(tzinfo=utc).astimezone().replace(tzinfo=None, fold=0)
             for each in values
         ]
+
+
+_CHECKED: Final = (BigDecTypeInfo, CharTypeInfo, LimitedTextTypeInfo, LimitedBytesTypeInfo)
+"""Types that do not take all that a column of their type in Arrow may hold."""
 
 
 def _refuse_null(count: int, is_value: bool) -> None:
