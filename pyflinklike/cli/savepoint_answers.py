@@ -26,7 +26,7 @@ from pyflinklike.engine.inspection.state_differences import (
     schema_of_differences,
 )
 from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
-from pyflinklike.engine.inspection.stored_table import codes_of
+from pyflinklike.engine.inspection.stored_table import codes_of, sort_rows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.savepoints import SavepointDirectory, open_savepoint
@@ -223,7 +223,7 @@ class SavepointAnswers:
         found = differences(one, other, on)
         changes = found.column("change").to_pylist()
         order = order_of([(f.name, f.type) for f in schema_of_differences(some.schema, on)], keys)
-        found = found.sort_by([(name, "ascending") for name in (*order, "change")])
+        found = sort_rows(found, [*order, "change"])
         counts = {each: changes.count(each) for each in sorted(set(changes))}
         return counts, found if limit is None else found.slice(0, limit)
 
@@ -316,5 +316,5 @@ def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:
 
 
 def _first(rows: pa.Table, order: Sequence[str], limit: int | None) -> pa.Table:
-    ordered = rows.sort_by([(name, "ascending") for name in order]) if order else rows
+    ordered = sort_rows(rows, order)
     return ordered if limit is None else ordered.slice(0, limit)

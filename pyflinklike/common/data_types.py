@@ -9,7 +9,7 @@ What no column of a file has, such as intervals, is refused by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import pyarrow as pa
@@ -21,18 +21,86 @@ from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.engine.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
+    StringTypeInfo,
 )
 from pyflinklike.engine.types.nested_types import ByteArrayTypeInfo, ListTypeInfo, MapTypeInfo
 from pyflinklike.engine.types.row_types import TupleTypeInfo
 from pyflinklike.engine.types.time_types import InstantTypeInfo
+from pyflinklike.engine.types.type_information import Column
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
-__all__ = ["DataType", "DataTypes", "as_data_type", "as_row_type"]
+__all__ = [
+    "DataType",
+    "DataTypes",
+    "LimitedBytesTypeInfo",
+    "LimitedTextTypeInfo",
+    "as_data_type",
+    "as_row_type",
+]
 
 _NO_COLUMN: Final = (
     "no column of a file has it: use INT or BIGINT for lengths, ARRAY or MAP for others"
 )
 _UTC: Final = "UTC"
+
+
+@attrs.frozen(repr=False)
+class LimitedTextTypeInfo(StringTypeInfo):
+    """A STRING of so many characters at most.
+
+    Args:
+        length: The number of characters.
+    """
+
+    length: int
+
+    def freeze(self, value: Any) -> Any:
+        """Return the str itself."""
+        text = StringTypeInfo.freeze(self, value)
+        if text is not None and len(text) > self.length:
+            raise self._misfit(value, "cut it, or declare the column longer")
+        return text
+
+    def freeze_key(self, value: Any) -> Any:
+        """Return the str itself."""
+        return self.freeze(StringTypeInfo.freeze_key(self, value))
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain texts that are short enough."""
+        return StringTypeInfo.are_stored(self, values) and max(map(len, values)) <= self.length
+
+    def _write(self, values: Sequence[Any]) -> Column | None:  # noqa: ARG002
+        return None
+
+    def _takes(self) -> str:
+        return f"a str of {self.length} characters at most"
+
+
+@attrs.frozen(repr=False)
+class LimitedBytesTypeInfo(ByteArrayTypeInfo):
+    """So many bytes at most.
+
+    Args:
+        length: The number of bytes.
+    """
+
+    written: ClassVar[frozenset[type]] = frozenset()
+
+    length: int
+
+    def freeze(self, value: Any) -> Any:
+        """Return the bytes themselves."""
+        data = ByteArrayTypeInfo.freeze(self, value)
+        if len(data) > self.length:
+            raise self._misfit(value, "cut them, or declare the column longer")
+        return data
+
+    def are_stored(self, values: Sequence[Any]) -> bool:
+        """Return whether all are plain bytes that are short enough."""
+        return ByteArrayTypeInfo.are_stored(self, values) and max(map(len, values)) <= self.length
+
+    def _takes(self) -> str:
+        return f"{self.length} bytes at most"
 
 
 @attrs.frozen
@@ -142,23 +210,33 @@ class DataTypes:
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of texts; as in Flink's files, their length is not checked.
-
-        Args:
-            length: The length in characters.
-            nullable: Whether None is a value.
-        """
-        return DataType(f"CHAR({length})", Types.STRING(), pa.string(), nullable)
-
-    @staticmethod
-    def VARCHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of texts; as in Flink's files, their length is not checked.
+        """Return the type of texts; a shorter one is not filled up.
 
         Args:
             length: The greatest length in characters.
             nullable: Whether None is a value.
+
+        Raises:
+            DeclarationValueError: The length is another number.
         """
-        return DataType(f"VARCHAR({length})", Types.STRING(), pa.string(), nullable)
+        _check_number("the length of a CHAR", length, 1, 2**31 - 1)
+        kind = LimitedTextTypeInfo(length)
+        return DataType(f"CHAR({length})", kind, pa.string(), nullable)
+
+    @staticmethod
+    def VARCHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
+        """Return the type of texts; a shorter one is not filled up.
+
+        Args:
+            length: The greatest length in characters.
+            nullable: Whether None is a value.
+
+        Raises:
+            DeclarationValueError: The length is another number.
+        """
+        _check_number("the length of a VARCHAR", length, 1, 2**31 - 1)
+        kind = LimitedTextTypeInfo(length)
+        return DataType(f"VARCHAR({length})", kind, pa.string(), nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> DataType:  # noqa: N802
@@ -167,23 +245,33 @@ class DataTypes:
 
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of bytes; as in Flink's files, their length is not checked.
+        """Return the type of bytes; a shorter one is not filled up.
 
         Args:
-            length: The number of bytes.
+            length: The greatest length in bytes.
             nullable: Whether None is a value.
+
+        Raises:
+            DeclarationValueError: The length is another number.
         """
-        return DataType(f"BINARY({length})", _BYTES, pa.binary(), nullable)
+        _check_number("the length of a BINARY", length, 1, 2**31 - 1)
+        kind = LimitedBytesTypeInfo(length)
+        return DataType(f"BINARY({length})", kind, pa.binary(), nullable)
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of bytes; as in Flink's files, their length is not checked.
+        """Return the type of bytes; a shorter one is not filled up.
 
         Args:
-            length: The greatest number of bytes.
+            length: The greatest length in bytes.
             nullable: Whether None is a value.
+
+        Raises:
+            DeclarationValueError: The length is another number.
         """
-        return DataType(f"VARBINARY({length})", _BYTES, pa.binary(), nullable)
+        _check_number("the length of a VARBINARY", length, 1, 2**31 - 1)
+        kind = LimitedBytesTypeInfo(length)
+        return DataType(f"VARBINARY({length})", kind, pa.binary(), nullable)
 
     @staticmethod
     def BYTES(nullable: bool = True) -> DataType:  # noqa: N802

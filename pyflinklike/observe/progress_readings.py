@@ -13,9 +13,10 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from pyflinklike.engine.api.metric_group import SUMMARY_PARTS, name_of_metric
 from pyflinklike.engine.checks import is_int
 from pyflinklike.observe.catalogue import FROM_OPERATORS, Metric, find_metric
-from pyflinklike.spark.host.observed_metrics import OF_INPUTS, metrics_of
+from pyflinklike.spark.host.observed_metrics import OF_INPUTS, read_metrics
 from pyflinklike.windows.window_operator import LATE_RECORDS
 
 __all__ = ["Reading", "did_a_batch", "get", "label_of", "read_progress"]
@@ -107,7 +108,7 @@ def _read_state_operator(operator: Any, labels: tuple[str, str]) -> Iterator[Rea
 
 
 def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
-    row = metrics_of(progress, uid)
+    row = read_metrics(progress, uid)
     told = {} if row is None else row.asDict()
     counts = told.keys() >= _OURS
     # What a user observes beside our operators is none of ours.
@@ -145,28 +146,21 @@ def _read_key_groups(told: Mapping[str, Any], labels: tuple[str, str]) -> Iterat
 
 
 def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
-    """Read the metrics of a function.
-
-    The map does not say of which kind a metric is, but its numbers do: a distribution has `.count`,
-    `.min` and `.max`, and `.sum` unless that is 0; a gauge has `.min` and `.max` alone.
-    """
-    ranged = {
-        name.removesuffix(".min")
-        for name in users
-        if name.endswith(".min") and f"{name.removesuffix('.min')}.max" in users
-    }
-    for name in sorted(ranged):
-        kind = "distribution" if f"{name}.count" in users else "gauge"
-        for part in ("count", "sum", "min", "max") if kind == "distribution" else ("min", "max"):
-            value = users.get(f"{name}.{part}", 0)
-            yield Reading(find_metric(f"user_{kind}_{part}"), (*labels, name), value)
-    for name, value in users.items():
-        whole, _, part = name.rpartition(".")
-        is_part = whole in ranged and (
-            part in ("min", "max") or (part in ("count", "sum") and f"{whole}.count" in users)
-        )
-        if is_part or not is_int(value):
+    """Read the metrics of a function; a counter has another name than each number of a summary."""
+    distributions = {name.removesuffix(".count") for name in users if name.endswith(".count")}
+    summaries = {name.removesuffix(".min") for name in users if name.endswith(".min")}
+    for name in sorted(distributions | summaries):
+        kind = "distribution" if name in distributions else "gauge"
+        # A sum of 0 is not told.
+        found = {"sum": 0} if kind == "distribution" else {}
+        for part in ("count", "sum", "min", "max"):
+            value = users.get(f"{name}.{part}", found.get(part))
+            if value is not None:
+                yield Reading(find_metric(f"user_{kind}_{part}"), (*labels, name), value)
+    for own, value in users.items():
+        if own.endswith(SUMMARY_PARTS) or not is_int(value):
             continue
+        name = name_of_metric(own)
         if value < 0:
             yield Reading(find_metric("user_counter_decrease"), (*labels, name), -value)
         else:

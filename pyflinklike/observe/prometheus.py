@@ -69,6 +69,9 @@ class PrometheusListener(QueryListener):
             msg = f"registry must be a CollectorRegistry, got {shown(registry)}; leave it out"
             raise DeclarationTypeError(msg)
         _check_port(port)
+        if not isinstance(address, str):
+            msg = f'address must be a name or number of this machine, got {shown(address)}; for example "0.0.0.0"'
+            raise DeclarationTypeError(msg)
         self._collector = _Collector(self)
         try:
             self._registry.register(self._collector)
@@ -82,7 +85,8 @@ class PrometheusListener(QueryListener):
         if port is not None:
             try:
                 self._server, self._thread = client.start_http_server(port, address, self._registry)
-            except OSError as error:
+            # A text that is no name at all, such as one with a null, is no OSError.
+            except (OSError, ValueError) as error:
                 self.close()
                 msg = (
                     f"PrometheusListener serves on a free port of this machine, got "

@@ -31,6 +31,7 @@ from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import describe_states
 from pyflinklike.engine.inspection.state_rows import StateRows
+from pyflinklike.engine.inspection.stored_table import sort_rows
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.log.segments import Segment
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
@@ -288,7 +289,7 @@ def _sort(table: pa.Table, keys: Sequence[str]) -> pa.Table:
         for name in keys
         if name in table.column_names and not pa.types.is_nested(table.schema.field(name).type)
     ]
-    return table.sort_by([(name, "ascending") for name in names]) if names else table
+    return sort_rows(table, names)
 
 
 # Making it whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +20,13 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.savepoints.manifest import HISTORY, MANIFEST, Manifest, SavedFile
 
-__all__ = ["SavepointLocation", "damage_error", "decode_file", "savepoint_location_of"]
+__all__ = [
+    "SavepointLocation",
+    "copy_to_arrow",
+    "damage_error",
+    "decode_file",
+    "savepoint_location_of",
+]
 
 
 _CHUNK = 1 << 20
@@ -134,7 +141,7 @@ class SavepointLocation:
         if not self.exists(saved.path):
             return _tell_missing(saved)
         with self.filesystem.open_input_stream(self.path(saved.path), compression=None) as file:
-            read = file.read_buffer()
+            read = copy_to_arrow(iter(lambda: file.read(_CHUNK), b""))
         found = SavedFile(saved.path, read.size, hashlib.sha256(read).hexdigest())
         return _tell_difference(saved, found) or read
 
@@ -159,14 +166,14 @@ class SavepointLocation:
         self, files: Iterable[SavedFile], column: str, values: Iterable[str]
     ) -> dict[str, int]:
         """Count the rows of Parquet files that have each of these values in a column."""
-        from pyarrow import dataset  # it imports pandas where that is installed
-
-        paths = [self.path(each.path) for each in files]
-        if not paths:
-            return {}
-        rows = dataset.dataset(paths, format="parquet", filesystem=self.filesystem)
-        counts = {each: rows.count_rows(filter=pc.field(column) == each) for each in values}
-        return {each: number for each, number in counts.items() if number}
+        found: Counter[str] = Counter()
+        for saved in files:
+            # Not as a dataset: threads of Arrow would hold the filesystem, which may be Python's.
+            with self.filesystem.open_input_file(self.path(saved.path)) as file:
+                for batch in pq.ParquetFile(file).iter_batches(columns=[column]):
+                    for each in pc.value_counts(batch.column(0)).to_pylist():
+                        found[each["values"]] += each["counts"]
+        return {each: found[each] for each in values if found[each]}
 
     def files_in(self, folder: str) -> list[str]:
         """Return the names of the Parquet files in a folder, sorted."""
@@ -264,8 +271,25 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
         raise DeclarationValueError(msg) from error
 
 
+def copy_to_arrow(chunks: Iterable[bytes]) -> pa.Buffer:
+    """Copy bytes into memory of Arrow's, for what its threads read.
+
+    A thread of Arrow's may let go of a file shortly after the call that reads it.  If that happens
+    while Python ends and the bytes are Python's, the process aborts.
+    """
+    copied = pa.BufferOutputStream()
+    for chunk in chunks:
+        copied.write(chunk)
+    return copied.getvalue()
+
+
 def decode_file(read: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Decode the bytes of a Parquet file in the columns of a schema."""
+    """Decode the bytes of a Parquet file in the columns of a schema.
+
+    Args:
+        read: The bytes, in memory of Arrow's.
+        schema: The columns.
+    """
     return pq.read_table(
         pa.BufferReader(read), schema=schema, page_checksum_verification=True, partitioning=None
     )

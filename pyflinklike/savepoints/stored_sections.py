@@ -19,7 +19,12 @@ from pyflinklike.engine.inspection.column_values import store_column
 from pyflinklike.engine.inspection.key_columns import KeyColumns
 from pyflinklike.engine.inspection.state_infos import timers_of
 from pyflinklike.engine.inspection.state_rows import EXPIRING, STREAM_TIME, StateRows, times_table
-from pyflinklike.engine.inspection.stored_table import codes_of, entry_codes, last_of_each
+from pyflinklike.engine.inspection.stored_table import (
+    codes_of,
+    entry_codes,
+    last_of_each,
+    sort_rows,
+)
 from pyflinklike.engine.log.entry_codec import (
     MAX_POSITION,
     are_positions,
@@ -64,7 +69,7 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
         StateValueError: A value does not fit its type, or two rows are of one entry.
     """
     if rows.info.kind == "list":
-        saved = saved.sort_by("position")
+        saved = sort_rows(saved, ["position"])
     entries = entries_of_rows(rows, saved)
     if len(pc.unique(entry_codes(entries))) != entries.num_rows:
         msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from decimal import Decimal
 
 import pytest
@@ -32,6 +33,8 @@ from pyflinklike.errors import (
     OutputError,
     StateValueError,
 )
+
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 pytest.importorskip("fastavro", reason="fastavro is not installed (the extra `avro`)")
 
@@ -249,6 +252,53 @@ def test_a_damaged_file_gives_records_or_an_error(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(HostError, match="write the file again"):
         read_files(AvroFiles(BASIC), path)
+
+
+def test_a_bit_that_changes_neither_loses_nor_adds_a_record(tmp_path):
+    """The numbers and sizes of blocks must be those of the records in them."""
+    (path,) = write_files(tmp_path, AvroBulkWriters.for_generic_record(BASIC), RECORDS)
+    whole, found = path.read_bytes(), set()
+    for place in range(0, 8 * len(whole), 1 if THOROUGH else 5):
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            found.add(len(list(AvroFiles(BASIC).read(path))))
+        except HostError as error:
+            found.add(None if str(path) in str(error) else str(error))
+    assert {len(RECORDS), None} == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (logical("string", "uuid"), "x", "badly formed hexadecimal UUID"),
+        (logical("int", "date"), 10**7, "year 29349"),
+        (logical("int", "date"), dt.datetime(2024, 1, 1, 5), "would be read as"),
+        (logical("int", "time-millis"), 86_400_000, "hour must be in 0..23"),
+        (logical("int", "time-millis"), -1, "would be read as"),
+        (logical("int", "time-millis"), dt.time(0, 0, 0, 1), "in 'x' would be read as"),
+        (logical("long", "timestamp-millis"), 2**62, "too large"),
+        (logical("long", "timestamp-millis"), dt.datetime(2024, 1, 1), "would be read as"),
+        (
+            logical("long", "timestamp-millis"),
+            dt.datetime(2024, 1, 1, 0, 0, 0, 1, dt.timezone.utc),
+            "would be read as",
+        ),
+        (logical("bytes", "decimal", precision=2, scale=0), b"\x7f" * 9, "would be read as"),
+        ("float", 1e300, "would be read as inf"),
+        ("double", 2**53 + 1, "would be read as"),
+        ({"type": "array", "items": "float"}, [1.0, 1e300], r"in 'x\[1\]' would be read as inf"),
+    ],
+)
+def test_a_value_that_would_be_read_as_another_one_is_refused(tmp_path, kind, value, told):
+    """In files and in bytes; what fastavro writes without an error is read again first."""
+    schema = AvroSchema.parse_string(record(("x", kind)))
+
+    with pytest.raises(OutputError, match=told):
+        write_files(tmp_path, AvroBulkWriters.for_generic_record(schema), [{"x": value}])
+    with pytest.raises(ValueError, match=told):
+        schema.encode({"x": value})
 
 
 def test_a_record_that_does_not_fit_fails_the_job(tmp_path):

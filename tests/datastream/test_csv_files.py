@@ -56,8 +56,8 @@ def numbers():
 
 
 def test_columns_of_each_type_are_read_and_written_as_by_flink(tmp_path):
-    """The values are those of PyFlink's own tests; a decimal is rounded to its scale."""
-    text = "127,-32767,2147483647,-9223372036854775808,3e38,2e-308,1.5,true,string\n"
+    """The values are those of PyFlink's own tests, but for a decimal that Flink rounds."""
+    text = "127,-32767,2147483647,-9223372036854775808,3e38,2e-308,2.0,true,string\n"
     (row,) = read(tmp_path, numbers(), text)
 
     assert (127, -32767, 2147483647, -9223372036854775808) == tuple(row[:4])
@@ -176,10 +176,45 @@ def test_a_decimal_that_does_not_fit_is_refused(tmp_path):
     """Flink makes None of it, in silence."""
     builder = CsvSchema.builder().add_number_column("n", D.DECIMAL(2, 0))
 
-    assert [Row(n=Decimal(99))] == read(tmp_path, builder, "99.4\n")
-    for text in ("99.5\n", "NaN\n", "1e9\n"):
+    assert [Row(n=Decimal(99))] == read(tmp_path, builder, "99.0\n")
+    for text in ("9.5\n", "100\n", "NaN\n", "Infinity\n", "1e9\n", "1e999999999\n", "1e-9\n"):
         with pytest.raises(HostError, match="line 1"):
             read(tmp_path, builder, text)
+
+
+def test_a_decimal_in_a_list_has_the_digits_that_are_declared(tmp_path):
+    """When it is read, and when it is written."""
+    builder = CsvSchema.builder().add_array_column("n", ";", D.DECIMAL(5, 2))
+
+    assert [[Decimal("1.50"), Decimal(2)]] == [row.n for row in read(tmp_path, builder, "1.5;2\n")]
+    with pytest.raises(HostError, match=r"line 1.*1\.555"):
+        read(tmp_path, builder, "1;1.555\n")
+    assert "1.50;2.00\n" == write(tmp_path, builder, Row(n=[Decimal("1.5"), Decimal(2)]))
+    with pytest.raises(OutputError, match=r"DECIMAL\(5, 2\), got 1\.555"):
+        write(tmp_path / "fine", builder, Row(n=[Decimal("1.555")]))
+
+
+@pytest.mark.parametrize("kind", [D.DOUBLE(), D.FLOAT()])
+def test_a_number_beyond_its_column_is_not_read_as_infinity(tmp_path, kind):
+    """Infinity itself is."""
+    builder = CsvSchema.builder().add_number_column("n", kind)
+
+    assert [float("-inf")] == [row.n for row in read(tmp_path, builder, "-Infinity\n")]
+    for text in ("1e400\n", "-1e400\n"):
+        with pytest.raises(HostError, match="line 1"):
+            read(tmp_path, builder, text)
+
+
+@pytest.mark.parametrize("kind", [D.CHAR(2), D.VARCHAR(2)])
+def test_a_text_longer_than_its_column_is_refused(tmp_path, kind):
+    """When it is read, and when it is written."""
+    builder = CsvSchema.builder().add_array_column("s", ";", kind)
+
+    assert [["ab", "a"]] == [row.s for row in read(tmp_path, builder, "ab;a\n")]
+    with pytest.raises(HostError, match=r"line 1.*2 characters at most, got 'abc'"):
+        read(tmp_path, builder, "abc\n")
+    with pytest.raises(OutputError, match="2 characters at most, got 'abc'"):
+        write(tmp_path / "long", builder, Row(s=["abc"]))
 
 
 def test_a_decimal_is_written_with_the_digits_of_its_scale(tmp_path):

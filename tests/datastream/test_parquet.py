@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 from decimal import Decimal
 
@@ -29,6 +30,7 @@ from pyflinklike.errors import (
 )
 
 D = DataTypes
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 FIELDS = {
     "yes": D.BOOLEAN(),
     "byte": D.TINYINT(),
@@ -65,8 +67,10 @@ VALUES = st.tuples(
             st.floats(width=32, allow_nan=False),
             st.floats(allow_nan=False),
             st.decimals(-9_999_999, 9_999_999, places=3),
-            *[st.text(st.characters(codec="utf-8"))] * 3,
-            *[st.binary()] * 3,
+            *[st.text(st.characters(codec="utf-8"), max_size=3)] * 2,
+            st.text(st.characters(codec="utf-8")),
+            *[st.binary(max_size=3)] * 2,
+            st.binary(),
             st.dates(),
             st.times().map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)),
             st.datetimes(),
@@ -197,6 +201,16 @@ def test_a_file_with_another_schema_is_refused(tmp_path, found, declared, told):
     assert str(path) in str(raised.value)
 
 
+def test_a_text_longer_than_its_column_is_not_read(tmp_path):
+    """Nor are bytes; within lists, too."""
+    path = file_of(tmp_path, s=pa.array(["abc"]), b=pa.array([b"abc"]), l=pa.array([["abc"]]))
+
+    for name, kind in (("s", D.CHAR(2)), ("b", D.VARBINARY(2)), ("l", D.ARRAY(D.VARCHAR(2)))):
+        with pytest.raises(HostError, match=f"2 (characters|bytes) at most.*column {name!r}"):
+            read_files(format_of(row_type_of(**{name: kind})), path)
+    assert [Row(s="abc")] == read_files(format_of(row_type_of(s=D.CHAR(3))), path)
+
+
 def test_instants_are_shown_in_utc_or_in_the_zone_of_the_machine(tmp_path, monkeypatch):
     """Where a time without a zone is declared; timestamps of 96 bits are instants, too."""
     monkeypatch.setenv("TZ", "Asia/Shanghai")
@@ -234,6 +248,11 @@ def test_instants_are_shown_in_utc_or_in_the_zone_of_the_machine(tmp_path, monke
         (D.TIMESTAMP_LTZ(6), Instant(0, 1), "finer than the unit us"),
         (D.TIME(3), dt.time(0, 0, 0, 1), "would lose data"),
         (D.INT(nullable=False), None, "and never None, got None"),
+        (D.CHAR(2), "abc", "2 characters at most"),
+        (D.VARCHAR(2), "abc", "2 characters at most"),
+        (D.ARRAY(D.VARCHAR(2)), ["ab", "abc"], "2 characters at most"),
+        (D.BINARY(2), b"abc", "2 bytes at most"),
+        (D.VARBINARY(2), b"abc", "2 bytes at most"),
         (D.INT(), 2**31, "takes an int in"),
         (D.INT(), "1", "a file has rows of its type"),
     ],
@@ -246,24 +265,46 @@ def test_a_value_that_does_not_fit_its_column_fails_the_job(tmp_path, kind, valu
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_damaged_file_gives_its_rows_or_an_error(tmp_path):
-    """Whichever of its bytes is another one; pages have checksums."""
+def flips_of(path, kind, places):
+    """What is read where a bit of a file is another one: rows by their text, None for an error that names the file."""
+    whole, damaged, found = path.read_bytes(), path.with_name("damaged.parquet"), set()
+    for place in places:
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        damaged.write_bytes(changed)
+        try:
+            found.add(str(list(format_of(kind).read(damaged))))
+        except HostError as error:
+            found.add(None if str(damaged) in str(error) else str(error))
+    return found
+
+
+def test_a_file_with_another_bit_gives_its_rows_or_an_error(tmp_path):
+    """Whichever bit it is: a seal is a checksum of all of the file."""
     kind = row_type_of(n=D.INT(), s=D.STRING())
     rows = [Row(n=n, s=f"text {n}") for n in range(20)]
     (path,) = write_files(tmp_path / "out", ParquetBulkWriters.for_row_type(kind), rows)
-    whole, damaged, errors = path.read_bytes(), tmp_path / "damaged.parquet", 0
 
-    for at in range(0, len(whole), 3):
-        changed = bytearray(whole)
-        changed[at] ^= 0x11
-        damaged.write_bytes(changed)
-        try:
-            given_rows = list(format_of(kind).read(damaged))
-        except HostError:
-            errors += 1
-        else:
-            assert rows == given_rows, at
-    assert errors > len(whole) // 6
+    last = 8 * path.stat().st_size
+
+    found = flips_of(path, kind, range(0, last - 8 * 1_100, 7))
+    found |= flips_of(path, kind, range(last - 8 * 1_100, last))
+
+    assert {str(rows), None} == found
+
+
+def test_a_file_of_another_program_with_another_bit_gives_its_rows_or_an_error(tmp_path):
+    """It has as many rows as it says, and its pages have checksums if that program writes them."""
+    kind = row_type_of(n=D.INT(), s=D.STRING())
+    rows = [Row(n=n, s=f"text {n}") for n in range(20)]
+    path = tmp_path / "given.parquet"
+    columns = {"n": pa.array(range(20), pa.int32()), "s": [each.s for each in rows]}
+    pq.write_table(pa.table(columns), path, row_group_size=11, write_page_checksum=True)
+    last = 8 * path.stat().st_size
+
+    found = flips_of(path, kind, range(last - 8 * 1_100, last, 1 if THOROUGH else 5))
+
+    assert {str(rows), None} == found
 
 
 @pytest.mark.parametrize("length", [0, 3, 100, -1])

@@ -213,13 +213,15 @@ USER = {
     "of.sizes.max": 1,
     "seven.min": 7,
     "seven.max": 8,
-    "x.count": 5,
+    "x.count=": 5,
+    "latency.min=": 3,
+    "latency.max=": 4,
     "numLateRecordsDropped": 6,
 }
 
 
 def test_the_metrics_of_functions_are_told_by_kind(scraped):
-    """A counter, one that fell, a distribution of sum 0, a gauge, a counter whose name looks like a part."""
+    """A counter, one that fell, a distribution of sum 0, a gauge, and counters whose names look like parts."""
     found = scraped(counted(0, user=USER))
     own = {
         key: value for key, value in found.items() if key[0].startswith(("user", "dropped_records"))
@@ -229,6 +231,8 @@ def test_the_metrics_of_functions_are_told_by_kind(scraped):
         ("dropped_records_total", *where): 6,
         ("user_counter_total", *where, "fives"): 2,
         ("user_counter_total", *where, "x.count"): 5,
+        ("user_counter_total", *where, "latency.min"): 3,
+        ("user_counter_total", *where, "latency.max"): 4,
         ("user_counter_decrease_total", *where, "open"): 3,
         ("user_distribution_count_total", *where, "of.sizes"): 4,
         ("user_distribution_sum", *where, "of.sizes"): 0,
@@ -386,6 +390,7 @@ def test_a_registry_takes_one_listener():
         ({"port": "9464"}, DeclarationTypeError),
         ({"port": True}, DeclarationTypeError),
         ({"port": 65_536}, DeclarationValueError),
+        ({"address": 5}, DeclarationTypeError),
         ({"registry": {}}, DeclarationTypeError),
         ({"max_series": "many"}, DeclarationTypeError),
         ({"max_series": 0}, DeclarationValueError),

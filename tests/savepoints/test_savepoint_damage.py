@@ -160,3 +160,13 @@ def test_a_check_reads_each_file_once(taken):
     found, checked = check_savepoint(failing)
     assert ([], checked.files) == (found, len(disk.opened))
     assert checked.files == len(check_savepoint(saved)[0])
+
+
+def test_what_arrow_decodes_is_in_memory_of_its_own(taken):
+    """A thread of Arrow's lets go of it late: while Python ends, memory of Python's would abort the process."""
+    location = open_savepoint(taken).location
+    saved = location.measure_file(the_file(taken, "states", "value").relative_to(taken).as_posix())
+    before = pa.total_allocated_bytes()
+    read = location.read_file(saved)
+    assert saved.bytes <= pa.total_allocated_bytes() - before
+    assert saved.bytes == read.size

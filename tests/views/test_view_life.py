@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,6 +20,7 @@ from pyflinklike.errors import (
     StoreClosedError,
 )
 from pyflinklike.views import MaterializedView
+from pyflinklike.views.file.file_database import CommitMark
 
 
 def test_a_view_is_there_when_it_is_opened_again(tmp_path, clock):
@@ -43,6 +46,49 @@ def test_two_may_open_a_view_at_once(tmp_path):
         assert not other.apply([{"id": "b"}], 0)
         assert other.apply([{"id": "b"}], 1)
         assert 2 == len(one)
+
+
+WRITER = """
+import itertools, sys
+from pyflinklike.views import MaterializedView
+
+with MaterializedView("v", key="id", path=sys.argv[1]) as view:
+    for number in itertools.count():
+        view.apply([{"id": key, "n": number} for key in range(20)], number)
+        print(number, flush=True)
+"""
+
+
+def test_a_view_is_opened_while_another_process_applies_batches(tmp_path):
+    """A batch that is applied meanwhile is not taken for one that is missing."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    refusals, behind = [], []
+    with writer:
+        writer.stdout.readline()
+        for _ in range(80):
+            acknowledged = int(writer.stdout.readline())
+            try:
+                with MaterializedView("v", key="id", path=tmp_path) as view:
+                    behind += [acknowledged] if view.freshness.batch_id < acknowledged else []
+            except CorruptStateError as error:
+                refusals.append(str(error))
+        writer.kill()
+    assert ([], []) == (refusals, behind)
+
+
+def test_a_late_acknowledgement_does_not_hide_a_later_one(tmp_path):
+    """Of two processes that apply batches, the slower one may acknowledge an earlier batch last."""
+    one, other = CommitMark(tmp_path / "v.sqlite"), CommitMark(tmp_path / "v.sqlite")
+    one.write(5, 7)
+    other.write(5, 6)
+    found = [one.read()]
+    other.write(6, 1)  # another file in its place
+    found.append(one.read())
+    one.close()
+    other.close()
+    assert [(5, 7), (6, 1)] == found
 
 
 def test_an_unpickled_view_is_opened_again(tmp_path, monkeypatch):

@@ -11,7 +11,10 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import math
+import os
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -89,6 +92,7 @@ class AvroSchema:
 
     text: str
     parsed: Any = attrs.field(init=False, repr=False)
+    _may_change_values: bool = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Parse the schema."""
@@ -102,6 +106,9 @@ class AvroSchema:
             msg = f'a schema of Avro is JSON such as {{"type": "record", ...}}, got {shown(self.text)}: {shown_error(error)}'
             raise DeclarationValueError(msg) from error
         object.__setattr__(self, "parsed", parsed)
+        kinds = ('"logicalType"', '"float"', '"double"')
+        changes = any(each in json.dumps(parsed, default=str) for each in kinds)
+        object.__setattr__(self, "_may_change_values", changes)
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -140,14 +147,39 @@ class AvroSchema:
         Raises:
             ValueError: It does not fit the schema.
         """
+        self.check(value)
+        out = io.BytesIO()
+        try:
+            _fastavro().schemaless_writer(out, self.parsed, value, strict=True)
+        except Exception as error:
+            raise ValueError(_in_one_line(error)) from error
+        return out.getvalue()
+
+    def check(self, value: Any) -> None:
+        """Check that a value fits the schema: what is written is read again, and is the same.
+
+        Raises:
+            ValueError: It does not fit.
+        """
         fastavro, out = _fastavro(), io.BytesIO()
         try:
             # First: what writes would cut off a number, or make one of a boolean.
             fastavro.validation.validate(value, self.parsed, raise_errors=True, strict=True)
+            if not self._may_change_values:
+                return
+            # What writes takes any text for a uuid, and cuts off what is finer than milliseconds.
             fastavro.schemaless_writer(out, self.parsed, value, strict=True)
+            written = out.getvalue()
+            read = fastavro.schemaless_reader(io.BytesIO(written), self.parsed)
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, self.parsed, read, strict=True)
         except Exception as error:
             raise ValueError(_in_one_line(error)) from error
-        return out.getvalue()
+        change = _find_change(value, read)
+        if change is None and out.getvalue() != written:
+            change = f"{shown(value)} would be read as {shown(read)}"
+        if change is not None:
+            raise ValueError(change)
 
     def decode(self, data: bytes) -> Any:
         """Return the value of bytes.
@@ -181,6 +213,32 @@ class AvroSchema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroSchema, (self.text,)
+
+
+def _find_change(given: Any, read: Any, where: str = "") -> str | None:
+    """Say which part of a value is another one when it is read; None if it is the same."""
+    if isinstance(read, dict) and isinstance(given, Mapping):
+        parts = [
+            (given[name], each, f"{where}.{name}") for name, each in read.items() if name in given
+        ]
+    elif isinstance(read, list):
+        parts = [(*pair, f"{where}[{at}]") for at, pair in enumerate(zip(given, read))]
+    elif isinstance(given, tuple):  # a value of a union, with the name of its type
+        parts = [(given[1], read, where)]
+    else:
+        if isinstance(read, float) and isinstance(given, float):
+            # To 32 bits a float is rounded.
+            is_same = math.isfinite(given) == math.isfinite(read)
+        else:
+            is_exact = isinstance(given, (dt.date, dt.time, Decimal)) or isinstance(read, float)
+            is_same = given == read or not is_exact
+        at = where.lstrip(".")
+        return (
+            None
+            if is_same
+            else f"{shown(given)} {at and f'in {at!r} '}would be read as {shown(read)}"
+        )
+    return next(filter(None, (_find_change(*part) for part in parts)), None)
 
 
 def _in_one_line(error: Exception) -> str:
@@ -271,7 +329,7 @@ class AvroFiles(StreamFormat):
         """
         fastavro = _fastavro()
         with path.open("rb") as file:
-            records = self._open(fastavro, file, path)
+            records = self._records(fastavro, file)
             while True:
                 # Only what fastavro does: an error of who takes the record is not the file's.
                 try:
@@ -282,12 +340,19 @@ class AvroFiles(StreamFormat):
                     raise _bad_file(path, error) from error
                 yield record
 
-    def _open(self, fastavro: Any, file: IO[bytes], path: Path) -> Iterator[Any]:
-        try:
-            found: Iterator[Any] = fastavro.reader(file, self.schema.parsed)
-        except Exception as error:
-            raise _bad_file(path, error) from error
-        return found
+    def _records(self, fastavro: Any, file: IO[bytes]) -> Iterator[Any]:
+        end = None
+        for block in fastavro.block_reader(file, self.schema.parsed):
+            yield from block
+            # fastavro itself reads as many records as the block says, and leaves the rest.
+            left = len(block.bytes_.read())
+            if left:
+                msg = f"a block of {block.num_records} records has {left} bytes more than these"
+                raise ValueError(msg)
+            end = block.offset + block.size
+        if end is not None and end != file.seek(0, os.SEEK_END):
+            msg = "it ends within a block"
+            raise ValueError(msg)
 
 
 def _bad_file(path: Path, error: Exception) -> HostError:
@@ -350,12 +415,11 @@ class _AvroFileWriter:
     def __init__(self, file: IO[bytes], schema: AvroSchema) -> None:
         self._schema = schema
         self._writer = _fastavro().write.Writer(file, schema.parsed, codec="null")
-        self._validate = _fastavro().validation.validate
 
     def add(self, value: Any) -> int:
         record = value.as_dict(recursive=True) if isinstance(value, Row) else value
         try:
-            self._validate(record, self._schema.parsed, raise_errors=True, strict=True)
+            self._schema.check(record)
             self._writer.write(record)
         except Exception as error:
             msg = f"a file of Avro has records of its schema, got {shown(value)}: {_in_one_line(error)}"

@@ -7,12 +7,13 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn, TypeVar
 
 import attrs
+import pyarrow as pa
 
 from pyflinklike.common.data_types import DataType, DataTypes, as_data_type
 from pyflinklike.common.pyflink_names import of_pyflink
@@ -36,7 +37,7 @@ from pyflinklike.engine.graph.serialization import (
 )
 from pyflinklike.engine.shown import instance_of, shown, shown_error
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation
-from pyflinklike.engine.types.basic_types import BigDecTypeInfo
+from pyflinklike.engine.types.basic_types import DecimalTypeInfo
 from pyflinklike.engine.types.nested_types import ListTypeInfo
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -423,8 +424,8 @@ class _Column:
         """Return the function that makes a value of a text, or raises a ValueError."""
         kind = self.data_type.type_info
         if not isinstance(kind, ListTypeInfo):
-            return _reader_of_column(self.data_type)
-        one = _reader_of_column(as_data_type(kind.elem_type))
+            return _column_reader_of(kind, self._decimals())
+        one = _column_reader_of(kind.elem_type, self._decimals())
         separator = self.separator
         if not separator:
             return lambda text: [one(text)]
@@ -432,52 +433,47 @@ class _Column:
 
     def writer(self, dialect: Dialect) -> Callable[[Any], str]:
         """Return the function that makes a field of a stored value."""
-        if self.data_type.name.startswith("DECIMAL"):
-            write = _decimal_writer(self.data_type.column.precision, self.data_type.column.scale)
+        kind, decimals = self.data_type.type_info, self._decimals()
+        if decimals is None:
+            return _writer_of(kind, attrs.evolve(dialect, array=self.separator))
+        write = _decimal_writer(decimals)
+        if not isinstance(kind, ListTypeInfo):
             return lambda value: dialect.number(write(value))
-        return _writer_of(self.data_type.type_info, attrs.evolve(dialect, array=self.separator))
+        join = _writer_of(kind, attrs.evolve(dialect, array=self.separator))
+        return lambda value: join([each if each is None else write(each) for each in value])
+
+    def _decimals(self) -> DecimalTypeInfo | None:
+        """Return the type of the decimals in the column; None if it has none, or any."""
+        column = self.data_type.column
+        if pa.types.is_list(column):
+            column = column.value_type
+        # A column of BIG_DEC takes any decimals.
+        if pa.types.is_decimal(column) and "DECIMAL(" in self.data_type.name:
+            return DecimalTypeInfo(column.precision, column.scale)
+        return None
 
 
-def _reader_of_column(data_type: DataType) -> Callable[[str], Any]:
-    kind = data_type.type_info
+def _column_reader_of(
+    kind: TypeInformation, decimals: DecimalTypeInfo | None
+) -> Callable[[str], Any]:
     parse = parser_of(kind)
     if parse is None:
         raise type_refusal(kind, "CSV")
-    if isinstance(kind, BigDecTypeInfo) and data_type.name.startswith("DECIMAL"):
-        return _decimal_reader(data_type.column.precision, data_type.column.scale)
+    if decimals is not None:
+        return lambda text: decimals.freeze(parse(text))
     return lambda text: kind.converted(parse(text))
 
 
-_CONTEXT: Final = Context(prec=10_000)
-
-
-def _decimal_reader(precision: int, scale: int) -> Callable[[str], Any]:
-    """Return the function that reads a DECIMAL, rounded to its scale as Flink does."""
-    parse = parser_of(Types.BIG_DEC())
-    assert parse is not None
-    unit = Decimal(1).scaleb(-scale)
-
-    def read(text: str) -> Decimal:
-        number: Decimal = parse(text).quantize(unit, ROUND_HALF_UP, _CONTEXT)
-        if not number.is_finite() or len(number.as_tuple().digits) > max(precision, scale):
-            msg = f"{text!r} does not fit DECIMAL({precision}, {scale})"
-            raise ValueError(msg)
-        return number
-
-    return read
-
-
-def _decimal_writer(precision: int, scale: int) -> Callable[[str], str]:
+def _decimal_writer(kind: DecimalTypeInfo) -> Callable[[str], str]:
     """Return the function that writes a stored DECIMAL with all digits of its scale."""
-    unit = Decimal(1).scaleb(-scale)
 
     def write(stored: str) -> str:
-        given = Decimal(stored)
-        number = given.quantize(unit, context=_CONTEXT)
-        if number != given or len(number.as_tuple().digits) > max(precision, scale):
-            msg = f"a column is DECIMAL({precision}, {scale}), got {given}; declare it wider, or round the value"
-            raise OutputError(msg)
-        return f"{number:f}"
+        try:
+            return f"{kind.freeze(Decimal(stored)):f}"
+        except StateValueError as error:
+            column = f"DECIMAL({kind.precision}, {kind.scale})"
+            msg = f"a column is {column}, got {stored}; declare it wider, or round the value"
+            raise OutputError(msg) from error
 
     return write
 

@@ -3,23 +3,36 @@
 
 A file is read as it was declared, or not at all: a column that is missing, has a type with other
 values, or holds what its declared type cannot hold, raises an error that names it.
+
+Parquet has checksums of pages, but none of what is around them: a bit that changes in the footer may
+give no rows, without an error.  So a file that is written here has a seal: a checksum of all of it,
+in front of the footer, where readers of Parquet do not look.  A file without one must have as many
+rows as it says.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, Final
+from zlib import crc32
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyflinklike.common.data_types import DataType, as_row_type
+from pyflinklike.common.data_types import (
+    DataType,
+    LimitedBytesTypeInfo,
+    LimitedTextTypeInfo,
+    as_row_type,
+)
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import make_named_rows
 from pyflinklike.datastream.formats.avro import (
@@ -127,6 +140,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         """
         unit = "ns" if _has_nanoseconds(self._row_type.column) else "us"
         try:
+            _check_seal(path)
             # Files of Flink and Hive have timestamps of 96 bits, in which more than 64 bits of
             # nanoseconds can be: in microseconds all fit.
             with pq.ParquetFile(
@@ -152,12 +166,17 @@ class ParquetColumnarRowInputFormat(BulkFormat):
             reading = _Reading(str(path), self._is_utc, is_instant=name in instants)
             reading.check(name, field.type, wanted.type, part)
             readers.append((name, part, wanted.nullable, reading))
+        found = 0
         for batch in file.iter_batches(self._batch_size, columns=names):
+            found += len(batch)
             columns = [
                 reading.column(name, batch.column(name), part, is_nullable)
                 for name, part, is_nullable, reading in readers
             ]
             yield from make_named_rows(kind.field_names, zip(*columns))
+        if found != file.metadata.num_rows:
+            msg = f"it says {file.metadata.num_rows} rows, and has {found}"
+            raise ValueError(msg)
 
     def _find_names(self, there: Sequence[str], path: Path) -> list[str]:
         """Return the names that a file has for the declared columns."""
@@ -314,7 +333,8 @@ class _ParquetFileWriter:
     """Writes record batches to a file, some of them as one row group."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(file, schema, write_page_checksum=True)
+        self._file = _SealedFile(file)
+        self._writer = pq.ParquetWriter(self._file, schema, write_page_checksum=True)
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
 
@@ -327,7 +347,9 @@ class _ParquetFileWriter:
     def finish(self) -> None:
         """Write what is left, and the end of the file."""
         self._flush()
+        self._file.hold()
         self._writer.close()
+        self._file.seal()
 
     def abandon(self) -> None:
         """Close the writer: Arrow would do so later, when the file is closed, and complain."""
@@ -339,6 +361,80 @@ class _ParquetFileWriter:
             table = pa.Table.from_batches(self._batches, self._schema)
             self._writer.write_table(table, row_group_size=len(table))
             self._batches.clear()
+
+
+_SEAL: Final = struct.Struct("<8sL")
+"""The seal of a file: what tells that it is one, and the checksum of all before and behind it."""
+_SEAL_MAGIC: Final = b"pflseal1"
+_END: Final = 8
+"""The size of what is behind the footer: its length, and Parquet's own magic."""
+_CHUNK: Final = 1 << 20
+
+
+class _SealedFile:
+    """A file for a writer of Parquet, with a seal in front of the footer.
+
+    Args:
+        file: The file.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._checksum = 0
+        self._held: bytearray | None = None
+
+    def write(self, data: Any) -> int:
+        """Write bytes, or hold them back."""
+        if self._held is not None:
+            self._held += data
+            return len(data)
+        self._checksum = crc32(data, self._checksum)
+        return self._file.write(data)
+
+    def hold(self) -> None:
+        """Hold back what is written from now on, which ends with the footer."""
+        self._held = bytearray()
+
+    def seal(self) -> None:
+        """Write what was held back, and the seal."""
+        held, self._held = bytes(self._held or b""), None
+        footer = len(held) - _END - int.from_bytes(held[-_END : -_END + 4], "little")
+        self.write(held[:footer])
+        seal = _SEAL.pack(_SEAL_MAGIC, crc32(held[footer:], self._checksum))
+        self._file.write(seal + held[footer:])
+
+    def flush(self) -> None:
+        """Flush the file."""
+        self._file.flush()
+
+
+def _check_seal(path: Path) -> None:
+    """Compare a file with its seal, if it has one.
+
+    Raises:
+        ValueError: It was changed after it had been written.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END))
+        end = file.read(_END)
+        at = size - _END - int.from_bytes(end[:4], "little") - _SEAL.size
+        if at < 0:
+            return
+        file.seek(at)
+        magic, sealed = _SEAL.unpack(file.read(_SEAL.size))
+        if magic != _SEAL_MAGIC:
+            return
+        checksum, left = 0, at
+        file.seek(0)
+        while left and (chunk := file.read(min(left, _CHUNK))):
+            checksum, left = crc32(chunk, checksum), left - len(chunk)
+        file.seek(at + _SEAL.size)
+        if crc32(file.read(), checksum) != sealed:
+            msg = "its bytes are not those that were written, by their checksum"
+            raise ValueError(msg)
 
 
 class RowBlocks:
@@ -552,7 +648,7 @@ class _Reading:
         try:
             _refuse_null(column.null_count, is_nullable)
             return self._values(column, part)
-        except (pa.ArrowInvalid, ValueError, ArithmeticError) as error:
+        except (StateValueError, pa.ArrowInvalid, ValueError, ArithmeticError) as error:
             got = f"{shown_error(error)} in column {name!r}"
             raise _other_file(self.path, got, name) from error
 
@@ -573,7 +669,7 @@ class _Reading:
             return self._wall_clocks(column)
         if isinstance(part, BigIntTypeInfo):
             return [None if each is None else int(each) for each in column.to_pylist()]
-        if isinstance(part, (BigDecTypeInfo, CharTypeInfo)):
+        if isinstance(part, _CHECKED):
             # Frozen and back: what the type does not take is told here.
             values = column.to_pylist()
             return [None if each is None else part.thaw(part.freeze(each)) for each in values]
@@ -627,6 +723,10 @@ class _Reading:
             each and each.replace(tzinfo=utc).astimezone().replace(tzinfo=None, fold=0)
             for each in values
         ]
+
+
+_CHECKED: Final = (BigDecTypeInfo, CharTypeInfo, LimitedTextTypeInfo, LimitedBytesTypeInfo)
+"""Types that do not take all that a column of their type in Arrow may hold."""
 
 
 def _refuse_null(count: int, is_value: bool) -> None:

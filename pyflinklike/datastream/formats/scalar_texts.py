@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -69,12 +70,20 @@ def _number(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse_number
 
 
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number) and "inf" not in text.lower():
+        msg = f"{text!r} is beyond the range of a DOUBLE"
+        raise ValueError(msg)
+    return number
+
+
 _PARSERS: dict[type, Callable[[str], Any]] = {
     StringTypeInfo: str,
     BooleanTypeInfo: _boolean,
     IntegralTypeInfo: _number(int),
     BigIntTypeInfo: _number(int),
-    DoubleTypeInfo: _number(float),
+    DoubleTypeInfo: _number(_float),
     BigDecTypeInfo: _number(Decimal),
     DateTypeInfo: dt.date.fromisoformat,
     TimeTypeInfo: _time,

@@ -32,6 +32,7 @@ from pyflinklike.errors import (
 )
 
 __all__ = [
+    "SUMMARY_PARTS",
     "Counter",
     "Distribution",
     "Increment",
@@ -40,6 +41,8 @@ __all__ = [
     "MetricGroup",
     "MetricIncrements",
     "MetricMarks",
+    "by_names_of_metrics",
+    "name_of_metric",
 ]
 
 
@@ -308,7 +311,7 @@ class MetricIncrements:
                 increments.append(Increment(f"{name}.min", "min", value))
                 increments.append(Increment(f"{name}.max", "max", value))
             elif not isinstance(metric, Distribution):
-                self._add(increments, name, metric.get_count())
+                self._add(increments, own_name(name), metric.get_count())
             elif self._add(increments, f"{name}.count", metric.count):
                 self._add(increments, f"{name}.sum", metric.sum)
                 if metric.min is not None and metric.max is not None:
@@ -322,6 +325,27 @@ class MetricIncrements:
             self._last[name] = total
             increments.append(Increment(name, "sum", since))
         return since
+
+
+SUMMARY_PARTS = (".count", ".sum", ".min", ".max")
+"""The ends of the names of the numbers of a distribution; a gauge has the last two."""
+
+
+def own_name(name: str) -> str:
+    """Return the name of a counter or meter among increments, which no number of a summary has."""
+    return f"{name}=" if name.rstrip("=").endswith(SUMMARY_PARTS) else name
+
+
+def name_of_metric(own: str) -> str:
+    """Return the name that a user gave, for one among increments."""
+    return own[:-1] if own.endswith("=") and own.rstrip("=").endswith(SUMMARY_PARTS) else own
+
+
+def by_names_of_metrics(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return numbers by the names that users gave; two that would be the same stay apart."""
+    names = {own: name_of_metric(own) for own in numbers}
+    # The other one is a number of a summary, which keeps its name.
+    return {own if names.get(name) == name else name: numbers[own] for own, name in names.items()}
 
 
 class Increment(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pyflinklike.engine.api.metric_group import Increment
+from pyflinklike.engine.api.metric_group import Increment, by_names_of_metrics
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.graph.job import JobGraph
 from pyflinklike.engine.graph.nodes import Node, TwoInputs
@@ -98,4 +98,7 @@ class JobMetrics:
 
     def reports(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the numbers of each function, by its name; under "user" are the metrics it registered."""
-        return self._reports
+        return {
+            function: {**report, "user": by_names_of_metrics(report["user"])}
+            for function, report in self._reports.items()
+        }

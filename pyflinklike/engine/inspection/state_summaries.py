@@ -107,7 +107,9 @@ class SummaryReader:
         found = pa.table(
             {"code": codes, "entries": pa.repeat(pa.scalar(1), len(keys)), "bytes": sizes}
         )
-        found = found.group_by("code").aggregate([("entries", "sum"), ("bytes", "sum")])
+        found = found.group_by("code", use_threads=False).aggregate(
+            [("entries", "sum"), ("bytes", "sum")]
+        )
         yield {"what": "keys", "entries": found.num_rows}
         chosen = set()
         for each in ("entries_sum", "bytes_sum"):

@@ -31,6 +31,7 @@ __all__ = [
     "numbers",
     "replay",
     "replay_changes",
+    "sort_rows",
 ]
 
 
@@ -305,3 +306,11 @@ def last_of_each(codes: Any, places: Any) -> Any:
     # In one thread Arrow numbers groups by first occurrence, as the codes are numbered.
     found = table.group_by("code", use_threads=False).aggregate([(_ROW, "max")])
     return found.column(f"{_ROW}_max").combine_chunks()
+
+
+def sort_rows(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the rows in the order of these columns."""
+    # Not `Table.sort_by`: it goes through threads of Arrow's, which let go of the rows later.  The
+    # process aborts where these are in memory of Python's and Python ends just then.
+    order = [(name, "ascending") for name in names]
+    return table.take(pc.sort_indices(table, order)) if order else table

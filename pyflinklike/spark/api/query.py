@@ -55,7 +55,7 @@ from pyflinklike.spark.plan.process_options import (
 from pyflinklike.spark.plan.requirements import packages_checked
 from pyflinklike.spark.plan.session import partitions_of, partitions_told, prepare_workers
 from pyflinklike.spark.plan.timer_use import uses_processing_timers
-from pyflinklike.spark.savepoint.history import begin_batch, go_on
+from pyflinklike.spark.savepoint.history import begin_batch, go_on, refuse_without_savepoint
 from pyflinklike.spark.savepoint.initial_state import check_savepoint, initial_state
 from pyflinklike.spark.wire.output_layout import OutputLayout
 from pyflinklike.spark.wire.own_columns import (
@@ -202,12 +202,14 @@ def apply_plan(
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = choose_host()
     initial: Initial = None
-    if savepoint is not None:
+    if savepoint is None:
+        refuse_without_savepoint(plan.task.name, [each.df for each in source.inputs()])
+    else:
         initial, saved = initial_state(source.df, plan, savepoint)
         inputs = source.inputs()
         # Behind another operator the delay may be lost; the first one's is the query's.
         delay = inputs[0].delay if inputs[0].before_watermark is None else None
-        least = go_on(savepoint, [each.df for each in inputs], delay)
+        least = go_on(plan.task.name, savepoint, [each.df for each in inputs], delay)
         plan = attrs.evolve(plan, saved=saved, least_watermark=least)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()

@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.api.metric_group import Increment
+from pyflinklike.engine.api.metric_group import Increment, by_names_of_metrics
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -41,6 +41,7 @@ __all__ = [
     "numbers_by_name",
     "observe_inputs",
     "observe_payloads",
+    "read_metrics",
 ]
 
 
@@ -187,6 +188,15 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
         DeclarationTypeError: `progress` is not the progress of a stream.
         DeclarationValueError: The stream has no operator of that name.
     """
+    told = read_metrics(progress, uid)
+    if told is None or "user" not in told:
+        return told
+    fields = {**told.asDict(), "user": by_names_of_metrics(told.user or {})}
+    return SparkRow(*fields)(*fields.values())
+
+
+def read_metrics(progress: Any, uid: str) -> SparkRow | None:
+    """Return what `metrics_of` returns, under `user` by the names of increments."""
     observed = {} if progress is None else _read_observed(progress)
     if not observed:
         return None

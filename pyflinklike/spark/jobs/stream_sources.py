@@ -51,6 +51,7 @@ from pyflinklike.engine.graph.sources import Source
 from pyflinklike.engine.paths import RemotePath
 from pyflinklike.errors import HostError
 from pyflinklike.savepoints.saved_job import Position
+from pyflinklike.savepoints.savepoint_location import copy_to_arrow
 from pyflinklike.spark.host.python_stage import tell_errors_of_each, with_imports_frozen
 from pyflinklike.spark.jobs.data_frame_source import FrameSource, frame_source, refusal_of_position
 from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
@@ -308,7 +309,7 @@ class StreamSource:
             return set(filter(None, parts.column("part").to_pylist()))
         self._last_time = max(self._folder.times().values())
         tables = [
-            pq.read_table(pa.BufferReader(read_file(path)), columns=["part"])
+            pq.read_table(pa.BufferReader(copy_to_arrow([read_file(path)])), columns=["part"])
             for path in written.values()
         ]
         return {each for table in tables for each in table.column("part").to_pylist() if each}

@@ -24,7 +24,7 @@ from pyflinklike.engine.graph.source_positions import move_on
 from pyflinklike.engine.paths import FolderPath
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.saved_job import Position, SavedJob, SavedJobOperator, SavedSource
-from pyflinklike.savepoints.savepoint_location import SavepointLocation
+from pyflinklike.savepoints.savepoint_location import SavepointLocation, copy_to_arrow
 from pyflinklike.spark.plan.hadoop_files import folder_path, is_remote_address
 from pyflinklike.spark.read.folder_lock import Driver, driver_of, is_held
 
@@ -255,9 +255,9 @@ class _Rows:
         self._path = path
 
     def _read(self) -> Any:
-        return (
-            self._path if isinstance(self._path, Path) else pa.BufferReader(read_file(self._path))
-        )
+        if isinstance(self._path, Path):
+            return self._path
+        return pa.BufferReader(copy_to_arrow([read_file(self._path)]))
 
     def parts(self) -> list[str]:
         """Return the names of the splits."""

@@ -50,6 +50,7 @@ __all__ = [
     "go_on",
     "history_at",
     "history_of",
+    "refuse_without_savepoint",
 ]
 
 
@@ -118,7 +119,15 @@ class History:
             return _name(reader.load(), self.source)
         assert self.schema is not None
         assert self.source.position is not None
-        files = reader.schema(self.schema).load(self.path)
+        # A file that is skipped would be missing in the state, and the stream does not read it either.
+        strict = reader.options(ignoreMissingFiles="false", ignoreCorruptFiles="false")
+        files = strict.schema(self.schema).load(self.path)
+        if gone := set(self.source.position["found"]).difference(files.inputFiles()):
+            msg = (
+                f"a batch reads all files that history_of has found, got {len(gone)} of them removed, "
+                f"such as {min(gone)!r}; restore them, or call history_of again"
+            )
+            raise DeclarationValueError(msg)
         return _name(files.where(_is_of(self.source.position)), self.source)
 
     def stream(self, savepoint: str | os.PathLike[str]) -> DataFrame:
@@ -145,6 +154,7 @@ class History:
             raise DeclarationValueError(
                 f"{msg}; write it with savepoint_to of history_of(...).batch()"
             )
+        _STREAMS.setdefault(history.run, _Going(location, set()))
         return self._after(found.position).alias(f"{_STREAM}{history.run}")
 
     def _after(self, position: Position) -> DataFrame:
@@ -384,10 +394,59 @@ def _last_watermark(times: Times) -> DataFrame | None:
 # The stream that goes on
 
 
-def go_on(savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None) -> int:
+@attrs.frozen(eq=False)
+class _Going:
+    """What this program has done with the streams that go on with a batch.
+
+    Args:
+        location: The savepoint of the batch.
+        begun: The operators that have begun with it.
+    """
+
+    location: SavepointLocation
+    begun: set[str]
+
+
+_STREAMS: dict[str, _Going] = {}
+"""By the id of the batch."""
+
+
+def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
+    """Refuse an operator that would begin without the history of its stream.
+
+    One that the batch did not have may stand behind another that has begun with the savepoint.
+
+    Args:
+        uid: The name of the operator.
+        frames: Its inputs.
+
+    Raises:
+        DeclarationValueError: It would.
+    """
+    if not _STREAMS:
+        return  # looking at a plan takes a while
+    names = [name for frame in frames for leaf in leaves_of(frame) for name in leaf.names]
+    for run in (each.removeprefix(_STREAM) for each in names if each.startswith(_STREAM)):
+        going = _STREAMS.get(run)
+        if going is None:
+            continue
+        known = [each.uid for each in read_manifest(going.location).operators]
+        if uid in known or not going.begun:
+            msg = (
+                f"a stream that goes on with a batch begins with its savepoint, got operator {uid!r} "
+                f"without from_savepoint; pass from_savepoint={going.location.address!r}, also where "
+                "the checkpoint is there already"
+            )
+            raise DeclarationValueError(msg)
+
+
+def go_on(
+    uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
+) -> int:
     """Check that a stream goes on where the batch of a savepoint ended; return its first watermark.
 
     Args:
+        uid: The name of the operator.
         savepoint: The savepoint with which the stream begins, of a batch or of anything else.
         frames: The inputs of the operator.
         delay: How late records of the first input may be, in ms; None where that is not known.
@@ -419,6 +478,8 @@ def go_on(savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | No
             "watermark_delay to both, in place of withWatermark"
         )
         raise DeclarationValueError(msg)
+    if history.run in _STREAMS:
+        _STREAMS[history.run].begun.add(uid)
     return MIN_WATERMARK if manifest.watermark is None else manifest.watermark
 
 

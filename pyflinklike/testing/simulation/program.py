@@ -43,7 +43,7 @@ from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.engine.types.fitting import to_column
-from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
+from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import make_packing_of
 from pyflinklike.spark.host.task import of_checkpoint
 from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
@@ -434,7 +434,13 @@ def _hash_of(kind: pa.DataType) -> Callable[[Any, int], int]:
         return hash_long
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind):
         return hash_int
-    raise NotImplementedError(kind)
+    msg = (
+        "simulated keys are texts, bytes, ints, booleans, dates and timestamps, got a key column of "
+        f"{kind}; "
+    )
+    only_null = pa.types.is_null(kind)
+    remedy = "pass schema=, since all its values are None" if only_null else "key by one of these"
+    raise DeclarationTypeError(msg + remedy)
 
 
 @attrs.frozen

@@ -16,6 +16,7 @@ with what it was after the call (`value_watch`).
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
+from pyflinklike.engine.checks import check_count, is_int
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.shown import shown, shown_message
 from pyflinklike.engine.type_vars import Unpack
@@ -121,6 +123,7 @@ def simulate(
         UserFunctionError: The function fails, also where nothing else does.
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
+    _check_counts(seed, runs, batches)
     given = _Given.of(records, schema)
     built = _Built(_program_of(function, key_columns, output_type, options), given, batches)
     checked = _Simulation(built, seed, other_process=other_process)
@@ -131,6 +134,14 @@ def simulate(
             checked.check_values(told[0])
         if other_process and told:
             checked.check_in_other_process(told)
+
+
+def _check_counts(seed: Any, runs: Any, batches: Any) -> None:
+    if not is_int(seed):
+        msg = f"simulate: seed must be an int, got {shown(seed)}; for example 0"
+        raise DeclarationTypeError(msg)
+    check_count(runs, "simulate: runs")
+    check_count(batches, "simulate: batches")
 
 
 def _program_of(
@@ -166,7 +177,14 @@ def _program_of(
             'for example key_columns="user", output_type="user string, visits long"'
         )
         raise DeclarationTypeError(msg)
-    columns = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
+    columns = (key_columns,) if isinstance(key_columns, str) else key_columns
+    if not isinstance(columns, Iterable) or not all(isinstance(each, str) for each in columns):
+        msg = (
+            f"key_columns must be the name of a column, or names of several, got {shown(key_columns)}; "
+            'for example "user"'
+        )
+        raise DeclarationTypeError(msg)
+    columns = tuple(columns)
     if isinstance(function, (KeyedProcessFunction, KeyedBatchFunction)):
         return lambda one: key_by(one, *columns).process(function, output_type, **options)
     if isinstance(function, (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)):
@@ -308,6 +326,14 @@ class _Built:
         if partitions not in self._queries:
             query = SimulatedQuery(partitions)
             frames = [query.source(each) for each in self.given.schemas]
+            try:
+                inspect.signature(self._apply).bind(*frames)
+            except TypeError as error:
+                msg = (
+                    f"simulate gives a DataFrame for each of {len(frames)} records, got {error}; pass "
+                    "the records of each input once"
+                )
+                raise DeclarationTypeError(msg) from error
             result = self._apply(*frames)
             last = len(query.operators) - 1
             if not isinstance(result, SimulatedFrame) or result.is_source or result.number != last:

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from pyflinklike.errors import (
@@ -120,30 +121,32 @@ class FileDatabase:
         # A process that is killed while it creates a view leaves a journal to be rolled back.
         is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
+            # Before the transaction: another process may apply batches meanwhile, and a snapshot has
+            # all that was acknowledged before it began.
+            mark = self._read_mark()
             try:
                 connection.execute("BEGIN")
                 is_new = is_empty(connection)
                 if not is_new:
-                    self._check(connection, verified=verified)
+                    self._check(connection, mark, verified=verified)
             except UnicodeDecodeError as error:  # in the text of an error of SQLite's
                 raise Damage(str(error)) from error
-            if is_new and self._read_mark():
+            if is_new and mark.seq:
                 msg = f"{self._what} must have the batches that were applied, got an empty file"
                 raise CorruptStateError(
                     f"{msg}; restore it, or remove {str(self._mark.file)!r} to begin again"
                 )
 
-    def _check(self, connection: Connection, *, verified: bool) -> None:
+    def _check(self, connection: Connection, mark: Mark, *, verified: bool) -> None:
         check_schema(connection, self._what)
         identity = identify(connection, self._what, self._name, self._key_columns)
         connection.sums = Sums(identity)
         self._identity = identity
         latest = connection.latest_batch() or file_tables.NO_BATCH
-        acknowledged = self._read_mark()
-        if latest.seq < acknowledged:
+        if mark.identity == identity and latest.seq < mark.seq:
             msg = (
                 f"{self._what} must have all batches that were applied, got {latest.seq} of "
-                f"{acknowledged}; restore it with its log (-wal), or, if an older file was "
+                f"{mark.seq}; restore it with its log (-wal), or, if an older file was "
                 f"restored, remove {str(self._mark.file)!r} and apply again what it lacks"
             )
             raise CorruptStateError(msg)
@@ -158,11 +161,12 @@ class FileDatabase:
                 if is_empty(connection):
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
-                    self._check(connection, verified=False)
+                    self._check(connection, self._read_mark(), verified=False)
+                # Within the transaction: no other process commits a batch before the mark is written.
                 latest = connection.latest_batch() or file_tables.NO_BATCH
+                self.acknowledge(latest.seq)
             assert self._identity is not None
             self._writer.sums = Sums(self._identity)
-        self.acknowledge(latest.seq)
 
     # Transactions
 
@@ -233,9 +237,9 @@ class FileDatabase:
         with self._translate_errors(writing=True):
             self._mark.write(self._identity, seq)
 
-    def _read_mark(self) -> int:
+    def _read_mark(self) -> Mark:
         try:
-            return self._mark.read(self._identity)
+            return self._mark.read()
         except CommitMarkError:
             msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
             raise CorruptStateError(
@@ -293,7 +297,8 @@ def _make(file: Path) -> None:
 # these batches are applied.  The mark shows that they are missing.
 #
 # The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
-# ahead of it: after a loss of power, too, it reports only batches that were committed.
+# ahead of it: after a loss of power, too, it reports only batches that were committed.  Who reads the
+# mark first and then begins to read the view finds all batches that the mark reports.
 
 
 _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
@@ -302,6 +307,18 @@ _MAGIC = b"pflvmrk1"
 
 class CommitMarkError(Exception):
     """The mark is damaged."""
+
+
+class Mark(NamedTuple):
+    """The last batch that was acknowledged.
+
+    Args:
+        identity: The identity of the view's file.
+        seq: The seq of the batch.
+    """
+
+    identity: int
+    seq: int
 
 
 class CommitMark:
@@ -316,28 +333,25 @@ class CommitMark:
         """The mark's own file."""
         self._descriptor: int | None = None
 
-    def read(self, identity: int | None) -> int:
-        """Return the last batch that was acknowledged.
-
-        Args:
-            identity: The identity of the view's file; None for any.
-
-        Returns:
-            The seq of the batch; 0 if there is no mark, or it belongs to another file.
+    def read(self) -> Mark:
+        """Return the last batch that was acknowledged: number 0 if there is no mark.
 
         Raises:
             CommitMarkError: The mark is damaged.
         """
-        try:
-            data = self.file.read_bytes()
-        except FileNotFoundError:
-            return 0
-        if not any(data):
-            return 0  # the power was lost after the file was created
-        if len(data) != _FORMAT.size or _add_checksum(data[:-4]) != data:
-            raise CommitMarkError
-        _, marked, seq, _ = _FORMAT.unpack(data)
-        return int(seq) if identity in (marked, None) else 0
+        before = None
+        while True:
+            try:
+                data = self.file.read_bytes()
+            except FileNotFoundError:
+                return Mark(0, 0)
+            try:
+                return _decode(data)
+            except CommitMarkError:
+                # Another process may be writing it: only what stays like this is damaged.
+                if data == before:
+                    raise
+            before = data
 
     def write(self, identity: int, seq: int) -> None:
         """Record that a batch was acknowledged.
@@ -347,6 +361,10 @@ class CommitMark:
         """
         if self._descriptor is None:
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
+        with suppress(CommitMarkError):
+            there = self.read()
+            if there.identity == identity and there.seq >= seq:
+                return  # another process has acknowledged a later batch in the meantime
         data = _add_checksum(struct.pack("<8sqq", _MAGIC, identity, seq))
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, data)
@@ -356,6 +374,20 @@ class CommitMark:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _decode(data: bytes) -> Mark:
+    """Decode a mark.
+
+    Raises:
+        CommitMarkError: It is damaged.
+    """
+    if not any(data):
+        return Mark(0, 0)  # the power was lost after the file was created
+    if len(data) != _FORMAT.size or _add_checksum(data[:-4]) != data:
+        raise CommitMarkError
+    _, identity, seq, _ = _FORMAT.unpack(data)
+    return Mark(identity, seq)
 
 
 def _add_checksum(data: bytes) -> bytes:

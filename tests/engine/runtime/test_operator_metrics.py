@@ -13,7 +13,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.api.metric_group import MetricGroup, MetricIncrements
+from pyflinklike.engine.api.metric_group import MetricGroup, MetricIncrements, by_names_of_metrics
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 
 SIDE = OutputTag("side", Types.LONG())
@@ -218,6 +218,23 @@ def test_a_distribution_gives_its_extremes_beside_what_was_added():
     ] == increments.take()
 
     assert [] == increments.take()
+
+
+def test_a_counter_has_another_name_than_the_numbers_of_a_summary():
+    """Whoever adds them up can tell them apart, and what users see are the names that they gave."""
+    group = MetricGroup()
+    increments = MetricIncrements(group)
+    for name in ("d.min", "x.count", "x.count=", "x=", "d.sum"):
+        group.counter(name).inc(7)
+    group.distribution("d").update(3)
+
+    taken = {each.name: each.value for each in increments.take()}
+
+    counters = {"d.min=": 7, "x.count=": 7, "x.count==": 7, "x=": 7, "d.sum=": 7}
+    summary = {"d.count": 1, "d.sum": 3, "d.min": 3, "d.max": 3}
+    assert {**counters, **summary} == taken
+    names = {"x.count": 7, "x.count=": 7, "x=": 7}
+    assert {**summary, **names, "d.min=": 7, "d.sum=": 7} == by_names_of_metrics(taken)
 
 
 def test_a_gauge_gives_a_reading_twice():

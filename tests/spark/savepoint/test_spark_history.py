@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 from spark_support import at, drain, passes_watermarks, pickle_by_value, rows_of
 
 from pyflinklike import (
@@ -204,6 +205,55 @@ def test_a_stream_that_would_not_go_on_with_its_history_is_refused(spark, tmp_pa
     with pytest.raises(IncompatibleStateError, match="key columns"):
         process(later, "n")
     assert process(later, max_parallelism=16).isStreaming
+
+
+def test_a_stream_without_the_savepoint_of_its_history_is_refused(spark, tmp_path):
+    """Whatever is done to it before; an operator that the batch did not have begins behind the others."""
+    log, path = Log(spark, tmp_path / "log"), tmp_path / "savepoint"
+    log.add(("ann", 1, 1))
+
+    def counts(df, uid="Counted", **options):
+        keyed = key_by(df, "user")
+        return keyed.process(Counted(), COUNTED, max_parallelism=2, uid=uid, **options)
+
+    assert 1 == len(counts(log.history().batch(), savepoint_to=path).collect())
+    later = log.history().stream(path)
+    changed = later.where("n > 0").withColumn("n", F.col("n") + 1).select("user", "at", "n")
+    for df in (later, changed, log.stream().union(changed)):
+        for uid in ("Counted", "another"):
+            with pytest.raises(
+                DeclarationValueError, match=f"got operator '{uid}' without from_sav"
+            ):
+                counts(df, uid)
+    counted = counts(changed, from_savepoint=path).withColumnRenamed("total", "n")
+    with pytest.raises(DeclarationValueError, match="got operator 'Counted' without"):
+        counts(counted)
+    assert counts(counted, "another").isStreaming
+    assert counts(log.stream()).isStreaming
+
+
+def test_a_file_that_is_removed_before_the_batch_reads_it_is_an_error(spark, tmp_path):
+    """Before the batch is made and after it, also where Spark is told to ignore missing files."""
+    log, path = Log(spark, tmp_path / "log"), tmp_path / "savepoint"
+    log.add(("ann", 1, 1))
+    log.add(("bob", 2, 2))
+    history = log.history()
+    batch = history.batch()
+    (file,) = log.path.glob("part 2*")
+    file.unlink()
+    saved = key_by(batch, "user").process(Counted(), COUNTED, max_parallelism=2, savepoint_to=path)
+
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(
+            DeclarationValueError, match=r"got 1 of them removed, such as '.*part%202"
+        ):
+            history.batch()
+        with pytest.raises(Exception, match=r"(?i)file_?\.?not_?\.?exist|does not exist"):
+            saved.collect()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+    assert not is_savepoint(path)
 
 
 def test_operators_of_two_inputs_write_a_savepoint(spark, tmp_path):

@@ -650,6 +650,14 @@ def test_ddl_that_does_not_parse_is_refused(ddl: str) -> None:
         lambda: check(Visits(), schema=("a int", "b int")),
         lambda: check(Visits(), event_times="at"),
         lambda: check(Pages()),
+        lambda: check(Visits(), runs=0),
+        lambda: check(Visits(), runs="x"),
+        lambda: check(Visits(), batches=0),
+        lambda: check(Visits(), seed="x"),
+        lambda: check(Visits(), key_columns=5),
+        lambda: check(Visits(), [{"user": None, "page": "a"}]),
+        lambda: check(Visits(), [{"user": 1.5, "page": "a"}]),
+        lambda: simulate(Visits(), CLICKS, CLICKS, key_columns="user", output_type=OUTPUT),
         lambda: simulate(
             lambda one, other: key_by(one, "user").connect(broadcast(other, RULES)), CLICKS, CLICKS
         ),
