@@ -20,9 +20,10 @@ from spark_support import at, pickle_by_value
 
 from pyflinklike import cdc
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
+from pyflinklike.cdc.table_row import row_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import decode_debezium
-from pyflinklike.spark.debezium.event_frames import FrameDecoder, event_schema
+from pyflinklike.spark.debezium.event_frames import FrameDecoder
 
 pickle_by_value(__name__)
 
@@ -153,14 +154,6 @@ def typed_records(draw):
 @given(st.lists(typed_records(), max_size=5))
 def test_what_the_executors_do_is_what_is_done_to_a_record(each):
     """Without Spark around it: any rows that fit, and errors among them."""
-    decoder = DebeziumDecoder.of(
-        key=None,
-        order="source",
-        truncate="apply",
-        unavailable="keep",
-        on_error="inline",
-        placeholder=PLACEHOLDER,
-    )
     row_type = types.StructType(
         [
             types.StructField("id", types.LongType()),
@@ -175,8 +168,17 @@ def test_what_the_executors_do_is_what_is_done_to_a_record(each):
             types.StructField("counts", types.MapType(types.StringType(), types.IntegerType())),
         ]
     )
-    events = event_schema(row_type, [row_type["id"]], types.ArrayType(types.LongType()))
-    work = FrameDecoder(decoder, ("id",), row_type, events)
+    decoder = DebeziumDecoder.of(
+        row=row_of(row_type),
+        key=None,
+        order="source",
+        truncate="apply",
+        unavailable="keep",
+        on_error="inline",
+        placeholder=PLACEHOLDER,
+    )
+    order = types.StructType().add("order_key", types.ArrayType(types.LongType()))
+    work = FrameDecoder.of(decoder, row_type, order)
     batch = pa.Table.from_pylist(
         each,
         pa.schema(
