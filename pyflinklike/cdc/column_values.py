@@ -153,10 +153,11 @@ class _Reading:
         semantic: The envelope's schema of it, or None.
     """
 
-    def __init__(self, column: pa.DataType | None, semantic: Semantic | None) -> None:
-        self.column = column
+    def __init__(self, column: Any, semantic: Semantic | None) -> None:
+        self.column: Any = column
         self.semantic = semantic
         self.meaning: Meaning = meaning_of(semantic)
+        self.scale = self._scale()
 
     @property
     def family(self) -> str:
@@ -188,6 +189,13 @@ class _Reading:
             )
         msg = f"must be {expected}, got {shown(value)}{told}; {remedy}"
         raise ValueError(msg)
+
+    def _scale(self) -> int | None:
+        """Return the scale of a schema's Decimal; None if it has none that a number can have."""
+        if self.semantic is None or self.meaning.kind != "decimal":
+            return None
+        text = self.semantic.parameters.get("scale", "0" if self.semantic.type != "struct" else "")
+        return int(text) if re.fullmatch(r"-?\d{1,4}", text, re.ASCII) else None
 
     def _told(self) -> str:
         if self.semantic is None:
@@ -221,6 +229,8 @@ def _integer(reading: _Reading) -> Convert:
     is_decimal = reading.meaning.kind == "decimal"
 
     def convert(value: Any) -> int:
+        if type(value) is int and -limit <= value < limit and not is_decimal:
+            return value
         number = value
         if is_decimal or isinstance(value, dict):
             exact = _decimal_of(value, reading)
@@ -285,7 +295,7 @@ def _float(reading: _Reading) -> Convert:
         if reading.meaning.kind == "float" and rounded == rounded:
             return rounded
         digits = _digits(Decimal(repr(number))) or 1
-        if rounded == rounded and float(f"{rounded:.{digits}g}") == number:
+        if not is_int(value) and rounded == rounded and float(f"{rounded:.{digits}g}") == number:
             return rounded
         return reading.refuse(value, "a number whose digits fit FLOAT", "declare it DOUBLE")
 
@@ -302,22 +312,22 @@ def _digits(number: Decimal) -> int:
 
 def _decimal_of(value: Any, reading: _Reading) -> Decimal:
     """Return the decimal of a schema's Decimal or VariableScaleDecimal, or of a bare value."""
-    kind, semantic = reading.meaning.kind, reading.semantic
-    if isinstance(value, dict):  # VariableScaleDecimal, for columns without a fixed scale
-        unscaled, scale = value.get("value"), value.get("scale")
-        if value.keys() == {"scale", "value"} and isinstance(unscaled, str) and is_int(scale):
-            return _scaled(unscaled, scale, value, reading)
-    elif kind == "decimal" and semantic is not None and isinstance(value, str):
-        return _scaled(value, _scale_of(semantic, reading, value), value, reading)
-    elif is_number(value) or isinstance(value, Decimal):
+    is_decimal = reading.meaning.kind == "decimal"
+    if isinstance(value, str):
+        if is_decimal:
+            return _scaled(value, reading.scale, value, reading)
+        if _NUMBER.fullmatch(value):
+            return Decimal(value)
+    elif isinstance(value, Decimal) or is_number(value):
         number = value if isinstance(value, Decimal) else Decimal(str(value))
-        if kind == "decimal" and semantic is not None:  # decimal.format=NUMERIC
-            scale = _scale_of(semantic, reading, value)
-            if -int(number.as_tuple().exponent) < scale:
-                return Decimal(f"{number:.{scale}f}")
+        scale = reading.scale or 0
+        if is_decimal and number.is_finite() and -int(number.as_tuple().exponent) < scale:
+            return Decimal(f"{number:.{scale}f}")  # decimal.format=NUMERIC
         return number
-    elif isinstance(value, str) and _NUMBER.fullmatch(value):
-        return Decimal(value)
+    elif isinstance(value, dict):  # VariableScaleDecimal, for columns without a fixed scale
+        unscaled, own = value.get("value"), value.get("scale")
+        if value.keys() == {"scale", "value"} and isinstance(unscaled, str) and is_int(own):
+            return _scaled(unscaled, own, value, reading)
     return reading.refuse(value, _expected_decimal(reading))
 
 
@@ -326,16 +336,9 @@ def _expected_decimal(reading: _Reading) -> str:
     return f"{named or 'a decimal'}, a number or its digits"
 
 
-def _scale_of(semantic: Semantic, reading: _Reading, value: Any) -> int:
-    text = semantic.parameters.get("scale", "0")
-    if not re.fullmatch(r"-?\d{1,4}", text, re.ASCII):
-        reading.refuse(value, f"a decimal with a scale, but the scale is {shown(text)}", _SCHEMAS)
-    return int(text)
-
-
-def _scaled(text: str, scale: int, value: Any, reading: _Reading) -> Decimal:
+def _scaled(text: str, scale: int | None, value: Any, reading: _Reading) -> Decimal:
     raw = _base64(text)
-    if raw is None or abs(scale) > _MOST_SCALE or len(raw) > _MOST_SCALE // 4:
+    if raw is None or scale is None or abs(scale) > _MOST_SCALE or len(raw) > _MOST_SCALE // 4:
         expected = "the base64 of a decimal's unscaled number"
         return reading.refuse(value, expected, "set decimal.handling.mode=precise or string")
     # A text is read without rounding, whatever the context.
@@ -473,17 +476,17 @@ def _parse(text: str, reading: _Reading) -> dt.datetime | None:
     if found is None:
         return None
     clock, fraction, zone = found.groups()
-    if fraction and fraction[6:].strip("0"):
-        reading.refuse(text, "a time without fractions of a microsecond", "declare it STRING")
+    if fraction is not None:
+        if fraction[6:].strip("0"):
+            reading.refuse(text, "a time without fractions of a microsecond", "declare it STRING")
+        clock = f"{clock}.{fraction[:6]:0<6}"  # Python 3.10 reads 3 or 6 digits
     try:
         time = dt.datetime.fromisoformat(clock)
-        if fraction:
-            time = time.replace(microsecond=int(f"{fraction[:6]:0<6}"))
-        if zone is None:
-            return time
-        return time.replace(tzinfo=_UTC if zone == "Z" else _zone(zone))
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    if zone is None:
+        return time
+    return time.replace(tzinfo=_UTC if zone == "Z" else _zone(zone))
 
 
 def _zone(text: str) -> dt.timezone:
@@ -521,7 +524,9 @@ def _local_time(reading: _Reading) -> Convert:
                 reading.refuse(value, "a time of the years 1 to 9999", "declare it BIGINT")
         time = _parse(value, reading) if isinstance(value, str) and not digits else None
         # Debezium's type IsoTimestamp, which has no zone, ends in a Z.
-        if time is not None and (time.tzinfo is None or (kind != "text" and value[-1] == "Z")):
+        if time is not None and time.tzinfo is None:
+            return time
+        if time is not None and kind != "text" and value[-1] == "Z":
             return time.replace(tzinfo=None)
         return reading.refuse(value, "TIMESTAMP_NTZ, a time without a zone in ISO 8601")
 
@@ -609,9 +614,16 @@ def converter_of(column: pa.DataType, semantic: Semantic | None) -> Convert:
     return _READERS.get((reading.family, reading.meaning.kind), _refusal)(reading)
 
 
-def is_as_it_is(column: pa.DataType, semantic: Semantic | None) -> type | None:
-    """Return the class whose values need no conversion; most columns have one."""
+def is_as_it_is(column: pa.DataType | None, semantic: Semantic | None) -> type | None:
+    """Return the class whose values need no conversion; most columns have one.
+
+    Args:
+        column: The column's type; None for the value that fits the schema best.
+        semantic: The envelope's schema of the column; None if it has none.
+    """
     kind = meaning_of(semantic).kind
+    if column is None:
+        return float if kind in ("float", "double") else None
     if column == pa.string() and kind in ("bare", "text"):
         return str
     if column == pa.bool_() and kind in ("bare", "boolean"):
@@ -665,13 +677,18 @@ def _natural_dict(
     if other is None and not any(known.values()):
         return None
 
-    def convert(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            reading.refuse(value, "an object", _SCHEMAS)
-        return {
-            name: each if (to := known.get(name, other)) is None or each is None else to(each)
-            for name, each in value.items()
-        }
+    def part(name: Any, value: Any) -> Any:
+        convert = known.get(name, other) if isinstance(name, str) else other
+        return value if convert is None or value is None else convert(value)
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: part(name, each) for name, each in value.items()}
+        # A map whose keys are no texts, as Debezium's SparseDoubleVector has one, comes as pairs.
+        is_pairs = isinstance(value, list) and reading.meaning.kind == "map"
+        if is_pairs and all(isinstance(each, list) and len(each) == 2 for each in value):
+            return [[key, part(None, each)] for key, each in value]
+        return reading.refuse(value, "an object", _SCHEMAS)
 
     return convert
 

@@ -120,7 +120,7 @@ class ConversionPlan:
         types = self._row.types
         if types is not None and name in types:
             return is_as_it_is(types[name], semantic), converter_of(types[name], semantic)
-        return None, natural_of(semantic)
+        return is_as_it_is(None, semantic), natural_of(semantic)
 
     def convert_row(self, row: dict[str, Any], side: str) -> dict[str, Any]:
         """Convert a row.
@@ -170,7 +170,7 @@ class ConversionPlan:
         if len(plan) != len(values):
             msg = f"a key must have the columns {list(columns)}, got {shown(key)}; name them with key="
             raise KeyDecodeError(msg)
-        converted = []
+        converted: list[Any] = []
         for (as_it_is, convert), value in zip(plan, values):
             if value is not None and type(value) is not as_it_is:
                 try:
