@@ -179,8 +179,8 @@ class _Reading:
         named = "" if self.column is None else type_name(self.column) or ""
         kind = self.meaning.kind
         if not expected:
-            expected = named or f"of its schema's type, {self._told()}"
-        told = "" if self.semantic is None or not self._told() else f" of {self._told()}"
+            expected = named or f"of its schema's type, {self._label()}"
+        told = "" if self.semantic is None or not self._label() else f" of {self._label()}"
         if not remedy:
             remedy = (
                 _REMEDIES.get((self.family, kind))
@@ -197,7 +197,7 @@ class _Reading:
         text = self.semantic.parameters.get("scale", "0" if self.semantic.type != "struct" else "")
         return int(text) if re.fullmatch(r"-?\d{1,4}", text, re.ASCII) else None
 
-    def _told(self) -> str:
+    def _label(self) -> str:
         if self.semantic is None:
             return ""
         return self.semantic.name or self.semantic.type or ""
@@ -315,7 +315,7 @@ def _decimal_of(value: Any, reading: _Reading) -> Decimal:
     is_decimal = reading.meaning.kind == "decimal"
     if isinstance(value, str):
         if is_decimal:
-            return _scaled(value, reading.scale, value, reading)
+            return _scale_up(value, reading.scale, value, reading)
         if _NUMBER.fullmatch(value):
             return Decimal(value)
     elif isinstance(value, Decimal) or is_number(value):
@@ -327,7 +327,7 @@ def _decimal_of(value: Any, reading: _Reading) -> Decimal:
     elif isinstance(value, dict):  # VariableScaleDecimal, for columns without a fixed scale
         unscaled, own = value.get("value"), value.get("scale")
         if value.keys() == {"scale", "value"} and isinstance(unscaled, str) and is_int(own):
-            return _scaled(unscaled, own, value, reading)
+            return _scale_up(unscaled, own, value, reading)
     return reading.refuse(value, _expected_decimal(reading))
 
 
@@ -336,7 +336,7 @@ def _expected_decimal(reading: _Reading) -> str:
     return f"{named or 'a decimal'}, a number or its digits"
 
 
-def _scaled(text: str, scale: int | None, value: Any, reading: _Reading) -> Decimal:
+def _scale_up(text: str, scale: int | None, value: Any, reading: _Reading) -> Decimal:
     raw = _base64(text)
     if raw is None or scale is None or abs(scale) > _MOST_SCALE or len(raw) > _MOST_SCALE // 4:
         expected = "the base64 of a decimal's unscaled number"
@@ -501,7 +501,9 @@ def _instant(reading: _Reading) -> Convert:
         if time is None or time.tzinfo is None:
             return reading.refuse(value, "TIMESTAMP in ISO 8601 with a zone")
         try:
-            return time.astimezone(_UTC)
+            instant = time.astimezone(_UTC)
+            # As a function on Spark sees it, in a session whose time zone is UTC.
+            return instant if reading.column is None else instant.replace(tzinfo=None)
         except OverflowError:
             return reading.refuse(value, "a time of the years 1 to 9999", "declare it STRING")
 
@@ -703,14 +705,14 @@ def json_text(value: Any) -> str:
     try:
         return _ENCODER.encode(value).decode()
     except OverflowError:  # msgspec reads ints of any size, but writes only ints of 64 bits
-        return _ENCODER.encode(_with_wide_ints(value)).decode()
+        return _ENCODER.encode(_widen_ints(value)).decode()
 
 
-def _with_wide_ints(value: Any) -> Any:
+def _widen_ints(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _with_wide_ints(each) for name, each in value.items()}
+        return {name: _widen_ints(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_with_wide_ints(each) for each in value]
+        return [_widen_ints(each) for each in value]
     if is_int(value) and value.bit_length() > 63:
         return msgspec.Raw(str(value).encode())
     return value

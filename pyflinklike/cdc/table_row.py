@@ -200,10 +200,10 @@ class ConversionPlan:
         found = [self._column(name, plain or semantics[name]) for name in columns]
         if not any(convert for _, convert in found):
             return []
-        return [(as_it_is, convert or _unchanged) for as_it_is, convert in found]
+        return [(as_it_is, convert or _keep) for as_it_is, convert in found]
 
 
-def _unchanged(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 

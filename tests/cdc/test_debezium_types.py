@@ -78,7 +78,7 @@ def test_a_logical_type_is_its_value_or_an_error_in_a_column_of_any_type(case, h
     assert all(MESSAGE.match(each) and not RAW.search(each) for each in errors)
 
 
-TEN = dt.datetime(1970, 1, 1, 0, 10)
+TEN, UTC = dt.datetime(1970, 1, 1, 0, 10), dt.timezone.utc
 NATURAL = {
     "org.apache.kafka.connect.data.Decimal": Decimal,
     "io.debezium.data.VariableScaleDecimal": Decimal,
@@ -109,7 +109,10 @@ def test_without_declared_columns_the_schema_alone_says_the_type(case):
         assert case.value == found
     elif kind is not None:
         assert kind is type(found)
-        assert found in case.typed.values()
+        assert (found.replace(tzinfo=None) if case.name.startswith("Zoned") else found) in list(
+            case.typed.values()
+        )
+        assert case.name.startswith("ZonedTimestamp") == (getattr(found, "tzinfo", None) == UTC)
 
 
 def test_what_lies_within_others_has_its_schema_too():
@@ -202,7 +205,7 @@ def test_what_a_column_cannot_hold_is_refused_and_not_rounded(value, column):
         ("-Infinity", "float", float("-inf")),
         (Decimal("1.9999999999999998E+23"), "double", 2e23),
         (-1, "date", dt.date(1969, 12, 31)),
-        ("2024-01-01T01:00+01:00", "timestamp", dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)),
+        ("2024-01-01T01:00+01:00", "timestamp", dt.datetime(2024, 1, 1)),
         ("2024-01-01T00:00:00.5", "timestamp_ntz", dt.datetime(2024, 1, 1, microsecond=500_000)),
         (["a", {"b": 1}, None], "array<string>", ["a", '{"b":1}', None]),
         ({"a": 1}, "map<string, bigint>", {"a": 1}),
@@ -298,8 +301,10 @@ def test_what_was_decoded_for_declared_columns_is_the_same_after_encoding(case):
         ddl = f"id int, c {column}"
         record = record_of({"id": 1, "c": case.value}, {"c": case.schema})
         event = decode_debezium(record, schema=ddl)
+        # Python's value of an instant has no zone, so its text has none.
+        again = ddl.replace("timestamp_ntz", "timestamp").replace("timestamp", "timestamp_ntz")
 
-        assert event == decode_debezium(to_debezium(event)[0], schema=ddl)
+        assert event == decode_debezium(to_debezium(event)[0], schema=again)
 
 
 def test_a_declaration_is_read_as_spark_reads_it():
