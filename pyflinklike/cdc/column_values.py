@@ -25,7 +25,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from pyflinklike.cdc.connect_schema import Meaning, Semantic, meaning_of
+from pyflinklike.cdc.connect_schema import Meaning, Semantic, classify
 from pyflinklike.engine.checks import is_int, is_number
 from pyflinklike.engine.shown import shown
 
@@ -156,7 +156,7 @@ class _Reading:
     def __init__(self, column: Any, semantic: Semantic | None) -> None:
         self.column: Any = column
         self.semantic = semantic
-        self.meaning: Meaning = meaning_of(semantic)
+        self.meaning: Meaning = classify(semantic)
         self.scale = self._scale()
 
     @property
@@ -328,12 +328,8 @@ def _decimal_of(value: Any, reading: _Reading) -> Decimal:
         unscaled, own = value.get("value"), value.get("scale")
         if value.keys() == {"scale", "value"} and isinstance(unscaled, str) and is_int(own):
             return _scale_up(unscaled, own, value, reading)
-    return reading.refuse(value, _expected_decimal(reading))
-
-
-def _expected_decimal(reading: _Reading) -> str:
-    named = type_name(reading.column) if reading.column is not None else None
-    return f"{named or 'a decimal'}, a number or its digits"
+    named = None if reading.column is None else type_name(reading.column)
+    return reading.refuse(value, f"{named or 'a decimal'}, a number or its digits")
 
 
 def _scale_up(text: str, scale: int | None, value: Any, reading: _Reading) -> Decimal:
@@ -623,7 +619,7 @@ def is_as_it_is(column: pa.DataType | None, semantic: Semantic | None) -> type |
         column: The column's type; None for the value that fits the schema best.
         semantic: The envelope's schema of the column; None if it has none.
     """
-    kind = meaning_of(semantic).kind
+    kind = classify(semantic).kind
     if column is None:
         return float if kind in ("float", "double") else None
     if column == pa.string() and kind in ("bare", "text"):
@@ -648,7 +644,7 @@ _NATURAL: Final[Mapping[str, Callable[[_Reading], Convert]]] = {
 
 def natural_of(semantic: Semantic | None) -> Convert | None:
     """Return the conversion to the Python value that fits a schema; None if JSON's own does."""
-    kind = meaning_of(semantic).kind
+    kind = classify(semantic).kind
     if semantic is None or kind == "bare":
         return None
     reading = _Reading(None, semantic)

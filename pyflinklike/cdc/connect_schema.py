@@ -15,7 +15,7 @@ import msgspec
 
 from pyflinklike.cdc.envelope import check_depth
 
-__all__ = ["Meaning", "Semantic", "fields_of", "meaning_of", "schema_at"]
+__all__ = ["Meaning", "Semantic", "classify", "fields_of", "schema_at"]
 
 
 class Semantic(msgspec.Struct):
@@ -88,7 +88,7 @@ _BY_TYPE: Final[Mapping[str, Meaning]] = {
 }
 
 
-def meaning_of(semantic: Semantic | None) -> Meaning:
+def classify(semantic: Semantic | None) -> Meaning:
     """Return what the values of a field stand for, "bare" if no schema says it."""
     if semantic is None:
         return _BARE

@@ -52,7 +52,8 @@ def decode_debezium(
         df: A DataFrame with the columns `key` and `value` (JSON as STRING or BINARY, or null),
             `partition` and `offset`, as Spark's Kafka source gives them.  Only `order="offset"`
             needs partition and offset.
-        schema: The table's row, as DDL or a `StructType`.
+        schema: The table's row, as DDL or a `StructType`.  Declare times without a zone
+            TIMESTAMP_NTZ.
         key: The key's column, or columns.  None takes the first column of `schema`.
         order: The order of a key's events: the position in the database's log ("source", see
             `pyflinklike.cdc.change_event`), Kafka's partition and offset ("offset"), or a function
