@@ -6,8 +6,8 @@ that the envelope has for it.  The schema decides: a value whose meaning is anot
 column's is refused, since a number of ms is no day and hexadecimal text is no base64.  Without a
 schema the column's type says how a value is read, as the tables below do for the kind "bare".
 
-Nothing is rounded or cut: digits, bits and fractions of a second that a column cannot hold are an
-error, whose message has the remedy.
+Digits, bits and fractions of a second that a column cannot hold are an error, whose message has the
+remedy; no value is rounded or cut.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ class _Reading:
 
         Args:
             value: The value.
-            expected: What it has to be; by default the column's type.
-            remedy: By default that of the column's type and of the value's meaning.
+            expected: The rule; by default the column's type.
+            remedy: By default the one for the column's type and the value's meaning.
         """
         named = "" if self.column is None else type_name(self.column) or ""
         kind = self.meaning.kind
@@ -191,7 +191,7 @@ class _Reading:
         raise ValueError(msg)
 
     def _scale(self) -> int | None:
-        """Return the scale of a schema's Decimal; None if it has none that a number can have."""
+        """Return the scale of a schema's Decimal; None if no number can have it."""
         if self.semantic is None or self.meaning.kind != "decimal":
             return None
         text = self.semantic.parameters.get("scale", "0" if self.semantic.type != "struct" else "")
@@ -606,7 +606,7 @@ def converter_of(column: pa.DataType, semantic: Semantic | None) -> Convert:
 
     Args:
         column: The column's type, which has a `type_name`.
-        semantic: The envelope's schema of the column; None if it has none.
+        semantic: The envelope's schema of the column, or None.
     """
     reading = _Reading(column, semantic)
     return _READERS.get((reading.family, reading.meaning.kind), _refusal)(reading)
@@ -617,7 +617,7 @@ def is_as_it_is(column: pa.DataType | None, semantic: Semantic | None) -> type |
 
     Args:
         column: The column's type; None for the value that fits the schema best.
-        semantic: The envelope's schema of the column; None if it has none.
+        semantic: The envelope's schema of the column, or None.
     """
     kind = classify(semantic).kind
     if column is None:

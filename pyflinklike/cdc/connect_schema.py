@@ -35,7 +35,7 @@ class Semantic(msgspec.Struct):
 
 
 class Meaning(NamedTuple):
-    """What the values of a field stand for.
+    """The meaning of a field's values.
 
     Args:
         kind: One of "bare" (there is no schema), "boolean", "integer", "float", "double", "text",

@@ -7,12 +7,14 @@ import datetime as dt
 import re
 from decimal import Decimal
 
-import msgspec
 import pytest
-from debezium_support import envelope, wrapped
+from debezium_support import envelope, values, wrapped
 from debezium_types import CASES, COLUMNS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyflinklike.cdc import decode_debezium, to_debezium
+from pyflinklike.cdc.column_values import json_text
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -41,11 +43,10 @@ def rows_schema(**columns):
 
 def record_of(row, schemas=None, key=1, key_schema=None):
     """A create of a row, with all digits of decimals."""
-    dump = msgspec.json.Encoder(decimal_format="number").encode
     value = envelope("c", None, row)
     return {
-        "key": dump(wrapped(key, key_schema) if key_schema else key),
-        "value": dump(wrapped(value, rows_schema(**schemas)) if schemas else value),
+        "key": json_text(wrapped(key, key_schema) if key_schema else key),
+        "value": json_text(wrapped(value, rows_schema(**schemas)) if schemas else value),
         "partition": 0,
         "offset": 1,
     }
@@ -263,6 +264,36 @@ def test_a_value_that_its_own_schema_does_not_allow_is_an_error_as_well(name, ki
 
     assert MESSAGE.match(str(raised.value))
     assert RAW.search(str(raised.value)) is None
+
+
+numbers = st.one_of(
+    st.integers(-(10**40), 10**40),
+    st.decimals(allow_nan=False, allow_infinity=False).filter(lambda each: abs(each) < 1e308),
+    st.sampled_from([10**4200, -(2**63), 2**63, Decimal("1E+300"), Decimal("1E-300")]),
+)
+forms = st.sampled_from(
+    ["{}", "{}Z", "2024-{}-01", "{}T00:00:00Z", "1970-01-01T{}:00.{}", "AQ=={}", "1e{}", "24:00:{}"]
+)
+hostile = st.recursive(
+    values | numbers | st.builds(str.format, forms, st.integers(0, 99), st.integers(0, 10**9)),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.fixed_dictionaries({"scale": inner, "value": inner})
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=settings().max_examples * 10)
+@given(hostile, st.sampled_from(CASES), st.sampled_from([None, *COLUMNS]), st.booleans())
+def test_no_value_is_more_than_an_error_of_its_record(value, case, column, has_schema):
+    """Whatever its schema says, and whatever its column is."""
+    message = ""
+    try:
+        decoded(value, column, case.schema if has_schema else None)
+    except ValueDecodeError as error:
+        message = str(error)
+
+    assert message == "" or (MESSAGE.match(message) and len(message) < 5_000)
 
 
 # Keys, declarations, and back
