@@ -21,6 +21,7 @@ Rules:
    either, it is missing from `after` and named in `unavailable`, and the upsert takes it from the
    row that it has stored.
 5. The key of an event is the record's own, or columns of its row.
+6. Rows and keys have the types of the declared columns, else those of the envelope's schema.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from pyflinklike.cdc.envelope import (
     parse_row,
     placeholder_of,
 )
+from pyflinklike.cdc.table_row import UNDECLARED, ConversionPlan, TableRow, row_of
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import (
@@ -72,6 +74,7 @@ __all__ = ["DebeziumDecoder", "decode_debezium", "key_of"]
 def decode_debezium(
     record: Mapping[str, Any],
     *,
+    schema: Any = None,
     key: str | Sequence[str] | None = None,
     order: str | Callable[[Mapping[str, Any]], Any] = "source",
     truncate: str = "error",
@@ -84,7 +87,11 @@ def decode_debezium(
     Args:
         record: A mapping with `key` and `value` (JSON text or bytes, None where there is none), and
             with `partition` and `offset`, which only `order="offset"` needs.
-        key: The key's column, or columns.  None takes those of the record's own key.
+        schema: The table's row, as DDL or a `StructType` of Spark: then the event is the one that a
+            DataFrame has.  Without it a value has the type that the envelope's schema tells, else
+            JSON's own.
+        key: The key's column, or columns.  None takes those of the record's own key; with `schema`
+            it takes the first column.
         order: The order of the events of a key: by the position in the database's log ("source"),
             by Kafka's partition and offset ("offset"), or by a function of the record with its
             `key` and `value` parsed and the fields of the envelope beside them.
@@ -104,6 +111,7 @@ def decode_debezium(
             `on_error="raise"`.
     """
     decoder = DebeziumDecoder.of(
+        row=UNDECLARED if schema is None else row_of(schema),
         key=key,
         order=order,
         truncate=truncate,
@@ -136,12 +144,14 @@ class DebeziumDecoder:
     unavailable: str
     on_error: str
     placeholder: Placeholder
+    row: TableRow
     own_key: tuple[str, ...] | None = None  # the columns of the records' keys, if key is None
 
     @classmethod
     def of(
         cls,
         *,
+        row: TableRow,
         key: str | Sequence[str] | None,
         order: str | Callable[[Mapping[str, Any]], Any],
         truncate: str,
@@ -167,7 +177,14 @@ class DebeziumDecoder:
         if not isinstance(placeholder, str) or not placeholder:
             msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
             raise DeclarationTypeError(msg)
-        return cls(columns, order, truncate, unavailable, on_error, placeholder_of(placeholder))
+        names = row.names
+        unknown = [name for name in columns or () if names and name not in names]
+        if unknown:
+            msg = f"the key must be columns of schema=, got {unknown} and {list(names)}"
+            raise DeclarationValueError(msg)
+        own_key = names[:1] if names and columns is None else None
+        known = placeholder_of(placeholder)
+        return cls(columns, order, truncate, unavailable, on_error, known, row, own_key)
 
     def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
         """Return the event of a record, and treat an error as `on_error` says."""
@@ -196,7 +213,7 @@ class DebeziumDecoder:
         if self.order == "source" and event.order_key and not is_position(event.order_key):
             event = event._replace(order_key=None)
         with suppress(UpsertError):
-            event = event._replace(key=self._key(parse_key(record.get("key")), None, None))
+            event = event._replace(key=self._own_key_of(record))
         return event._replace(error=f"{type(error).__name__}: {text}")
 
     def decode(self, record: Mapping[str, Any]) -> CdcEvent | None:
@@ -228,7 +245,14 @@ class DebeziumDecoder:
             )
             raise ValueDecodeError(msg)
         missing = self._fill(before, after)
-        key = self._key(parse_key(record.get("key")), before, after)
+        plan = self.row.plan(bytes(envelope.schema))
+        own, schema = parse_key(record.get("key"))
+        key = self._key(own, before, after)
+        if before is not None:
+            before = plan.convert_row(before, "before")
+        if after is not None:
+            after = plan.convert_row(after, "after")
+        key = plan.convert_key(key, self._columns_of(own), schema)
         return event._replace(key=key, before=before, after=after, unavailable=missing)
 
     def _about(self, record: Mapping[str, Any], envelope: Envelope | None) -> CdcEvent:
@@ -254,12 +278,12 @@ class DebeziumDecoder:
         return None if self.truncate == "ignore" else event
 
     def _tombstone(self, record: Mapping[str, Any], event: CdcEvent) -> CdcEvent | None:
-        columns = parse_key(record.get("key"))
+        columns, _ = parse_key(record.get("key"))
         if isinstance(columns, dict) and self.key and not columns.keys() >= set(self.key):
             return None  # the delete before it had the row, and so the columns of the key
         if callable(self.order):
             return None  # it has no envelope, from which the function could tell the order
-        return event._replace(key=self._key(columns, None, None))
+        return event._replace(key=self._own_key_of(record))
 
     def _order(
         self, record: Mapping[str, Any], source: Mapping[str, Any], *, snapshot: bool
@@ -275,7 +299,10 @@ class DebeziumDecoder:
         try:
             position = source_order(source, snapshot=snapshot, offset=offset)
         except (TypeError, ValueError) as error:
-            msg = f"the position of a change must be of its connector's form, got {shown(source)}: {error}"
+            msg = (
+                f"the position of a change must be of its connector's form, got {shown(source)}; "
+                'decode with order="offset"'
+            )
             raise ValueDecodeError(msg) from error
         return offset_order(partition, offset) if position is None else position
 
@@ -287,7 +314,7 @@ class DebeziumDecoder:
         self, order: Callable[[Mapping[str, Any]], Any], record: Mapping[str, Any]
     ) -> Any:
         fields = parse_fields(record.get("value"))
-        parsed = {"key": parse_key(record.get("key")), "value": fields}
+        parsed = {"key": parse_key(record.get("key"))[0], "value": fields}
         try:
             return order({**fields, **record, **parsed})
         except Exception as error:
@@ -326,6 +353,17 @@ class DebeziumDecoder:
 
     def _key(self, own: Any, before: dict[str, Any] | None, after: dict[str, Any] | None) -> Any:
         return key_of(own, before, after, columns=self.key, own_columns=self.own_key)
+
+    def _columns_of(self, own: Any) -> tuple[str, ...]:
+        """Return the names of a key's columns; empty if they are unknown."""
+        return self.key or self.own_key or (tuple(own) if isinstance(own, dict) else ())
+
+    def _own_key_of(self, record: Mapping[str, Any]) -> Any:
+        """Return the key of a record without a row."""
+        own, schema = parse_key(record.get("key"))
+        key = self._key(own, None, None)
+        plan: ConversionPlan = self.row.plan(b"")
+        return plan.convert_key(key, self._columns_of(own), schema)
 
 
 def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:

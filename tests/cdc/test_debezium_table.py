@@ -8,6 +8,9 @@ and everything since the last acknowledgement once more after a restart.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import pytest
 from debezium_support import PLACEHOLDER, envelope, record, source, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,9 +92,9 @@ steps = st.one_of(
 )
 
 
-def upserted(events):
+def upserted(events, row=ROW):
     """The rows that the events of a table leave, and how often each is there."""
-    function = UpsertFunction(value="after", order_key="order_key", value_type=ROW)
+    function = UpsertFunction(value="after", order_key="order_key", value_type=row)
     harness = KeyedProcessHarness(function, key_selector=lambda event: event.key)
     for event in events:
         harness.process_element(event)
@@ -159,3 +162,24 @@ def test_a_column_that_nobody_knows_is_an_error_and_not_null():
 
     assert (1, None) == (key, row)
     assert "got ['body']" in error
+
+
+@pytest.mark.parametrize("schema", [None, "id decimal(20,2), n int"])
+def test_keys_that_one_double_stands_for_are_two_rows(schema):
+    """Decimals come as JSON numbers with `decimal.format=NUMERIC`."""
+    keys = [Decimal("12345678901234567.88"), Decimal("12345678901234567.89")]
+    row = Types.ROW_NAMED(["id", "n"], [Types.BIG_DEC(), Types.LONG()])
+    numbers = [record(envelope("c", None, {"id": 0, "n": at})) for at in range(2)]
+    events = [
+        decode_debezium(
+            {
+                **each,
+                "key": f'{{"id":{key}}}',
+                "value": each["value"].replace('"id": 0', f'"id": {key}'),
+            },
+            schema=schema,
+        )
+        for each, key in zip(numbers, keys)
+    ]
+
+    assert {(key, (key, at), None): 1 for at, key in enumerate(keys)} == upserted(events, row)

@@ -108,7 +108,7 @@ ONLY_IN = {
     "vl_convert": ["report"],
     "rocksdict": ["engine.backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "engine.runtime.capsule", "spark.debezium"],
+    "msgspec": ["cdc", "views", "upsert", "engine.runtime.capsule"],
     "numpy": [
         "engine.columnar",
         "engine.runtime.columnar_operator",

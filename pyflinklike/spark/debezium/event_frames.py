@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoding of a DataFrame of Debezium's records on the executors.
 
-Each record goes through the decoder of single records, inside `mapInArrow`.  The DataFrame adds
-the types of the columns: a value that does not fit its column is a `ValueDecodeError` like any
-other and follows `on_error`.
+Each record goes through the decoder of single records, inside `mapInArrow`, with the types of the
+columns of `schema`.
 """
 
 from __future__ import annotations
@@ -18,27 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike.cdc.change_event import CdcEvent
+from pyflinklike.cdc.column_values import converter_of, json_text
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
-from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER, schema_of
+from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
+from pyflinklike.cdc.table_row import TableRow, row_of
 from pyflinklike.engine.shown import shown
-from pyflinklike.errors import (
-    DeclarationTypeError,
-    DeclarationValueError,
-    KeyDecodeError,
-    ValueDecodeError,
-)
-from pyflinklike.spark.debezium.json_values import (
-    RowConverter,
-    Semantic,
-    fields_of,
-    json_text,
-    needs_semantics,
-    semantics_of,
-)
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, ValueDecodeError
 from pyflinklike.spark.plan.session import prepare_workers
 from pyflinklike.spark.wire.schema import arrow_schema
 
-__all__ = ["FrameDecoder", "decode_debezium", "event_schema"]
+__all__ = ["FrameDecoder", "decode_debezium"]
 
 
 _RECORD = ("key", "value", "partition", "offset")
@@ -64,7 +52,8 @@ def decode_debezium(
         df: A DataFrame with the columns `key` and `value` (JSON as STRING or BINARY, or null),
             `partition` and `offset`, as Spark's Kafka source gives them.  Only `order="offset"`
             needs partition and offset.
-        schema: The table's row, as DDL or a `StructType`.
+        schema: The table's row, as DDL or a `StructType`.  Declare times without a zone
+            TIMESTAMP_NTZ.
         key: The key's column, or columns.  None takes the first column of `schema`.
         order: The order of a key's events: the position in the database's log ("source", see
             `pyflinklike.cdc.change_event`), Kafka's partition and offset ("offset"), or a function
@@ -87,7 +76,15 @@ def decode_debezium(
         KeyDecodeError, NullKeyError, ValueDecodeError: A record cannot be decoded, with
             `on_error="raise"`; raised when the DataFrame is computed.
     """
+    if not isinstance(df, DataFrame):
+        msg = (
+            "pyflinklike.spark.decode_debezium takes a DataFrame with key, value, partition and "
+            f"offset, got {shown(df)}; decode a single record with pyflinklike.cdc.decode_debezium"
+        )
+        raise DeclarationTypeError(msg)
+    row = _row_schema(df, schema)
     decoder = DebeziumDecoder.of(
+        row=row_of(row),
         key=key,
         order=order,
         truncate=truncate,
@@ -95,32 +92,14 @@ def decode_debezium(
         on_error=on_error,
         placeholder=placeholder,
     )
-    if not isinstance(df, DataFrame):
+    if order_type != _ORDER_TYPE and not callable(order):
         msg = (
-            "pyflinklike.spark.decode_debezium takes a DataFrame with key, value, partition and "
-            f"offset, got {shown(df)}; decode a single record with pyflinklike.cdc.decode_debezium"
+            f"order_type is of an order that is a function, got {order_type!r} with order={order!r}"
         )
-        raise DeclarationTypeError(msg)
-    return _decode(df, decoder, schema, order_type)
-
-
-def _decode(df: DataFrame, decoder: DebeziumDecoder, schema: Any, order_type: str) -> DataFrame:
-    row = _row_schema(df, schema)
-    columns = (row.names[0],) if decoder.key is None else decoder.key
-    unknown = [name for name in columns if name not in row.names]
-    if unknown:
-        msg = f"the key must be columns of schema=, got {unknown} and {row.names}"
         raise DeclarationValueError(msg)
-    if decoder.key is None:
-        decoder = attrs.evolve(decoder, own_key=columns)
-    if order_type != _ORDER_TYPE and not callable(decoder.order):
-        msg = f"order_type is of an order that is a function, got {order_type!r} with order={decoder.order!r}"
-        raise DeclarationValueError(msg)
-    order = _row_schema(df, f"order_key {order_type}", "order_type")[0].dataType
-    events = event_schema(row, [row[name] for name in columns], order)
-    work = FrameDecoder(decoder, columns, row, events)
+    work = FrameDecoder.of(decoder, row, _row_schema(df, f"order_key {order_type}", "order_type"))
     prepare_workers(df.sparkSession)
-    return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, events)
+    return df.select(*_record_columns(df, decoder)).mapInArrow(work.batches, work.events)
 
 
 def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructType:
@@ -148,14 +127,10 @@ def _nullable(data_type: st.DataType) -> st.DataType:
     return data_type
 
 
-def event_schema(
+def _event_schema(
     row: st.StructType, key: Sequence[st.StructField], order: st.DataType
 ) -> st.StructType:
-    """Return the schema of `CdcEvent`.
-
-    Raises:
-        DeclarationTypeError: A column has a type for which JSON has no form.
-    """
+    """Return the schema of `CdcEvent`."""
     whole = _nullable(row)
     types: dict[str, st.DataType] = {
         "op": st.StringType(),
@@ -169,9 +144,7 @@ def event_schema(
         "error": st.StringType(),
         "unavailable": st.ArrayType(st.StringType()),
     }
-    events = st.StructType([st.StructField(name, types[name]) for name in CdcEvent._fields])
-    RowConverter(events)  # refuses the types for which JSON has no form
-    return events
+    return st.StructType([st.StructField(name, types[name]) for name in CdcEvent._fields])
 
 
 def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
@@ -201,14 +174,27 @@ class FrameDecoder:
     Args:
         decoder: Decodes single records.
         key_columns: The key columns, in the order of the key's values.
-        row: The schema of the table's row.
+        order: The column of the order's values.
         events: The schema of the events.
     """
 
     decoder: DebeziumDecoder
     key_columns: tuple[str, ...]
-    row: st.StructType
+    order: TableRow
     events: st.StructType
+
+    @classmethod
+    def of(cls, decoder: DebeziumDecoder, row: st.StructType, order: st.StructType) -> FrameDecoder:
+        """Make the decoder of a table's records.
+
+        Args:
+            decoder: Decodes single records to rows of `row`.
+            row: The table's row.
+            order: A struct of what the order gives.
+        """
+        columns = decoder.key or decoder.own_key or ()
+        events = _event_schema(row, [row[name] for name in columns], order[0].dataType)
+        return cls(decoder, columns, row_of(order), events)
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode record batches of records to record batches of events."""
@@ -231,11 +217,8 @@ class _EventConverter:
     def __init__(self, work: FrameDecoder) -> None:
         self._decoder = work.decoder
         self._key_columns = work.key_columns
-        keys = [st.StructField(name, work.row[name].dataType) for name in work.key_columns]
-        self._key = RowConverter(st.StructType(keys))
-        self._row = RowConverter(work.row)
-        self._order = RowConverter(st.StructType([work.events["order_key"]]))
-        self._needs_schema = needs_semantics(work.row)
+        ((_, order),) = (work.order.types or {}).items()
+        self._order = converter_of(order, None)
 
     def record(self, record: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the fields of a record's event; None if there is nothing to apply."""
@@ -243,34 +226,32 @@ class _EventConverter:
         if event is None:
             return None
         try:
-            return self._fields(event, record)
-        except (KeyDecodeError, ValueDecodeError) as error:
+            return self._fields(event)
+        except ValueDecodeError as error:
             failed = self._decoder.failed(record, error)
         if failed is None:
             return None
         try:
-            return self._fields(failed, record)
-        except (KeyDecodeError, ValueDecodeError):
+            return self._fields(failed)
+        except ValueDecodeError:
             # The event of the failure still has fields of the record that do not fit: drop them.
-            return self._fields(failed._replace(key=None, order_key=None, event_time=None), record)
+            return self._fields(failed._replace(key=None, order_key=None, event_time=None))
 
-    def _fields(self, event: CdcEvent, record: Mapping[str, Any]) -> tuple[Any, ...]:
-        order = event.order_key
-        if isinstance(order, tuple):
-            order = list(order)
-        try:
-            sides = self._sides(event, record)
-            before = event.before and self._row(event.before, sides.get("before", {}))
-            after = event.after and self._row(event.after, sides.get("after", {}))
-            order = self._order({"order_key": order}, {})["order_key"]
-        except ValueError as error:
-            msg = f"a record must fit schema= and the order's type, got another: {error}"
-            raise ValueDecodeError(msg) from error
+    def _fields(self, event: CdcEvent) -> tuple[Any, ...]:
+        key, order = event.key, event.order_key
+        if key is not None and len(self._key_columns) > 1:
+            key = dict(zip(self._key_columns, key))
+        if order is not None:
+            try:
+                order = self._order(list(order) if isinstance(order, tuple) else order)
+            except ValueError as error:
+                msg = f"the order of a record must fit the order's type: it {error}"
+                raise ValueDecodeError(msg) from error
         return (
             event.op,
-            self._key_of(event, record, sides),
-            before,
-            after,
+            key,
+            event.before,
+            event.after,
             order,
             _microseconds(event.event_time),
             event.snapshot,
@@ -278,37 +259,6 @@ class _EventConverter:
             event.error,
             list(event.unavailable),
         )
-
-    def _sides(
-        self, event: CdcEvent, record: Mapping[str, Any]
-    ) -> Mapping[str, Mapping[str, Semantic]]:
-        try:
-            return semantics_of(schema_of(record["value"])) if self._needs_schema else {}
-        except ValueError:
-            if event.error is None:
-                raise
-            return {}  # the error may be about the schema
-
-    def _key_of(
-        self,
-        event: CdcEvent,
-        record: Mapping[str, Any],
-        sides: Mapping[str, Mapping[str, Semantic]],
-    ) -> Any:
-        if event.key is None:
-            return None
-        values = event.key if isinstance(event.key, tuple) else (event.key,)
-        if len(values) != len(self._key_columns):
-            msg = f"a key must have the columns {list(self._key_columns)}, got {shown(event.key)}; name them with key="
-            raise KeyDecodeError(msg)
-        try:
-            own = fields_of(schema_of(record["key"])) if self._needs_schema else {}
-            semantics = {**sides.get("before", {}), **sides.get("after", {}), **own}
-            named = self._key(dict(zip(self._key_columns, values)), semantics)
-        except ValueError as error:
-            msg = f"a key must fit schema=, got one that does not: {error}"
-            raise KeyDecodeError(msg) from error
-        return named if len(values) > 1 else next(iter(named.values()))
 
 
 def _microseconds(event_time: int | None) -> int | None:

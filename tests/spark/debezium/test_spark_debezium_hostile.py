@@ -15,7 +15,8 @@ from pyspark.sql import types as sql
 
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
-from pyflinklike.spark.debezium.event_frames import FrameDecoder, event_schema
+from pyflinklike.cdc.table_row import row_of
+from pyflinklike.spark.debezium.event_frames import FrameDecoder
 
 ROW = sql.StructType(
     [
@@ -31,9 +32,11 @@ NEW = {"id": 1, "name": "Ann"}
 def decoded(records, on_error):
     """The events of records."""
     options = {"key": None, "order": "source", "truncate": "apply", "unavailable": "keep"}
-    decoder = DebeziumDecoder.of(**options, on_error=on_error, placeholder=DEFAULT_PLACEHOLDER)
-    order = sql.ArrayType(sql.LongType())
-    work = FrameDecoder(decoder, ("id",), ROW, event_schema(ROW, [ROW["id"]], order))
+    decoder = DebeziumDecoder.of(
+        row=row_of(ROW), **options, on_error=on_error, placeholder=DEFAULT_PLACEHOLDER
+    )
+    order = sql.StructType().add("order_key", sql.ArrayType(sql.LongType()))
+    work = FrameDecoder.of(decoder, ROW, order)
     rows = [{**each, "key": data(each["key"]), "value": data(each["value"])} for each in records]
     batch = pa.RecordBatch.from_pylist(rows)
     return [event for found in work.batches([batch]) for event in found.to_pylist()]
