@@ -65,7 +65,7 @@ def replayed(letter, join):
 def test_an_element_that_fails_without_a_partner_takes_no_other_with_it():
     """Those of the same moment come out, the next timer is registered, and nothing stays."""
     with joining("left_outer") as harness:
-        for number, at in [(7, 3), (13, 3), (1, 3), (13, 4), (2, 100)]:
+        for number, at in [(7, 3), (13, 3), (1, 3), (13, 3), (2, 100)]:
             harness.process_element1(("k", number), at)
         harness.process_both_watermarks(1_000)
         assert [(7, [7]), (1, [1, 7]), (2, [1, 2])] == harness.output
@@ -101,6 +101,20 @@ def test_a_pair_that_fails_is_no_other_pair():
         assert ["([13, 50], [1, 13])", "([13, 60], [1, 13])"] == [
             replayed(row, "inner") for row in letters
         ]
+
+
+def test_what_a_store_keeps_in_memory_is_undone_with_the_pair_that_fails():
+    """The pairs before and behind it find the order of use that they made."""
+    with joining("inner") as harness:
+        harness.process_element1(("k", 1), 0)
+        harness.process_element2(("k", 51), -5)
+        harness.process_element1(("k", 2), -6)
+        harness.process_element1(("k", 13), 1)
+        harness.process_element1(("k", 3), 2)
+        # 1 is used again, 13 fails, and 3 takes the place of 2, which was used before 1.
+        harness.process_element2(("k", 60), 5)
+        assert [(1, 51, [1]), (2, 51, [1, 2]), (1, 60, [1, 2]), (3, 60, [1, 3])] == harness.output
+        assert ["(('k', 13), ('k', 60))"] == [subject for _, subject, _ in told(harness)]
 
 
 class Wrong(ProcessJoinFunction):
