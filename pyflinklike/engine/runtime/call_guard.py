@@ -9,7 +9,6 @@ metrics; the caches of stores join the stage.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import as_utf8, shown, shown_traceback, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE
 from pyflinklike.engine.state.staged_tables import Stage
 from pyflinklike.engine.types.row import row_class
@@ -114,10 +113,10 @@ class LetterOffice:
             clock.watermark,
             clock.processing_time,
             self.batch,
-            type(error).__name__,
-            str(error),
+            as_utf8(type(error).__name__),
+            whole_message(error),
             where_raised(error).strip(" ()"),
-            "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
+            shown_traceback(error)[-_MOST_TRACEBACK:],
         )
 
     # Too many

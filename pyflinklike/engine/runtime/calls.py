@@ -32,7 +32,7 @@ from pyflinklike.engine.runtime.capsule import ELEMENT, TIMER, Called
 from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
-from pyflinklike.engine.shown import shown, shown_error, shown_state
+from pyflinklike.engine.shown import shown, shown_error, shown_state, whole_message
 from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
@@ -310,7 +310,7 @@ class FunctionCalls:
             timestamp=parts.context.timestamp(),
             domain=parts.context.domain,
         )
-        guard.fail(error, str(told), called, shown_key, name, subject)
+        guard.fail(error, whole_message(told), called, shown_key, name, subject)
 
     def _explain(self, error: Exception, method: str, subject: Any) -> None:
         """Name the call that raised: in a note of our own error, or in a new error.

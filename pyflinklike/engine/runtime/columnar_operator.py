@@ -54,7 +54,7 @@ from pyflinklike.engine.runtime.keyed_operator import (
 )
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.user_errors import where_raised
-from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.shown import shown, shown_error, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE, CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.state_assembly import Assembled
@@ -297,7 +297,7 @@ class ColumnarCalls(FunctionCalls):
             )
             subject = values._show_first() if domain is None else str(time)
             keys = self._key_columns.of(key)
-            guard.fail(error, str(told), called, rows, keys, method.__name__, subject)
+            guard.fail(error, whole_message(told), called, rows, keys, method.__name__, subject)
         else:
             guard.end()
 

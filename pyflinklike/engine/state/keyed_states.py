@@ -13,6 +13,7 @@ differs from Flink's heap backend, the behaviour is that of the heap backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any, Generic
 
@@ -570,11 +571,13 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             return
         numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
         if not numbers and new is not None and type(accumulator) is not type(new):
-            error.state_hint = (  # type: ignore[attr-defined]
+            hint = (
                 f"; the accumulator that was kept is {shown(accumulator)}, and create_accumulator gives "
                 f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
                 "of its own, and both an accumulator_type, so that this is refused at the start"
             )
+            with suppress(Exception):
+                error.state_hint = hint  # type: ignore[attr-defined]
 
     def add(self, value: IN) -> None:
         """Store `add(value, accumulator)`, starting from `create_accumulator()`.
@@ -634,8 +637,10 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
 
 def _blame(state: State, error: Exception) -> None:
     """Note in the error of a state's function which state it is."""
-    if not hasattr(error, "state_name"):
-        error.state_name = state.name  # type: ignore[attr-defined]
+    # The class of the error may take no attributes, as a frozen dataclass.
+    with suppress(Exception):
+        if not hasattr(error, "state_name"):
+            error.state_name = state.name  # type: ignore[attr-defined]
 
 
 def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:

@@ -447,6 +447,64 @@ def test_an_element_of_the_broadcast_input_may_fail_too():
         ) == (harness.output, letters, harness.num_keyed_state_entries("count"))
 
 
+class MuteError(TypeError):
+    """Fails to tell what it is about."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+    __repr__ = __str__
+
+
+@attrs.frozen
+class FrozenError(Exception):
+    """Takes no attribute."""
+
+    number: int
+
+
+class FailingFold(KeyedProcessFunction):
+    """Raises the element in the function of a state, where others would note the state in it."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ReducingStateDescriptor("folded", self._fold, Types.LONG())
+        self.folded = runtime_context.get_reducing_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.error = value
+        self.folded.add(1)
+        self.folded.add(2)
+        yield
+
+    def _fold(self, first: int, second: int) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MuteError(), "<its message failed with LookupError>"),
+        (FrozenError(3), "3"),
+        (ValueError("\udcff"), "\\udcff"),
+        (FileNotFoundError(2, "gone", "\udcff"), r"[Errno 2] gone: '\udcff'"),
+    ],
+    ids=["mute", "frozen", "surrogate", "file"],
+)
+def test_an_error_that_is_hard_to_tell_is_one_as_any_other(error, message):
+    """As a letter and as what fails the query: its class fails, and UTF-8 has no such character."""
+    with KeyedProcessHarness(FailingFold(), lambda _: "a", on_error=MANY) as harness:
+        harness.process_element(error, 1)
+        (letter,) = harness.side_output(DEAD)
+    assert (message, type(error).__name__) == (letter.message, letter.error_class)
+    assert [] == [each for each in letter if isinstance(each, str) and "\udcff" in each]
+    with (
+        KeyedProcessHarness(FailingFold(), lambda _: "a") as harness,
+        pytest.raises(UserFunctionError) as raised,
+    ):
+        harness.process_element(error, 1)
+    assert (True, True) == (message in str(raised.value), str(raised.value).isprintable())
+
+
 class Counts(KeyedProcessFunction):
     """Counts the elements of a key; runs out of memory for None, behind a write."""
 

@@ -140,7 +140,9 @@ def test_an_add_that_forgets_its_return_is_refused_and_changes_nothing():
     """As in windows: Flink's heap drops what was kept, in silence."""
     state = drive(STUBBORN)
     state.add(14)
-    with pytest.raises(StateValueError, match="state 's': what add makes .* got None from Stubborn"):
+    with pytest.raises(
+        StateValueError, match="state 's': what add makes .* got None from Stubborn"
+    ):
         state.add(99)
     assert 12 // (14 - 12) == state.get()
 

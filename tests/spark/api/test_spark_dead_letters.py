@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from filed_batches import FiledBatches
+from pyspark.errors import PythonException
 from spark_support import (
     Feed,
     at,
@@ -26,7 +27,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.spark import error_of, foreach_output, get_side_output, key_by, main_output
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
@@ -134,6 +135,34 @@ def test_a_batch_has_its_letters_as_a_side_output(spark):
             harness.replay()
         assert [("a", -2)] == harness.output
     result.unpersist()
+
+
+class Unspeakable(KeyedProcessFunction):
+    """Raises errors that cannot be told as they are."""
+
+    def process_element(self, value, ctx):
+        class MuteError(Exception):
+            def __str__(self):
+                raise LookupError
+
+        raise MuteError if value.n == 1 else ValueError("\udcff")
+
+
+def test_an_error_that_is_hard_to_tell_is_told_on_spark_too(spark):
+    """A worker that cannot write what it raises would end without a word of ours."""
+    frame = bounded(spark, [("a", at(1), 1), ("a", at(2), 2)], SCHEMA)
+    keyed = key_by(frame, "key")
+    on_error = DeadLetters(DEAD, at_most=4, per="batch")
+    letters = get_side_output(keyed.process(Unspeakable(), "n int", on_error=on_error), DEAD)
+    assert [
+        ("MuteError", "<its message failed with LookupError>"),
+        ("ValueError", "\\udcff"),
+    ] == rows_of(letters.select("error_class", "message").collect())
+    for number, told in ((1, "MuteError: <its message failed with LookupError>"), (2, "\\udcff")):
+        alone = key_by(frame.where(f"n = {number}"), "key").process(Unspeakable(), "n int")
+        with pytest.raises(PythonException) as raised:
+            alone.collect()
+        assert told in str(error_of(raised.value))
 
 
 class Timed(KeyedProcessFunction):
