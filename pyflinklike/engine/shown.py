@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User values in messages: never long, and never failing.
+r"""User values in messages: never long, and never failing.
 
 Keys, elements, the contents of states and rows, and errors of a user's code have any size, and
 their `__repr__` and `__str__` are the user's code.  Every message shows them through this module;
 `repr` is for names and declarations of a program.
 
 What comes out can be written as UTF-8: a lone surrogate, as in the name of a file that is no text,
-becomes `\\udcff`.  Neither Spark's workers nor Arrow take it as it is.
+becomes `\udcff`.  Neither Spark's workers nor Arrow take it as it is.
 """
 
 from __future__ import annotations

@@ -166,7 +166,6 @@ class OperatorHarness:
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
             on_error=options.on_error,
-            known=None if failed is None else failed.known,
         )
         restored = _restore(options.restore, key_type)
         if failed is not None:
@@ -244,8 +243,8 @@ class OperatorHarness:
 
         Raises:
             Exception: What the function raises, as it is.
-            StateAccessError: The harness is not one of `of_failure`, or the capsule has only what
-                the call had read, and the function reads something else.
+            StateAccessError: The harness is not one of `of_failure`; or a broadcast element looks
+                at the states of keys, and the call that failed did not.
         """
         operator, failed = self._open_operator(), self._failed
         if failed is None:

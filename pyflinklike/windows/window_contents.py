@@ -16,7 +16,7 @@ import attrs
 from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, not_returned
-from pyflinklike.engine.shown import own_state, shown
+from pyflinklike.engine.shown import own_state
 from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -26,7 +26,6 @@ from pyflinklike.engine.state.descriptors import (
 from pyflinklike.engine.state.keyed_states import field_of_fold
 from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import StateValueError
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.evictors import Evictor, TimestampedValue
 from pyflinklike.windows.triggers import Trigger

@@ -57,10 +57,8 @@ class DeadLetters:
     | `capsule` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
 
     A capsule has what the states, stores and timers of the key held before the call, the element
-    or timer, and the times.  Where that takes more than `capsule_bytes`, it has only what the call
-    had read of states and stores; for a function of batches it is null then.  It is null, too, where
-    what was read is too large, or where the element can be written neither as plain values nor, if
-    the operator may unpickle, as a pickle.
+    or timer, and the times.  It is null if that takes more than `capsule_bytes`, or if the element
+    can be written neither as plain values nor, if the operator may unpickle, as a pickle.
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
     are more than `at_most` fails, and the query with it: a share of its records and timers with

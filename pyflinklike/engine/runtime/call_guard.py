@@ -181,7 +181,7 @@ class CallGuard(LetterOffice):
         self._queues = tuple(queues)
         self._outputs = outputs
         self._capsules = capsules
-        self._looks, self._current = stage.looks, stage.current
+        self._current = stage.current
         self.namespace: Any = NO_NAMESPACE
         """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
@@ -205,8 +205,6 @@ class CallGuard(LetterOffice):
                 self._has_begun = False
                 raise
         stage.is_open = True
-        if self._looks:
-            self._looks.clear()
         if self._event_changes:
             self._event_changes.clear()
         if self._processing_changes:

@@ -141,8 +141,7 @@ class KeyedProcessOperator:
             self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
             stores.begin_call()
         self._calls.repeat(failed.called)
-        if failed.known is None:  # a flush may read what a part of the state has not
-            stores.flush()
+        stores.flush()
 
     @property
     def broadcast_states(self) -> BroadcastStates:

@@ -9,16 +9,12 @@ or count is exactly what it would be without the call.
 
 Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) passes always: it deletes what
 has expired, which no call can have written.
-
-A stage also knows where a call has looked, so that a failure can be told with what the call has
-read where the whole state of its key would be too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from enum import Enum
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, cast
 
 from pyflinklike.engine.state.current_key import CurrentKey, TableKey
 from pyflinklike.engine.state.table import (
@@ -31,56 +27,7 @@ from pyflinklike.engine.state.table import (
     TableSpec,
 )
 
-__all__ = [
-    "COUNT",
-    "EVERY",
-    "WHOLE",
-    "Look",
-    "RangeLook",
-    "Stage",
-    "StagedOrderedTable",
-    "StagedTable",
-    "StagedTables",
-]
-
-
-class _Extent(Enum):
-    WHOLE = "whole"
-    EVERY = "every"
-    COUNT = "count"
-
-
-WHOLE: Final = _Extent.WHOLE
-"""Stands for all user keys of a key, where a call has looked at them together."""
-EVERY: Final = _Extent.EVERY
-"""Stands for all keys of the key group."""
-COUNT: Final = _Extent.COUNT
-"""Stands for the number of entries in the key group, and none of them."""
-
-
-class RangeLook(NamedTuple):
-    """A range of user keys that a call has looked at.
-
-    Args:
-        begin: As in `OrderedTable.range`.
-        end: As in `OrderedTable.range`.
-        backwards: As in `OrderedTable.range`.
-        limit: As in `OrderedTable.range`.
-        most: The number of entries that may have been needed of those before the call.
-    """
-
-    begin: bytes | None
-    end: bytes | None
-    backwards: bool
-    limit: int | None
-    most: int | None
-
-
-Look = Any
-"""A table, the key, and the user key, `WHOLE`, `EVERY`, `COUNT` or a `RangeLook`.
-
-A table alone stands for its one entry of the call's key: functions look there for every record.
-"""
+__all__ = ["Stage", "StagedTable", "StagedTables"]
 
 
 class Stage:
@@ -98,10 +45,8 @@ class Stage:
         self.written: list[StagedTable] = []
         """The tables that the call has written to."""
         self.current = current
-        self.looks: list[Look] = []
-        """Where the call has looked."""
-        self.settlers: list[Callable[[], None]] = []
-        """Write to the stage what stores keep beside their tables, for whoever reads the tables."""
+        self.settlers: list[Callable[[bool], None]] = []
+        """Write to the stage what stores keep beside their tables, of the current key or of all keys."""
         self._later: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
 
@@ -114,7 +59,6 @@ class Stage:
     def end(self) -> None:
         """End calls: what is written from now on passes at once."""
         self.commit()
-        self.looks.clear()
         self.is_open = False
 
     def commit(self) -> None:
@@ -213,7 +157,6 @@ class StagedTable:
         self._key: Any = key
         self._stage = stage
         self._overlay: dict[Any, Any] = {}
-        self._note = stage.looks.append
         self._namespaces: dict[Any, dict[Any, None]] | None = None
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
@@ -242,12 +185,6 @@ class StagedTable:
         if self._is_keyed:
             self._key.key = key
         return list(self.items())
-
-    def under_one(self, key: Any, user_key: Any) -> Entry:
-        """Make a key current, and return the entry under a user key, or `MISSING`."""
-        if self._is_keyed:
-            self._key.key = key
-        return self.get(user_key)
 
     def namespaces_of(self, key: Any) -> list[Any]:
         """Return the namespaces of a key that may have entries in the backend's table.
@@ -294,7 +231,6 @@ class StagedTable:
         """Return the entries of now, in order."""
         key = self._key.key
         if key not in self._overlay:
-            self._note((self, key, WHOLE))
             found: Iterable[Entry] = self._table.elements()
             return found
         return [entry for _, entry in self.items()]
@@ -303,7 +239,6 @@ class StagedTable:
         """Return whether there is no entry."""
         key = self._key.key
         if key not in self._overlay:
-            self._note((self, key, WHOLE))
             return bool(self._table.is_empty())
         return not self.items()
 
@@ -311,8 +246,6 @@ class StagedTable:
         """Return the entry or `MISSING` of each user key."""
         key = self._key.key
         if key not in self._overlay:
-            for user_key in user_keys:
-                self._note((self, key, user_key))
             found: list[Entry] = self._table.multi_get(user_keys)
             return found
         return [self.get(user_key) for user_key in user_keys]
@@ -330,7 +263,6 @@ class StagedTable:
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         """Return every (key, user key, entry) of the key group, whatever the current key is."""
-        self._note((self, None, EVERY))
         found: Iterator[tuple[Hashable, Any, Entry]] = self._table.scan()
         if not self._overlay:
             return found
@@ -342,7 +274,6 @@ class StagedTable:
 
     def count(self) -> int:
         """Count the entries of the key group in this table."""
-        self._note((self, None, COUNT))
         count: int = self._table.count()
         if not self._overlay:
             return count
@@ -387,12 +318,10 @@ class StagedSingleTable(StagedTable):
         super().__init__(table, key, stage)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
-        self._look = self if self.spec.namespace_type is None else None
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
         overlay = self._overlay
-        self._note(self._look or (self, self._key.key, WHOLE))
         if overlay:
             entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
@@ -480,7 +409,6 @@ class StagedMapTable(StagedTable):
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
         key = self._key.key
-        self._note((self, key, user_key))
         if self._overlay:
             mine = self._overlay.get(key)
             if mine is not None:
@@ -527,7 +455,6 @@ class StagedMapTable(StagedTable):
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the user keys and entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
@@ -582,7 +509,6 @@ class StagedOrderedTable(StagedMapTable):
         table, key = cast(OrderedTable, self._table), self._key.key
         mine = self._overlay.get(key)
         if mine is None:
-            self._note((self, key, RangeLook(begin, end, backwards, limit, limit)))
             return table.range(begin, end, backwards=backwards, limit=limit)
         written = {
             user_key: entry
@@ -593,7 +519,6 @@ class StagedOrderedTable(StagedMapTable):
         if not mine.is_cleared:
             # As many more as the call may have deleted.
             most = None if limit is None else limit + len(written)
-            self._note((self, key, RangeLook(begin, end, backwards, limit, most)))
             found = dict(table.range(begin, end, backwards=backwards, limit=most))
         found.update(written)
         merged = [
@@ -602,20 +527,6 @@ class StagedOrderedTable(StagedMapTable):
             if found[user_key] is not MISSING
         ]
         return merged if limit is None else merged[:limit]
-
-    def under_range(
-        self,
-        key: Any,
-        begin: bytes | None,
-        end: bytes | None,
-        *,
-        backwards: bool,
-        limit: int | None,
-    ) -> Iterable[tuple[bytes, Entry]]:
-        """Make a key current, and return what `range` does."""
-        if self._is_keyed:
-            self._key.key = key
-        return self.range(begin, end, backwards=backwards, limit=limit)
 
 
 class _WrittenList(_Written):
@@ -675,7 +586,6 @@ class StagedListTable(StagedMapTable):
         key = self._key.key
         mine = self._overlay.get(key)
         if mine is not None and mine.appended:
-            self._note((self, key, WHOLE))  # the end of the list tells which position this is
             index = self._index(mine, user_key)
             if index >= 0:
                 return mine.appended[index] if index < len(mine.appended) else MISSING
@@ -719,7 +629,6 @@ class StagedListTable(StagedMapTable):
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the positions and entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
@@ -736,7 +645,6 @@ class StagedListTable(StagedMapTable):
     def elements(self) -> list[Entry]:
         """Return the entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None or mine.is_cleared or mine.entries or MISSING in mine.appended:
             return list(super().elements())

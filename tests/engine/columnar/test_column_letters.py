@@ -307,7 +307,7 @@ def test_a_capsule_of_no_call_of_a_batch_is_refused(facts):
     body = msgspec.msgpack.decode(letter["capsule"][8:])
     body["facts"].update(facts)
     packed = msgspec.msgpack.encode(body)
-    head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(packed, zlib.crc32(b"PFC\1")))
+    head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(packed, zlib.crc32(b"PFC\2")))
     with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
         KeyedBatchHarness.of_failure(head + packed, Totals())
 
@@ -320,7 +320,7 @@ def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
     for at in range(8, len(capsule), step):
         for damaged in (0, 255 - capsule[at]):
             body = bytes((*capsule[8:at], damaged, *capsule[at + 1 :]))
-            head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(body, zlib.crc32(b"PFC\1")))
+            head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(body, zlib.crc32(b"PFC\2")))
             with (
                 contextlib.suppress(PyflinklikeError, PoisonError),
                 KeyedBatchHarness.of_failure(head + body, Totals(ttl=True)) as harness,
