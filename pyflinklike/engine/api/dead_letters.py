@@ -62,8 +62,9 @@ class DeadLetters:
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
     are more than `at_most` fails, and the query with it: a share of its records and timers with
-    `per="record"`, which is judged at the end of a key group and never for ten letters or fewer; a
-    number in a micro-batch with `per="batch"`.  A harness judges no share.
+    `per="record"`, which is judged at the end of the task, over the micro-batch and over the last
+    ones, and never for ten letters or fewer; a number in a micro-batch with `per="batch"`.  A
+    harness judges no share.
 
     Errors that are not the record's always fail the query: those of declarations, of damaged or
     incompatible state, of the host, of brokers, and a lack of memory.

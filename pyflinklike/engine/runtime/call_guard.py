@@ -15,6 +15,7 @@ from typing import Any
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
 from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.log.log_storage import NO_LETTERS, LetterCounts
 from pyflinklike.engine.runtime.capsule import Called, CapsuleMaker
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
@@ -82,6 +83,8 @@ class LetterOffice:
         self._registered: Mapping[Any, Any] = {}
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before: dict[int, LetterCounts] = {}
         self._told = ""
 
     def watch(self, metrics: MetricGroup) -> None:
@@ -125,16 +128,50 @@ class LetterOffice:
         """Begin a task of a micro-batch, in which letters are counted anew."""
         self.batch = batch
         self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before.clear()
+
+    def begin_group(self, index: int, counts: LetterCounts) -> None:
+        """Begin a key group.
+
+        Args:
+            index: The number of the key group.
+            counts: What `end_group` returned for it in the micro-batch before.
+        """
+        self._at_group, self._of_group = LetterCounts(self._letters, self._calls), counts
+        self._before.setdefault(index, counts)
+
+    def end_group(self) -> LetterCounts:
+        """Return the letters of the key group that the next micro-batch has to know.
+
+        A micro-batch may have few records.  So they are added up until there are so many that ten
+        letters are the share that the user wants.
+        """
+        at, of = self._at_group, self._of_group
+        letters = of.letters + self._letters - at.letters
+        calls = of.calls + self._calls - at.calls
+        if not letters or calls * self.letters.at_most >= FEW or self.letters.per == "batch":
+            return NO_LETTERS
+        return LetterCounts(letters, calls)
 
     def check_share(self) -> None:
-        """Check the share of letters, at the end of a key group.
+        """Check the share of letters at the end of a task: of this micro-batch, and of the last ones.
 
         Raises:
             UserFunctionError: There are more letters than the user wants.
         """
-        letters, most = self._letters, self.letters.at_most
-        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
-            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
+        if self.letters.per != "record" or not self._letters:
+            return
+        before = self._before.values()
+        letters, calls = self._letters, self._calls
+        with_before = (
+            letters + sum(each.letters for each in before),
+            calls + sum(each.calls for each in before),
+            " with those of the last micro-batches",
+        )
+        for found, among, which in ((letters, calls, ""), with_before):
+            if found > max(FEW, self.letters.at_most * among):
+                raise self._too_many(f"{found:,} of {among:,}{which}", self._told)
 
     def _too_many(self, got: str, told: str) -> UserFunctionError:
         letters = self.letters

@@ -398,7 +398,8 @@ class CapsuleMaker:
 
     def _all_keys(self) -> Iterator[tuple[TableSpec, Iterable[_Row]]]:
         """Yield all entries of the key group by table."""
-        for table in (*self._staged.made, *(each.table for each in self._queues)):
+        tables: list[Any] = [*self._staged.made, *(each.table for each in self._queues)]
+        for table in tables:
             yield table.spec, table.scan()
 
     def _segment(self, tables: Iterable[tuple[TableSpec, Iterable[_Row]]]) -> Segment:

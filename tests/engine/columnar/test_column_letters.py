@@ -368,9 +368,19 @@ def test_one_of_a_big_batch_costs_few_calls():
         assert (len(poison), True) == (len(letters), function.calls <= most), function.calls
 
 
-def test_a_batch_of_which_all_raise_fails_soon():
+def test_a_batch_of_which_all_raise_fails_soon_by_a_number():
     """At the first letter above the bound, and not when each record has been tried."""
     function = Totals()
-    with pytest.raises(UserFunctionError, match=r"takes at most 1\.00% of .*got 21 of 2,000"):
-        run(function, [[("a", -1)] * 2_000], DeadLetters(DEAD))
+    with pytest.raises(UserFunctionError, match=r"takes at most 20 records .*got 21 in a task"):
+        run(function, [[("a", -1)] * 2_000], DeadLetters(DEAD, at_most=20, per="batch"))
     assert function.calls < 100
+
+
+def test_a_letter_of_a_batch_tells_of_its_record_alone():
+    """Not of the larger batches that raised before it; each two of which cost two calls."""
+    function = Totals()
+    *_, letters = run(function, [[("a", -1)] * 64], MANY)
+    assert (127, {1}) == (
+        function.calls,
+        {each["traceback"].count("Traceback") for each in letters},
+    )
