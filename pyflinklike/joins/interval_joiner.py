@@ -12,6 +12,9 @@ The rules are those of Flink's `IntervalJoinOperator`:
 
 Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
 without a partner is emitted with None, at the time of rule 4.
+
+Where calls that fail become dead letters, each pair fails alone: an element meets its other
+partners, is kept and is removed, whatever the function did.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from pyflinklike.engine.state.keyed_states import MapState
 from pyflinklike.engine.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
 from pyflinklike.engine.types import TypeInformation, Types
 from pyflinklike.errors import CorruptStateError, StateValueError
-from pyflinklike.joins.join_functions import ProcessJoinFunction, outputs_in
+from pyflinklike.joins.join_functions import ProcessJoinFunction, call_alone, outputs_in
 
 __all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
 
@@ -168,6 +171,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         for side, name in ((self._left, _LEFT), (self._right, _RIGHT)):
             descriptor = BufferDescriptor(name, side.element_type, self._kind)
             side.buffer = runtime_context.get_map_state(descriptor)
+        self._attempt = runtime_context._attempt
         self._dropped = runtime_context.get_metrics_group().counter("numLateRecordsDropped")
         self._context = _PairContext()
 
@@ -207,15 +211,17 @@ class IntervalJoin(KeyedCoProcessFunction):
             else:
                 yield side.late, value
             return
-        found = False
-        self._context.key = ctx.get_current_key()
-        for partner in other.buffer.within(*self._bounds.partners_of(timestamp, side.is_left)):
-            found = True
+        bounds = self._bounds
+        partners = list(other.buffer.within(*bounds.partners_of(timestamp, side.is_left)))
+        # As in Flink the element is kept first, so as it was before a function changes it.
+        side.buffer.append(timestamp, bool(partners), value)
+        timers.register_event_time_timer(timestamp + bounds.kept_for(side.is_left))
+        if partners:
+            self._context.key = ctx.get_current_key()
+        for partner in partners:
             if other.outer and not partner.joined:
                 other.buffer.mark_joined(partner)
             yield from self._pair(side.is_left, timestamp, value, partner)
-        side.buffer.append(timestamp, found, value)
-        timers.register_event_time_timer(timestamp + self._bounds.kept_for(side.is_left))
 
     def _pair(self, is_left: bool, timestamp: int, value: Any, partner: Buffered) -> Iterable[Any]:
         """Return the outputs for an element and a partner that arrived before it."""
@@ -227,8 +233,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = partner.timestamp, timestamp
             pair = partner.element, value
-        results = self._function.process_element(*pair, context)
-        return outputs_in(results, self._function, "process_element")
+        return self._call(pair)
 
     def _alone(self, side: _Side, over: Buffered, time: int, key: Any) -> Iterator[Any]:
         context = self._context
@@ -239,8 +244,21 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = None, over.timestamp
             pair = None, over.element
-        results = self._function.process_element(*pair, context)
-        yield from outputs_in(results, self._function, "process_element")
+        # The elements before it are done with, so the capsule of a letter begins with this one.
+        yield from self._call(pair, settled=True)
+
+    def _call(self, pair: tuple[Any, Any], *, settled: bool = False) -> Iterable[Any]:
+        function, context = self._function, self._context
+        if self._attempt is None:
+            return outputs_in(function.process_element(*pair, context), function, "process_element")
+        return call_alone(
+            self._attempt,
+            lambda: function.process_element(*pair, context),
+            pair,
+            function,
+            "process_element",
+            settled=settled,
+        )
 
 
 def _time_of(timestamp: int | None) -> int:

@@ -7,18 +7,23 @@ Flink has these functions in Java only.  Their names are Java's, in the spelling
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import GeneratorType
 from typing import Any
 
+from pyflinklike.engine.api.contexts import Attempt
+from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import check_results
 from pyflinklike.engine.functions import Function
+from pyflinklike.engine.shown import shown
+from pyflinklike.engine.types.copies import as_given
 
 __all__ = [
     "CoGroupFunction",
     "FlatJoinFunction",
     "JoinFunction",
     "ProcessJoinFunction",
+    "call_alone",
     "outputs_in",
 ]
 
@@ -126,3 +131,35 @@ def outputs_in(results: Iterable[Any] | None, function: object, method: str) -> 
     if results.__class__ is not GeneratorType:
         check_results(results, f"calls of {type(function).__qualname__}.{method}")
     return results
+
+
+def call_alone(
+    attempt: Attempt,
+    call: Callable[[], Iterable[Any] | None],
+    pair: tuple[Any, Any],
+    function: object,
+    method: str,
+    *,
+    settled: bool = False,
+) -> Iterable[Any]:
+    """Call a function for a pair that fails alone, and return its outputs; none if it fails.
+
+    Args:
+        attempt: That of the operator.
+        call: Calls the function.
+        pair: Both elements.
+        function: The user's function, for messages.
+        method: The name of the method that is called, for messages.
+        settled: As of `Attempt`.
+    """
+
+    def gather() -> list[Any]:
+        return [
+            (each[0], *map(as_given, each[1:]))
+            if each.__class__ is tuple and each and each[0].__class__ is OutputTag
+            else as_given(each)
+            for each in outputs_in(call(), function, method)
+        ]
+
+    name = f"{type(function).__qualname__}.{method}" if isinstance(function, Function) else None
+    return attempt(gather, lambda: shown(pair), name, settled=settled) or ()

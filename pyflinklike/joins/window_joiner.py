@@ -9,11 +9,13 @@ triggers and evictors see these pairs.  When a window fires, its elements are pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import pyarrow as pa
 
+from pyflinklike.engine.api.contexts import Attempt
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.functions import Function
 from pyflinklike.engine.types import TypeInformation
@@ -23,6 +25,7 @@ from pyflinklike.joins.join_functions import (
     CoGroupFunction,
     FlatJoinFunction,
     JoinFunction,
+    call_alone,
     outputs_in,
 )
 from pyflinklike.windows.window_functions import ProcessWindowFunction
@@ -94,9 +97,11 @@ class JoinedGroups(CoGroupFunction):
     ) -> None:
         self._function = function
         self._outer = OUTER[join]
+        self._attempt: Attempt | None = None
 
     def open(self, runtime_context: Any) -> None:
         """Open the function."""
+        self._attempt = runtime_context._attempt
         if isinstance(self._function, Function):
             self._function.open(runtime_context)
 
@@ -106,7 +111,7 @@ class JoinedGroups(CoGroupFunction):
             self._function.close()
 
     def co_group(self, first: list[Any], second: list[Any]) -> Iterator[Any]:
-        """Yield the outputs of all pairs."""
+        """Yield the outputs of all pairs, each of which fails alone where that becomes a letter."""
         left_outer, right_outer = self._outer
         # [None] * False is empty: without an outer join an empty side gives no pairs.
         pairs = (
@@ -114,14 +119,26 @@ class JoinedGroups(CoGroupFunction):
             for one in first or [None] * right_outer
             for other in second or [None] * left_outer
         )
-        if isinstance(self._function, FlatJoinFunction):
+        given, attempt = self._function, self._attempt
+        if attempt is not None:
             for pair in pairs:
-                yield from outputs_in(self._function.join(*pair), self._function, "join")
+                yield from call_alone(attempt, partial(self._join, *pair), pair, given, "join")
+        elif isinstance(given, FlatJoinFunction):
+            for pair in pairs:
+                yield from outputs_in(given.join(*pair), given, "join")
         else:
-            given = self._function
             join = given.join if isinstance(given, JoinFunction) else given
             for pair in pairs:
                 yield join(*pair)
+
+    def _join(self, first: Any, second: Any) -> Iterable[Any] | None:
+        """Return the outputs of a pair."""
+        given = self._function
+        if isinstance(given, FlatJoinFunction):
+            return given.join(first, second)
+        return [
+            given.join(first, second) if isinstance(given, JoinFunction) else given(first, second)
+        ]
 
 
 @attrs.frozen(repr=False)

@@ -172,11 +172,16 @@ class LruKeyValueStore(KeyValueStore[K, V]):
             return
         former = dict(self._used.get(key, {}))
 
-        def undo() -> None:
-            if former:
-                self._used[key] = former
+        def use(uses: dict[bytes, None]) -> None:
+            if uses:
+                self._used[key] = uses
             else:
                 self._used.pop(key, None)
+
+        def undo() -> Callable[[], None]:
+            now = self._used.get(key, {})
+            use(former)
+            return lambda: use(now)
 
         stage.undo_by(undo)
 

@@ -16,7 +16,7 @@ import attrs
 
 from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.checks import check_count
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.clock import MAX_WATERMARK, DurationLike, to_milliseconds
 from pyflinklike.engine.foreign_names import INSIDE, WithoutJava
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
@@ -492,7 +492,9 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         if known != time:
             return CONTINUE
         pending.clear()
-        self._next(time, window, ctx)
+        # At its end a window may be open: by event time, while this trigger goes by the clock.
+        if time < window.max_timestamp():
+            self._next(time, window, ctx)
         return FIRE
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
@@ -550,6 +552,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         """Fire at the end of the window and at multiples of the interval."""
         return FIRE if time == window.max_timestamp() else self._on_time(time, window, ctx)
 
+    def _next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        # When time ends, a window without an end has no more multiples but for ever.
+        if min(window.max_timestamp(), ctx.get_current_watermark()) < MAX_WATERMARK:
+            super()._next(time, window, ctx)
+
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_event_time_timer(time)
 
@@ -558,7 +565,11 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
-    """A trigger that fires when the clock passes a multiple of an interval."""
+    """A trigger that fires when the clock passes a multiple of an interval, or the window's end.
+
+    While a window of event time is open behind its end by the clock, an element makes it fire once
+    more.
+    """
 
     _FIRE_TIME = _FireTime("processing time")
 

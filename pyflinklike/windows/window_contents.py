@@ -160,9 +160,20 @@ class Aggregated(Contents):
         return [function.get_result(accumulator)]
 
 
+def _at_once(window: Any, call: Callable[..., object], *given: Any) -> bool:  # noqa: ARG001
+    call(*given)
+    return True
+
+
 class StoredContents(ABC):
     """The contents of the current key and window, once the operator is open."""
 
+    alone: Callable[..., bool] = staticmethod(_at_once)
+    """Makes a call of the user's code that belongs to a firing, and returns whether it succeeded.
+
+    Its arguments are the window, the call and what that is given.  The operator puts another one
+    here where such a call may fail alone.
+    """
     state: Any
     """That keeps them; windows that merge merge it."""
 
@@ -240,6 +251,10 @@ class StoredContents(ABC):
         """Apply a function to the contents, unless there are none."""
 
     @abstractmethod
+    def look(self) -> Any:
+        """Return the contents as they are shown to whoever asks why a firing failed."""
+
+    @abstractmethod
     def is_empty(self) -> bool:
         """Return whether there are no contents."""
 
@@ -269,6 +284,9 @@ class _StoredElements(StoredContents):
         elements = list(self.state.get())
         if elements:
             apply(window, elements)
+
+    def look(self) -> Any:
+        return list(self.state.get())
 
     def is_empty(self) -> bool:
         return not any(True for _ in self.state.get())
@@ -300,6 +318,9 @@ class _StoredFold(_StoredElements):
         folded = self.state.get()
         if folded is not None:
             apply(window, [folded])
+
+    def look(self) -> Any:
+        return self.state.get()
 
     def is_empty(self) -> bool:
         return self.state.get() is None
@@ -349,13 +370,30 @@ class _Evicted(_StoredElements):
         elements = [TimestampedValue(*each) for each in self.state.get()]
         if not elements:
             return
-        evictor, context = self._evictor, self._context
-        evictor.evict_before(elements, len(elements), window, context)
+        # What is evicted stays so if the function fails: else the contents would grow for ever.
+        if self._evict(self._evictor.evict_before, elements, window):
+            self.alone(window, self._apply_to, elements, window, apply)
+            self._evict(self._evictor.evict_after, elements, window)
+        self.state.update([(each.value, each.timestamp) for each in elements])
+
+    def _evict(
+        self, step: Callable[..., None], elements: list[TimestampedValue[Any]], window: Any
+    ) -> bool:
+        left = list(elements)
+        if not self.alone(window, step, left, len(left), window, self._context):
+            return False
+        elements[:] = left
+        return True
+
+    def _apply_to(
+        self, elements: Sequence[TimestampedValue[Any]], window: Any, apply: Fire
+    ) -> None:
         folded = self._contents.fold([each.value for each in elements])
         if folded or isinstance(self._contents, Gathered):
             apply(window, folded)
-        evictor.evict_after(elements, len(elements), window, context)
-        self.state.update([(each.value, each.timestamp) for each in elements])
+
+    def look(self) -> Any:
+        return [value for value, _ in self.state.get()]
 
 
 Collect = Callable[[Any, Window, Any], Any]

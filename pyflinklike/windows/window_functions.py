@@ -187,7 +187,13 @@ class AppliedFunction:
         assert isinstance(function, AllWindowFunction)
         return function.apply(context.window(), contents)
 
+    def clears(self) -> bool:
+        """Return whether the function has something to do when a window ends."""
+        if not isinstance(self.function, (ProcessWindowFunction, ProcessAllWindowFunction)):
+            return False
+        clear = getattr(self.function.clear, "__func__", None)
+        return clear not in (ProcessWindowFunction.clear, ProcessAllWindowFunction.clear)
+
     def clear(self, context: Any) -> None:
         """Have the function clear its state of a window that ends."""
-        if isinstance(self.function, (ProcessWindowFunction, ProcessAllWindowFunction)):
-            self.function.clear(context)
+        self.function.clear(context)  # type: ignore[union-attr]  # asked only where it `clears`

@@ -4,12 +4,17 @@
 State and timers of a window are those of the pair of key and window.  Where windows merge, their
 contents are those of the pair of key and state window; the trigger's state is always that of the
 window itself.
+
+Where calls that fail become dead letters, an element that cannot be put into its windows has not
+come.  A firing is a part of its own: what the user's function did is undone, and the window is
+purged, goes on or ends as if it had succeeded.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -84,6 +89,11 @@ class WindowOperator(NamespacedFunction):
         self._uid = ""
 
     hidden_state = CONTENTS
+
+    @property
+    def registrar(self) -> str:  # type: ignore[override]
+        """The trigger: windows themselves register no timer for a time that has come."""
+        return f"the trigger {_name_of(_with_nested(self.declared.trigger)[-1])}"
 
     @property
     def namespace_type(self) -> TypeInformation:  # type: ignore[override]
@@ -198,6 +208,8 @@ class WindowOperator(NamespacedFunction):
         """Name the call whose result was refused."""
         applies = any(each.f_code is WindowTask._apply.__code__ for each in tasks)
         fold = getattr(self.declared.contents, "function", None)
+        if not tasks and method == "on_timer":  # no call of ours: there were too many timers
+            return _name_of(_with_nested(self.declared.trigger)[-1])
         if applies and self.declared.function.function is not None:
             return self.declared.function.call()
         if fold is None:
@@ -268,6 +280,7 @@ class WindowTask:
         self._ends = WindowEnds(assigner, declared.allowed_lateness, context.timers)
         self._is_event_time, self._cleanup_time = self._ends.by_event_time, self._ends.time
         self._function, self._collect = declared.function, declared.collect
+        self._has_state = declared.function.clears()
         self._givers = f"calls of {declared.function.call()}"
         self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
@@ -305,6 +318,9 @@ class WindowTask:
         )
         # Of sliding windows each element is in many, so what is asked per window counts.
         self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
+        self._attempt = context._attempt
+        if self._attempt is not None:
+            self._contents.alone = partial(self._alone, self._show)
         self.groups = WindowGroups.of(
             declared, self._current, self._contents, self._register_end, self._merging
         )
@@ -478,7 +494,7 @@ class WindowTask:
             return self._collect_outputs()
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
-        result = on_time(timestamp, window, self._trigger_context)
+        result = self._ask(on_time, timestamp, window)
         if result is not CONTINUE:
             self._act(result, window, state_window)
         if is_event is self._is_event_time:
@@ -488,11 +504,12 @@ class WindowTask:
     def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
         """Fire a window of the default trigger, whose timer is the one that fires, and end it."""
         self._current.namespace = state_window
-        self._contents.fire(window, self._apply)
+        self._fire(window)
         self._contents.clear()
         self._current.namespace = namespace
-        self._function_context.current_window = window
-        self._function.clear(self._function_context)
+        if self._has_state:
+            self._function_context.current_window = window
+            self._alone(shown, window, self._function.clear, self._function_context)
         if self._merging is not None:
             self._merging.retire(state_window)
 
@@ -517,11 +534,70 @@ class WindowTask:
         self._current.namespace = state_window
         self._contents.clear()
         self._current.namespace = namespace
-        self._trigger.clear(window, self._trigger_context)
-        self._function_context.current_window = window
-        self._function.clear(self._function_context)
+        self._alone(shown, window, self._trigger.clear, window, self._trigger_context)
+        if self._has_state:
+            self._function_context.current_window = window
+            self._alone(shown, window, self._function.clear, self._function_context)
         if self._merging is not None:
             self._merging.retire(state_window)
+
+    # Calls of the user's code that fail alone, where calls that fail become dead letters
+
+    def _ask(
+        self, on_time: Callable[..., TriggerResult], time: int, window: Window
+    ) -> TriggerResult:
+        """Return what the trigger says to a timer; nothing happens where it fails."""
+        said = [CONTINUE]
+        self._alone(
+            shown, window, lambda: said.append(on_time(time, window, self._trigger_context))
+        )
+        return said[-1]
+
+    def _fire(self, window: Window) -> None:
+        """Apply the function to the contents of a window, which are those of the current namespace."""
+        if self._attempt is None:
+            self._contents.fire(window, self._apply)
+        else:
+            self._alone(self._show, window, self._contents.fire, window, self._apply)
+
+    def _alone(
+        self,
+        show: Callable[[Any], str],
+        window: Window,
+        call: Callable[..., object],
+        *given: Any,
+    ) -> bool:
+        """Make a call of the user's code that may fail alone; return whether it has succeeded."""
+        if self._attempt is None:
+            call(*given)
+            return True
+        outputs = self._outputs
+        results = self._attempt(
+            partial(self._call_alone, window, call, given), partial(show, window)
+        )
+        self._outputs = outputs
+        if results is None:
+            return False
+        outputs += results
+        return True
+
+    def _call_alone(
+        self,
+        window: Window,
+        call: Callable[..., object],
+        given: Sequence[Any],
+    ) -> list[Any]:
+        """Make a call, and return its outputs."""
+        self._outputs = []
+        call(*given)
+        return self._outputs
+
+    def _show(self, window: Window) -> str:
+        """Show a window and the contents of the current namespace."""
+        try:
+            return f"{shown(window)} of {shown(self._contents.look())}"
+        except Exception:  # of the user's fold, for which there is a letter
+            return shown(window)
 
     # Outputs
 
@@ -529,7 +605,7 @@ class WindowTask:
         """Fire and purge as the trigger says."""
         self._current.namespace = state_window
         if result.is_fire():
-            self._contents.fire(window, self._apply)
+            self._fire(window)
         if result.is_purge():
             self._contents.clear()
 

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyflinklike import MIN_WATERMARK, EmbeddedRocksDBStateBackend, HashMapStateBackend
+from pyflinklike import (
+    MIN_WATERMARK,
+    DeadLetters,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    MapStateDescriptor,
+    OutputTag,
+    Types,
+)
 from pyflinklike.joins import IntervalJoin, JoinBounds, ProcessJoinFunction
 from pyflinklike.testing import KeyedTwoInputHarness
 
@@ -27,11 +37,35 @@ steps = st.lists(
 bounds = st.tuples(st.integers(-3, 3), st.integers(-3, 3)).map(sorted)
 
 
+DEAD = OutputTag("dead")
+LETTERS = DeadLetters(DEAD, at_most=10_000, per="batch")
+
+
 class Pairs(ProcessJoinFunction):
-    """Tells of pairs and of the time of each."""
+    """Tells of pairs and of the time of each.
+
+    Args:
+        refuses: Whether it refuses some, and counts those of each key that it has not refused.
+    """
+
+    def __init__(self, *, refuses):
+        self.refuses = refuses
+
+    def open(self, runtime_context):
+        self.counts = runtime_context.get_map_state(
+            MapStateDescriptor("pairs", Types.STRING(), Types.LONG())
+        )
 
     def process_element(self, left, right, ctx):
+        self.counts.put("all", (self.counts.get("all") or 0) + 1)
         yield left, right, ctx.get_timestamp()
+        if self.refuses and is_refused(left, right):
+            raise ValueError(left, right)
+
+
+def is_refused(left, right):
+    """Whether a function that refuses some refuses a pair."""
+    return sum(each[1] for each in (left, right) if each is not None) % 3 == 1
 
 
 class Kept(NamedTuple):
@@ -86,7 +120,12 @@ class Model:
 
 
 @example(
-    [(0, "", 0), (2, "a", 0), (0, "", 0), (1, "a", 0)], [0, 0], "inner", HashMapStateBackend, 0
+    [(0, "", 0), (2, "a", 0), (0, "", 0), (1, "a", 0)],
+    [0, 0],
+    "inner",
+    HashMapStateBackend,
+    0,
+    False,
 )
 @given(
     steps,
@@ -94,22 +133,45 @@ class Model:
     st.sampled_from(JOINS),
     st.sampled_from((HashMapStateBackend, EmbeddedRocksDBStateBackend)),
     st.integers(0, 25),
+    st.booleans(),
 )
-def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, restart):
-    """Element by element, whatever the order, the watermarks, the backend and the place of a restart."""
+def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, restart, refuses):
+    """Element by element, whatever the order, the watermarks, the backend and the place of a restart.
+
+    A pair that the function refuses is a letter, and all others are what they are without it.  Its
+    capsule refuses it again.
+    """
+
+    def function():
+        return IntervalJoin(Pairs(refuses=refuses), JoinBounds(*bounds), join)
 
     def harness(restore=None):
-        function = IntervalJoin(Pairs(), JoinBounds(*bounds), join)
         return KeyedTwoInputHarness(
-            function, lambda each: each[0], state_backend=backend(), restore=restore
+            function(),
+            lambda each: each[0],
+            state_backend=backend(),
+            restore=restore,
+            on_error=LETTERS if refuses else None,
         )
 
+    def check(expected, outputs):
+        given, refused = [], []
+        for pair in expected:
+            (refused if refuses and is_refused(*pair[:2]) else given).append(pair)
+        assert sorted(given, key=repr) == sorted(outputs, key=repr)
+        letters = joining.side_output(DEAD)[len(seen) :]
+        assert sorted(repr(pair[:2]) for pair in refused) == sorted(row.subject for row in letters)
+        seen.extend(letters)
+        counted.update(pair[0][0] if pair[0] else pair[1][0] for pair in given)
+
     model, joining = Model(*bounds, join), harness()
+    seen, counted = [], Counter()
     for number, (side, key, time) in enumerate(steps):
         if number == restart:
             snapshot = joining.snapshot()
             joining.close()
             joining = harness(snapshot)
+            seen = []
             former, model.watermark = model.watermark, MIN_WATERMARK
             assert model.advance(former) == joining.process_both_watermarks(former)
         if side == WATERMARK:
@@ -119,5 +181,12 @@ def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, res
             expected = model.add(Kept(side, key, time, element))
             process = joining.process_element1 if side == 1 else joining.process_element2
             outputs = process(element, time)
-        assert sorted(expected, key=repr) == sorted(outputs, key=repr)
+        check(expected, outputs)
+    for letter in seen:
+        again = KeyedTwoInputHarness.of_failure(letter.capsule, function(), allow_pickle=True)
+        with again, pytest.raises(ValueError, match=r"[0-9]"):
+            again.replay()
+    held = {each.spec.name: each for each in joining._operator.backend.contents()}
+    counts = dict(zip(held["pairs"].keys, held["pairs"].entries)) if "pairs" in held else {}
+    assert counted == counts
     joining.close()

@@ -56,6 +56,7 @@ class Stream:
         savepoint: What it begins with.
         segment_bytes: How large a segment of a key group it is given gets.
         now: Its processing time.
+        on_error: Makes dead letters.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class Stream:
         savepoint: bytes | None = None,
         now: int = 0,
         segment_bytes: int = 1 << 20,
+        on_error: Any = None,
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
         self.operator = make_keyed_operator(
-            function, backend, key_type, task, f"tested-{uuid.uuid4()}"
+            function, backend, key_type, task, f"tested-{uuid.uuid4()}", on_error=on_error
         )
         self.operator.open()
         self.operator.clock.processing_time = now

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from window_support import harness, processed, streamed
+from window_support import Sum, harness, processed, streamed
 
 from pyflinklike import ListStateDescriptor, Time, Types, ValueStateDescriptor
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -181,6 +181,73 @@ def test_continuous_processing_time_trigger_in_event_time():
         assert [((0, 10), 2)] == sizes(driver.set_processing_time(8))
         assert [] == driver.process_watermark(9)
         assert is_empty(driver)
+
+
+@pytest.mark.parametrize("purges", [False, True])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_continuous_trigger_fires_once_when_the_clock_passes_an_open_window(purges, restored):
+    """At 9 by the clock, the window's end, it waits for no other time; the watermark frees the window."""
+    trigger: Any = ContinuousProcessingTimeTrigger.of(4)
+    operator = processed(TEN, trigger=PurgingTrigger.of(trigger) if purges else trigger)
+    with harness(operator) as first:
+        first.set_processing_time(8)
+        first.process_elements(elements(1))
+        stored = first.snapshot()
+        with harness(operator, restore=stored) if restored else first as driver:
+            fired = [len(driver.set_processing_time(now)) for now in (9, 10, 50)]
+            assert [1, 0, 0] == fired
+            assert [] == driver.process_watermark(9)
+            assert is_empty(driver)
+
+
+def test_elements_behind_the_end_of_their_window_by_the_clock_fire_it_once_each_time():
+    """Past data: else it would never come out, for the watermark does not make this trigger fire."""
+    operator = processed(TEN, trigger=ContinuousProcessingTimeTrigger.of(4))
+    with harness(operator) as driver:
+        driver.set_processing_time(1_000)
+        fired = []
+        for number in (1, 2, 3):
+            driver.process_elements(elements(number))
+            fired.append(sizes(driver.set_processing_time(1_000 + number)))
+        assert [[((0, 10), 1)], [((0, 10), 2)], [((0, 10), 3)]] == fired
+
+
+def test_a_continuous_trigger_of_a_window_without_an_end_comes_to_an_end():
+    """When the input ends: at the next multiple and at the end of time, not at all between."""
+    operator = processed(GlobalWindows.create(), trigger=ContinuousEventTimeTrigger.of(4))
+    assert [("all", 2)] * 2 == sizes(streamed(operator, [("k", 1), ("k", 2)]))
+
+
+class Endless(Trigger):
+    """Wants to be asked again at the time at which it is asked."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_event_time_timer(5)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        ctx.register_event_time_timer(time)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        raise NotImplementedError
+
+    def clear(self, window, ctx):
+        return None
+
+
+def test_a_trigger_without_an_end_is_blamed_by_name():
+    """And not the function of the window, which registers no timer."""
+    operator = window(TEN).trigger(PurgingTrigger.of(Endless())).aggregate(Sum())
+    with harness(operator) as driver:
+        driver.process_elements(elements(1))
+        said = r"^the trigger Endless must come to an end, got more than 100,000 timers"
+        with pytest.raises(UserFunctionError, match=said) as raised:
+            driver.process_watermark(6)
+        assert "Endless failed for key 'k'" in raised.value.__notes__[0]
 
 
 def test_never_trigger():

@@ -3,10 +3,14 @@
 
 The model keeps a dict of open windows for each key, and does what Flink's rules say one by one.
 It knows no state, no namespace, no timer queue and no merging-window set.
+
+Functions that raise make dead letters.  An element that its fold refuses has not come.  A firing
+that fails gives nothing, and does whatever else a firing does.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import attrs
@@ -15,9 +19,17 @@ from hypothesis import strategies as st
 from stream_support import BACKENDS, Stream
 from window_support import bounds
 
-from pyflinklike import HashMapStateBackend, OutputTag, Types
+from pyflinklike import (
+    AggregateFunction,
+    DeadLetters,
+    HashMapStateBackend,
+    OutputTag,
+    Types,
+    ValueStateDescriptor,
+)
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     CountEvictor,
@@ -31,7 +43,8 @@ from pyflinklike.windows import (
     window,
 )
 
-LATE = OutputTag("late", Types.LONG())
+LATE, DEAD = OutputTag("late", Types.LONG()), OutputTag("dead")
+LETTERS = DeadLetters(DEAD, at_most=10_000, per="batch")
 
 
 @attrs.define
@@ -57,6 +70,7 @@ class Settings:
     lateness: int
     keeps: int
     evicts_after: bool
+    refuses: bool = False
 
     def operator(self, folded: bool) -> Any:
         """The windows; of elements `(key, number)`."""
@@ -75,33 +89,95 @@ class Settings:
         if self.keeps:
             windowed.evictor(CountEvictor.of(self.keeps, self.evicts_after))
         windowed.allowed_lateness(self.lateness).side_output_late_data(LATE)
+        if folded and self.refuses:
+            return windowed.aggregate(Adding(), Numbers(refuses=True))
         if folded:
             return windowed.reduce(lambda one, other: (one[0], one[1] + other[1]), Numbers())
-        return windowed.process(Numbers())
+        return windowed.process(Numbers(refuses=self.refuses))
+
+
+def is_refused(numbers: tuple[int, ...]) -> bool:
+    """Whether the window function refuses the numbers of a window."""
+    return sum(numbers) % 3 == 1
+
+
+def is_unfit(numbers: tuple[int, ...], number: int) -> bool:
+    """Whether the fold refuses to add a number to those of a window."""
+    return (len(numbers) + number) % 5 == 4
 
 
 class Numbers(ProcessWindowFunction):
-    """Key, window and numbers; what `reduce` joins is in one element."""
+    """Key, window and numbers; what `reduce` joins is in one element.
+
+    Args:
+        refuses: Whether it refuses some, and counts the firings of the key that it has not refused.
+    """
+
+    FIRED = ValueStateDescriptor("fired", Types.LONG())
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+
+    def open(self, runtime_context):
+        self.fired = runtime_context.get_state(self.FIRED)
 
     def process(self, key, context, elements):
-        numbers = [n for _, some in elements for n in some]
-        yield key, bounds(context.window()), tuple(numbers)
+        numbers = tuple(n for _, some in elements for n in some)
+        told = key, bounds(context.window()), numbers
+        if self.refuses:
+            self.fired.update((self.fired.value() or 0) + 1)
+        yield told
+        if self.refuses and is_refused(numbers):
+            raise ValueError(told)
+
+
+class Adding(AggregateFunction):
+    """Key and numbers; it refuses some."""
+
+    def create_accumulator(self):
+        return "", ()
+
+    def add(self, value, accumulator):
+        key, (number,) = value
+        if is_unfit(accumulator[1], number):
+            raise ValueError(number)
+        return key, (*accumulator[1], number)
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] or acc_b[0], acc_a[1] + acc_b[1]
+
+
+class UnfitError(Exception):
+    """The fold refuses an element."""
 
 
 class Model:
     """Windows of one key, by the rules."""
 
-    def __init__(self, settings: Settings, key: str) -> None:
-        self.settings, self.key = settings, key
+    def __init__(self, settings: Settings, key: str, *, folded: bool = False) -> None:
+        self.settings, self.key, self.folded = settings, key, folded and settings.refuses
         self.open: dict[tuple[int, int], Open] = {}
         self.out: list[Any] = []
         self.late: list[int] = []
+        self.fired = 0
+        self.letters: list[str] = []
 
     def end(self, at: tuple[int, int]) -> int:
         return at[1] - 1 + self.settings.lateness
 
     def element(self, number: int, time: int, watermark: int) -> None:
-        """An element comes."""
+        """An element comes, or has not come if the fold refuses it in one of its windows."""
+        kept = copy.deepcopy(vars(self))
+        try:
+            self._element(number, time, watermark)
+        except UnfitError:
+            vars(self).update(kept)
+            self.letters.append("Adding.add")
+
+    def _element(self, number: int, time: int, watermark: int) -> None:
         s = self.settings
         if s.kind == "session":
             windows = [self.merged((time, time + s.size), watermark)]
@@ -114,7 +190,10 @@ class Model:
             ]
         in_time = [at for at in windows if self.end(at) > watermark]
         for at in in_time:
-            self.open.setdefault(at, Open()).elements.append(number)
+            elements = self.open.setdefault(at, Open()).elements
+            if self.folded and not s.keeps and is_unfit(tuple(elements), number):
+                raise UnfitError
+            elements.append(number)
             self.ask(at, time, watermark)
             self.open[at].timers.add(self.end(at))
         if not in_time and time + s.lateness <= watermark:
@@ -161,10 +240,23 @@ class Model:
         mine, s = self.open[at], self.settings
         if mine.elements:
             kept = mine.elements[-s.keeps :]  # all of them, if it is 0
-            self.out.append((self.key, at, tuple(mine.elements if s.evicts_after else kept)))
+            self.apply(at, tuple(mine.elements if s.evicts_after else kept))
             mine.elements = kept
         if self.settings.purges:
             mine.elements = []
+
+    def apply(self, at: tuple[int, int], numbers: tuple[int, ...]) -> None:
+        """Give out what the function makes of numbers."""
+        if self.settings.refuses:
+            in_turn = self.folded and self.settings.keeps
+            if in_turn and any(is_unfit(numbers[:at], n) for at, n in enumerate(numbers)):
+                self.letters.append("Adding.add")
+                return
+            if is_refused(numbers):
+                self.letters.append("Numbers.process")
+                return
+            self.fired += 1
+        self.out.append((self.key, at, numbers))
 
     def advance(self, watermark: int) -> None:
         """The watermark comes."""
@@ -199,6 +291,7 @@ SETTINGS = st.builds(
     lateness=st.sampled_from([0, 0, 1, 5]),
     keeps=st.sampled_from([0, 0, 1, 2]),
     evicts_after=st.booleans(),
+    refuses=st.booleans(),
 )
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(-6, 6)), max_size=8)
 MOVES = st.none() | st.tuples(
@@ -210,21 +303,22 @@ MOVES = st.none() | st.tuples(
 class WindowStream(Stream):
     """A stream whose elements have times."""
 
-    def timed_batch(self, records: list[Any], watermark: int) -> tuple[list[Any], list[Any]]:
-        """The main and late outputs of a micro-batch of `(key, numbers, time)`."""
-        operator, main, late = self.operator, [], []
+    def timed_batch(self, records: list[Any], watermark: int) -> tuple[list[Any], ...]:
+        """The main and late outputs, and the letters, of a micro-batch of `(key, numbers, time)`."""
+        operator, main, late, letters = self.operator, [], [], []
         operator.clock.watermark = watermark
-        self.entries = 0
+        self.left = []
         for index, store in enumerate(self.stores):
             mine = [each for each in records if self.groups_of([each[0]]) == [index]]
             keys, values = [each[0] for each in mine], [each[:2] for each in mine]
             serve(operator, store, index, Records(keys, values, [each[2] for each in mine]))
-            self.entries += operator.backend.count()
+            self.left += left_of(operator)
             operator.keep_warm()
             outputs = operator.outputs.take()
             main += outputs.main
             late += [n for _, (n,) in outputs.side.get("late", ((), ()))[1]]
-        return main, late
+            letters += [row.call for row in outputs.side.get("dead", ((), ()))[1]]
+        return main, late, letters
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -235,14 +329,15 @@ class WindowStream(Stream):
 )
 def test_windows_agree_with_a_model(declared, folded, batches):
     """Whatever they are, in whatever order elements come, and wherever the state goes between batches."""
-    models = {key: Model(declared, key) for key in "ab"}
-    stream = WindowStream(declared.operator(folded), HashMapStateBackend(), 2)
+    models = {key: Model(declared, key, folded=folded) for key in "ab"}
+    letters = {"on_error": LETTERS if declared.refuses else None}
+    stream = WindowStream(declared.operator(folded), HashMapStateBackend(), 2, **letters)
     watermark, number = MIN_WATERMARK, 0
     for move, records, step in [*batches, (None, [], None)]:
         if move is not None:
             savepoint = stream.savepoint()
             stream.close()
-            stream = WindowStream(declared.operator(folded), *move, savepoint=savepoint)
+            stream = WindowStream(declared.operator(folded), *move, savepoint=savepoint, **letters)
         numbered = []
         for key, ahead in records:
             numbered.append((key, (number,), max(watermark, 0) + ahead))
@@ -253,20 +348,78 @@ def test_windows_agree_with_a_model(declared, folded, batches):
     assert drive(models, [], MAX_WATERMARK) == tuple(
         map(sorted, stream.timed_batch([], MAX_WATERMARK))
     )
-    assert 0 == stream.entries, "all is freed"
+    assert counts_of(models) == sorted(stream.left), "all is freed but the counts of firings"
     stream.close()
 
 
-def drive(models: dict[str, Model], records: list[Any], watermark: int) -> tuple[Any, Any]:
+def counts_of(models: dict[str, Model]) -> list[Any]:
+    """How many firings of each key were not refused, if any."""
+    return [("fired", key, model.fired) for key, model in models.items() if model.fired]
+
+
+def left_of(operator: Any) -> list[Any]:
+    """What is left in the current key group: the state, the key and the entry."""
+    return [
+        (each.spec.name, *pair)
+        for each in operator.backend.contents()
+        for pair in zip(each.keys, each.entries)
+    ]
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    declared=SETTINGS,
+    folded=st.booleans(),
+    together=st.booleans(),
+    batches=st.lists(st.tuples(RECORDS, st.integers(0, 6)), max_size=7),
+)
+def test_windows_that_refuse_some_agree_with_a_model_in_a_harness(
+    declared, folded, together, batches
+):
+    """As above, element by element or many in a call; nothing is left at the end of the input."""
+    declared = attrs.evolve(declared, refuses=True)
+    models = {key: Model(declared, key, folded=folded) for key in "ab"}
+    with KeyedProcessHarness(
+        declared.operator(folded), lambda element: element[0], on_error=LETTERS
+    ) as driver:
+        number, watermark = 0, MIN_WATERMARK
+        for records, step in batches:
+            timed = []
+            for key, ahead in records:
+                timed.append(((key, (number,)), max(watermark, 0) + ahead))
+                number += 1
+            if together:
+                driver.process_elements(timed)
+            else:
+                for element, time in timed:
+                    driver.process_element(element, time)
+            for (key, (of_key,)), time in timed:
+                models[key].element(of_key, time, watermark)
+            watermark = max(watermark, 0) + step
+            driver.process_watermark(watermark)
+            for model in models.values():
+                model.advance(watermark)
+        driver.end_of_input()
+        out, late, letters = drive(models, [], MAX_WATERMARK)
+        assert (out, late, letters) == (
+            sorted(driver.output),
+            sorted(n for _, (n,) in driver.side_output(LATE)),
+            sorted(row.call for row in driver.side_output(DEAD)),
+        )
+        assert counts_of(models) == sorted(left_of(driver._operator))
+
+
+def drive(models: dict[str, Model], records: list[Any], watermark: int) -> tuple[Any, ...]:
     """What the models give for a micro-batch."""
     for model in models.values():
         model.advance(watermark)
     for key, (number,), time in records:
         models[key].element(number, time, watermark)
-    main, late = [], []
+    main, late, letters = [], [], []
     for model in models.values():
         model.advance(watermark)
         main += model.out
         late += model.late
-        model.out, model.late = [], []
-    return sorted(main), sorted(late)
+        letters += model.letters
+        model.out, model.late, model.letters = [], [], []
+    return sorted(main), sorted(late), sorted(letters)

@@ -12,7 +12,7 @@ the key, and a namespace of it, such as a window.  Users of such a program see i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pyflinklike.engine.api.metric_group import MetricGroup
@@ -38,6 +38,7 @@ from pyflinklike.engine.type_vars import ACC, IN, OUT, K, T, V
 from pyflinklike.errors import DeclarationError
 
 __all__ = [
+    "Attempt",
     "ColumnTimerService",
     "KeyedStateStore",
     "NamespacedRuntimeContext",
@@ -84,8 +85,35 @@ class KeyedStateStore(ABC):
         """Return the state that folds each added value with an `AggregateFunction`."""
 
 
+class Attempt(Protocol):
+    """Calls the user's function within a call of a program of ours, as a part that fails alone."""
+
+    def __call__(
+        self,
+        call: Callable[[], Sequence[Any]],
+        subject: Callable[[], str],
+        name: str | None = None,
+        *,
+        settled: bool = False,
+    ) -> Sequence[Any] | None:
+        """Make a call; where it raises, undo what it did, put out its dead letter, and go on.
+
+        Args:
+            call: Makes it, and returns its outputs, which nobody changes any more.
+            subject: Shows what the function was called with, once the call is undone.
+            name: The name of the method, for messages; None if the traceback tells it.
+            settled: Whether all stands that was done before, whatever comes.  Else it is undone if
+                the whole call fails, and the letter's capsule begins before it.
+
+        Returns:
+            The outputs, which the program gives out; None if the call failed.
+        """
+
+
 class RuntimeContext(KeyedStateStore):
     """What a function may know of the place where it runs; `Function.open` receives it."""
+
+    _attempt: Attempt | None = None  # for programs of ours; None where no letters are made
 
     @abstractmethod
     def get_task_name(self) -> str:

@@ -40,14 +40,15 @@ class DeadLetters:
     """Have a query go on where its function raises: the record or timer becomes a dead letter.
 
     What the call had written, registered, deleted and yielded is undone, as if the record had not
-    come; a timer that failed is gone.  A dead letter is a row of the side output `tag`: the columns
+    come; a timer that failed is gone.  Of windows and joins one call of the user's function is
+    undone: they go on, purge and end as if it had succeeded.  A dead letter is a row of the side output `tag`: the columns
     of the key (`key` in a harness), and
 
     | column | is |
     |---|---|
     | `operator` | the operator's uid |
     | `call` | the method that raised: `process_element`, `on_timer`, `process_element2` ... |
-    | `subject` | the element or the time of the timer, as `repr` shows it, shortened |
+    | `subject` | the element, the time of the timer, the window and its contents, or the pair, shortened |
     | `timestamp` | the event time of the element, or the time of the timer, in ms; null without one |
     | `watermark`, `processing_time` | the times during the call, in ms |
     | `batch` | the number of the micro-batch; null in a batch and in a harness |

@@ -603,6 +603,9 @@ class NamespacedFunction(KeyedProcessFunction):
     namespace_type: TypeInformation
     """The type of the namespaces; stored state is read with the same type only."""
 
+    registrar: str = "on_timer"
+    """What registers timers when one fires, for messages."""
+
     hidden_state: str = ""
     """The name of a state that the user did not declare; messages do not mention it."""
 

@@ -136,7 +136,7 @@ def make_keyed_operator(
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     refused = refused_timers or {} if has_keys else NO_TIMERS
     make_queue = TimerQueue if staged is None else UndoableTimerQueue
-    timers = _timers(make_queue, clock, backend, refused, namespace_type)
+    timers = _timers(make_queue, clock, backend, refused, namespace_type, function)
     assembled: dict[str, Assembled] = {}
     cleanup = StateCleanup(assembled, clock)
     log = KeyGroupLog(
@@ -194,6 +194,8 @@ def make_keyed_operator(
         before.append(guard.begin)  # before the steps of TTL and stores
     parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs, guard)
     calls = _caller(function, parts, states, runtime)
+    if guard is not None:
+        runtime._attempt = calls.attempt
     return KeyedProcessOperator(
         clock, group, timers, calls, stores, cleanup, runtime, metrics, guard
     )
@@ -251,9 +253,12 @@ def _timers(
     backend: KeyedStateBackend,
     refused: Mapping[TimeDomain, PyflinklikeError],
     namespace_type: TypeInformation | None,
+    function: Any,
 ) -> KeyedTimerService:
     event_timers = make_queue(TimeDomain.EVENT_TIME, backend, namespace_type)
     processing_timers = make_queue(TimeDomain.PROCESSING_TIME, backend, namespace_type)
+    if isinstance(function, NamespacedFunction):
+        event_timers.registrar = processing_timers.registrar = function.registrar
     return KeyedTimerService(clock, event_timers, processing_timers, refused)
 
 

@@ -2,15 +2,20 @@
 """Calls of a function that happen as a whole or not at all, for dead letters.
 
 Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
-`fail` goes back to it and puts out the dead letter, `end` ends the last call.  What a call changes
+`undo` goes back to it, `fail` puts out the dead letter, `end` ends the last call.  What a call changes
 is in four places: tables (`StagedTables`), timers beside their tables, outputs, and the user's
 metrics; the caches of stores join the stage.
+
+A call of a program of ours, such as the windows, holds calls of the user's function that fail
+alone.  `mark` marks the beginning of such a *part*: `undo` goes back to it, and the program goes on.
+A capsule has what there was before the whole call, which is what a harness makes again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import length_hint
+from typing import Any, NamedTuple
 
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
@@ -21,9 +26,9 @@ from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
-from pyflinklike.engine.shown import as_utf8, shown, shown_traceback, whole_message
+from pyflinklike.engine.shown import as_utf8, shown_traceback, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE
-from pyflinklike.engine.state.staged_tables import Stage
+from pyflinklike.engine.state.staged_tables import Stage, StageMark
 from pyflinklike.engine.types.row import row_class
 from pyflinklike.errors import (
     BrokerError,
@@ -186,6 +191,30 @@ class LetterOffice:
         )
 
 
+class CallMark(NamedTuple):
+    """The beginning of a part of a call.
+
+    Args:
+        stage: What the call had written.
+        timers: How many changes of timers of each domain it had made.
+        main: How many main outputs there were.
+        side: How many side outputs of each tag.
+        counted: What the user's metrics had counted.
+        letters: How many letters there were of parts of the call.
+        key: The current key.
+        namespace: The current namespace.
+    """
+
+    stage: StageMark
+    timers: tuple[int, ...]
+    main: int
+    side: Mapping[str, int]
+    counted: MetricMarks
+    letters: int
+    key: Any
+    namespace: Any
+
+
 class CallGuard(LetterOffice):
     """Makes dead letters of calls that fail.
 
@@ -226,6 +255,9 @@ class CallGuard(LetterOffice):
         self._main = 0
         self._side: Mapping[str, int] = _NO_SIDES
         self._has_begun = True
+        self._letters_of_parts = 0
+        self._values: Sequence[Any] = ()
+        self._next_value: Iterator[Any] = iter(())
 
     # A call
 
@@ -249,6 +281,8 @@ class CallGuard(LetterOffice):
         outputs = self._outputs
         self._main = len(outputs.main)
         self._side = outputs.count_sides() if outputs.side else _NO_SIDES
+        if self._letters_of_parts:
+            self._letters_of_parts = 0
         if self._registered and self._user_metrics is not None:
             self._counted = self._user_metrics.mark()
 
@@ -273,6 +307,46 @@ class CallGuard(LetterOffice):
         self.end()
         self._has_begun = True
 
+    # Parts of a call
+
+    def follow(self, values: Sequence[Any]) -> Iterator[Any]:
+        """Return an iterator over the values of records, by which `value` knows the current one."""
+        self._values, self._next_value = values, iter(values)
+        return self._next_value
+
+    def value(self) -> Any:
+        """Return the value of the record whose call is under way."""
+        return self._values[-1 - length_hint(self._next_value)]
+
+    def settle(self) -> None:
+        """Have all stand that the call has done so far: it was its own, or of parts that are over.
+
+        The capsule of a part to come has what there is from here on.
+        """
+        namespace = self.namespace
+        self.begin()
+        self._calls -= 1
+        self.namespace = namespace
+
+    def mark(self) -> CallMark:
+        """Begin a part of the call."""
+        self._calls += 1
+        current, metrics = self._current, self._user_metrics
+        return CallMark(
+            self._stage.mark(),
+            tuple(len(queue.changes) for queue in self._queues),
+            len(self._outputs.main),
+            self._outputs.count_sides() if self._outputs.side else _NO_SIDES,
+            () if metrics is None else metrics.mark(),
+            self._letters_of_parts,
+            current.key,
+            current.namespace,
+        )
+
+    def refuse(self) -> None:
+        """Fail the query with the error that is on its way, whatever it is."""
+        self._has_begun = False
+
     def fail(
         self,
         error: Exception,
@@ -280,9 +354,11 @@ class CallGuard(LetterOffice):
         called: Called,
         shown_key: Any,
         method: str,
-        subject: Any,
+        subject: str,
+        *,
+        is_part: bool,
     ) -> None:
-        """Undo the call, and put out a dead letter.
+        """Put out a dead letter of a call that was undone.
 
         Args:
             error: What the function raised.
@@ -290,20 +366,49 @@ class CallGuard(LetterOffice):
             called: The call.
             shown_key: The key in the user's form; None where there is none.
             method: The name of the method.
-            subject: The element, or the time of the timer.
+            subject: What it was called with, as the letter shows it.
+            is_part: Whether a part of the call failed, and not the whole call.
 
         Raises:
             UserFunctionError: There are more than the user wants.
         """
-        self._stage.drop()
+        self._count(told)
+        self._letters_of_parts += is_part
+        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
+        facts = self._facts(error, method, subject, called.timestamp)
+        letter = self._row(*keys, *facts, self._capsule(called))
+        self._outputs.emit_side((self.letters.tag, letter), called.key)
+
+    def undo(self, mark: CallMark | None) -> None:
+        """Undo a call, or what it did since a mark, and the letters of its parts since then."""
+        if mark is None:
+            self._stage.drop()
+            timers: tuple[int, ...] = (0, 0)
+            main, side, counted, letters = self._main, self._side, self._counted, 0
+        else:
+            self._stage.go_back(mark.stage)
+            _, timers, main, side, counted, letters, key, namespace = mark
+            self._current.key, self._current.namespace = key, namespace
+        for queue, left in zip(self._queues, timers):
+            queue.undo_changes(left)
+        self._outputs.go_back(main, side)
+        if self._user_metrics is not None:
+            self._user_metrics.go_back(counted)
+        undone = self._letters_of_parts - letters
+        self._letters -= undone
+        self._metrics.dead_letters -= undone
+        self._letters_of_parts = letters
+
+    def _capsule(self, called: Called) -> bytes | None:
+        """Return the capsule of a call, made of what there was before it."""
+        if self._capsules is None:
+            return None
+        held, changes = self._stage.set_aside(), [list(queue.changes) for queue in self._queues]
         for queue in self._queues:
             queue.undo_changes()
-        self._outputs.go_back(self._main, self._side)
-        if self._user_metrics is not None:
-            self._user_metrics.go_back(self._counted)
-        self._count(told)
-        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
-        facts = self._facts(error, method, shown(subject), called.timestamp)
-        capsule = None if self._capsules is None else self._capsules.make(called)
-        letter = self._row(*keys, *facts, capsule)
-        self._outputs.emit_side((self.letters.tag, letter), called.key)
+        try:
+            return self._capsules.make(called)
+        finally:
+            for queue, mine in zip(self._queues, changes):
+                queue.make_changes(mine)
+            self._stage.take_back(held)

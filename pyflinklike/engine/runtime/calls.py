@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -28,8 +28,9 @@ from pyflinklike.engine.api.process_functions import (
     check_results,
 )
 from pyflinklike.engine.runtime.call_contexts import OperatorParts
+from pyflinklike.engine.runtime.call_guard import CallMark
 from pyflinklike.engine.runtime.capsule import ELEMENT, TIMER, Called
-from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
+from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs, check_side_output
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error, shown_state, whole_message
@@ -115,6 +116,7 @@ class FunctionCalls:
         if parts.guard is not None:
             # What cannot be read fails here, and not as if the call before it had failed.
             keys, values, timestamps = list(keys), list(values), list(timestamps)
+            values = parts.guard.follow(values)
         records = zip(keys, values, timestamps)
         is_over = False
         try:
@@ -162,6 +164,8 @@ class FunctionCalls:
             if process_element is None:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
+            if guard is not None:
+                next(guard.follow((value,)))
             try:
                 for each in before:
                     each()
@@ -223,6 +227,40 @@ class FunctionCalls:
         parts.metrics.timers_fired += fired
         return fired
 
+    def attempt(
+        self,
+        call: Callable[[], Sequence[Any]],
+        subject: Callable[[], str],
+        name: str | None = None,
+        *,
+        settled: bool = False,
+    ) -> Sequence[Any] | None:
+        """Call the user's function within a call of a program of ours, as `Attempt` has it."""
+        parts = self._parts
+        guard, is_timer = parts.guard, parts.context.domain is not None
+        assert guard is not None
+        if settled:
+            guard.settle()
+        mark = guard.mark()
+        try:
+            results = call()
+            for result in results:
+                if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
+                    check_side_output(result)
+            return results
+        except Exception as error:
+            if not guard.may_keep(error):
+                raise
+            given = parts.context.fired_at if is_timer else guard.value()
+            method, of = ("on_timer", given) if is_timer else self._name_call(given)
+            kind, part = TIMER if is_timer else ELEMENT, _Part(mark, subject, name)
+            try:
+                self._fail(error, method, of, given, kind, part)
+            except BaseException:
+                guard.refuse()
+                raise
+        return None
+
     def repeat(self, called: Called) -> None:
         """Make a call again that failed elsewhere, and gather its outputs.
 
@@ -269,7 +307,13 @@ class FunctionCalls:
         return "process_element", value
 
     def _fail(
-        self, error: Exception, method: str, subject: Any, given: Any, kind: str = ELEMENT
+        self,
+        error: Exception,
+        method: str,
+        subject: Any,
+        given: Any,
+        kind: str = ELEMENT,
+        part: _Part | None = None,
     ) -> None:
         """Raise what the function raised, with the call named; or make a dead letter of the call.
 
@@ -279,13 +323,15 @@ class FunctionCalls:
             subject: The element that it got, or the time of the timer.
             given: What was processed: the value of a record, or as `subject`.
             kind: The kind of the call, as `Called` has it.
+            part: The part of the call that failed; None if the whole call did.
 
         Raises:
             UserFunctionError: There are no dead letters, or too many.
         """
         told: Exception = error
+        name = None if part is None else part.name
         try:
-            self._explain(error, method, subject)
+            self._explain(error, method, subject, name)
         except UserFunctionError as explained:
             told = explained
         parts = self._parts
@@ -296,11 +342,10 @@ class FunctionCalls:
             guard.give_up()
             raise told
         key = parts.current.key
-        name, _ = (
-            self.function.failed_call(error, method)
-            if isinstance(self.function, NamespacedFunction)
-            else (method, "")
-        )
+        if name is None:
+            name = method
+            if isinstance(self.function, NamespacedFunction):
+                name, _ = self.function.failed_call(error, method)
         shown_key = None if key is NO_KEY or key is GROUP_KEY else self.key_type.thaw_key(key)
         called = Called(
             kind=kind,
@@ -310,10 +355,21 @@ class FunctionCalls:
             timestamp=parts.context.timestamp(),
             domain=parts.context.domain,
         )
-        guard.fail(error, whole_message(told), called, shown_key, name, subject)
+        guard.undo(None if part is None else part.mark)
+        seen = shown(subject) if part is None else part.subject()
+        is_part = part is not None
+        guard.fail(error, whole_message(told), called, shown_key, name, seen, is_part=is_part)
 
-    def _explain(self, error: Exception, method: str, subject: Any) -> None:
+    def _explain(
+        self, error: Exception, method: str, subject: Any, name: str | None = None
+    ) -> None:
         """Name the call that raised: in a note of our own error, or in a new error.
+
+        Args:
+            error: What was raised.
+            method: The method that was called by the runtime.
+            subject: The element that it got, or the time of the timer.
+            name: The name of what raised, if it is known.
 
         Raises:
             UserFunctionError: The error is not our own.
@@ -321,20 +377,33 @@ class FunctionCalls:
         key, timestamp = self._parts.current.key, self._parts.context.timestamp()
         whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
         about = f"{'timer' if method == 'on_timer' else 'element'} {shown(subject)}"
-        name, where = f"{self.name()}.{method}", where_raised(error)
-        hidden = ""
+        where, hidden = where_raised(error), ""
         if isinstance(self.function, NamespacedFunction):
-            name, place = self.function.failed_call(error, method)
-            hidden = self.function.hidden_state
+            found, place = self.function.failed_call(error, method)
+            name, hidden = name or found, self.function.hidden_state
             # The user registered no timer: to the user it is the window that fires.
             if place:
                 about = place if method == "on_timer" else f"{about}, {place}"
-        call = f"{name} failed for key {whose}, {about}, at time {timestamp}"
+        call = f"{name or f'{self.name()}.{method}'} failed for key {whose}, {about}, at time {timestamp}"
         if not isinstance(error, PyflinklikeError):
             advice = hint(error, has_timestamp=timestamp is not None)
             msg = f"{call}: {_cause(error, hidden)}{where}{advice}"
             raise UserFunctionError(msg) from error
         error.add_note(f"{call}{where}")
+
+
+class _Part(NamedTuple):
+    """A part of a call that fails alone.
+
+    Args:
+        mark: Its beginning.
+        subject: Shows what the user's function was called with, once the part is undone.
+        name: The name of what was called; None if the error tells it.
+    """
+
+    mark: CallMark
+    subject: Callable[[], str]
+    name: str | None
 
 
 def _cause(error: Exception, hidden: str) -> str:

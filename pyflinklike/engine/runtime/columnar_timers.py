@@ -161,7 +161,9 @@ class ColumnTimerQueue:
         (rows, times), (former_rows, former) = wave, before
         _, here, there = np.intersect1d(rows, former_rows, assume_unique=True, return_indices=True)
         again = times[here] <= former[there]
-        return next_round(rounds, int(times[here][again][0])) if again.any() else rounds
+        return (
+            next_round(rounds, int(times[here][again][0]), "on_timers") if again.any() else rounds
+        )
 
     def _earliest_known(self) -> float:
         """Return a time no later than the earliest timer's, in ms; infinity without timers."""

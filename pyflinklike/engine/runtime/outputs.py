@@ -22,7 +22,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import OutputError
 
-__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
+__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs", "check_side_output"]
 
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again."""
@@ -134,15 +134,22 @@ class Outputs:
         Raises:
             OutputError: The tuple is not a pair.
         """
-        if len(result) != 2:
-            msg = (
-                f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
-            )
-            raise OutputError(msg)
+        check_side_output(result)
         tag, value = result
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
         values.append(_detach(value))
+
+
+def check_side_output(result: Sequence[Any]) -> None:
+    """Refuse a tuple that begins with an `OutputTag` and is no pair.
+
+    Raises:
+        OutputError: It has another length.
+    """
+    if len(result) != 2:
+        msg = f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
+        raise OutputError(msg)
 
 
 class TimedOutputs(Outputs):

@@ -28,7 +28,7 @@ after a hundred thousand rounds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import closing
 from heapq import heappop, heappush
 from itertools import chain
@@ -104,6 +104,8 @@ class TimerQueue:
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
     ) -> None:
         self.domain = domain
+        self.registrar = "on_timer"
+        """What registers timers when one fires, for messages."""
         self.is_quiesced = self.has_ignored = False
         self.table = backend.table(timers_spec(domain, namespace_type))
         self._put = self.table.put
@@ -210,7 +212,7 @@ class TimerQueue:
                     # Only late keys are left for now, and they wait for the next advance.
                     if late and timestamp == now == times[0]:
                         break
-                    rounds = next_round(rounds, timestamp)
+                    rounds = next_round(rounds, timestamp, self.registrar)
                 timestamp = heappop(times)
                 keys = keys_at.pop(timestamp, {})
                 if late and timestamp == now:
@@ -267,10 +269,9 @@ class TimerQueue:
                 left[key] -= 1
                 if left[key] < -MOST_AT_THE_END:
                     msg = (
-                        "on_timer must come to an end when time does, got more than "
+                        f"{self.registrar} must come to an end when time does, got more than "
                         f"{MOST_AT_THE_END:,} timers that it registered for one key at the end of "
-                        "the input; register none where ctx.timer_service().current_watermark() "
-                        "is MAX_WATERMARK"
+                        "the input; register none where the current watermark is MAX_WATERMARK"
                     )
                     raise UserFunctionError(msg)
                 yield timestamp
@@ -343,20 +344,30 @@ class UndoableTimerQueue(TimerQueue):
             self.changes.append((self._current.key, timestamp, False))
             super().delete(timestamp)
 
-    def undo_changes(self) -> None:
-        """Undo the changes, the latest first."""
+    def undo_changes(self, left: int = 0) -> None:
+        """Undo the changes, the latest first, until so many are left."""
+        undone = self.changes[left:]
+        del self.changes[left:]
+        self._make(((key, at, not was_added) for key, at, was_added in reversed(undone)))
+
+    def make_changes(self, changes: Iterable[tuple[Hashable, int, bool]]) -> None:
+        """Make changes again that were undone."""
+        changes = list(changes)
+        self._make(changes)
+        self.changes += changes
+
+    def _make(self, changes: Iterable[tuple[Hashable, int, bool]]) -> None:
         current, former = self._current, self._current.key
         is_quiesced, self.is_quiesced = self.is_quiesced, False
-        while self.changes:
-            current.key, timestamp, was_added = self.changes.pop()
-            if was_added:
-                super().delete(timestamp)
-            else:
+        for current.key, timestamp, is_added in changes:
+            if is_added:
                 super().register(timestamp)
+            else:
+                super().delete(timestamp)
         current.key, self.is_quiesced = former, is_quiesced
 
 
-def next_round(rounds: int, timestamp: int) -> int:
+def next_round(rounds: int, timestamp: int, registrar: str) -> int:
     """Count a timer that fires although one of its time or a later one has fired already.
 
     Raises:
@@ -364,8 +375,8 @@ def next_round(rounds: int, timestamp: int) -> int:
     """
     if rounds == _MOST_ROUNDS:
         msg = (
-            f"on_timer must come to an end, got more than {_MOST_ROUNDS:,} timers in one advance that "
-            f"it registered for the time that fires or before, last {timestamp}; register a "
+            f"{registrar} must come to an end, got more than {_MOST_ROUNDS:,} timers in one advance "
+            f"that it registered for the time that fires or before, last {timestamp}; register a "
             "later one"
         )
         raise UserFunctionError(msg)

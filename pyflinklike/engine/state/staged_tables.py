@@ -9,12 +9,15 @@ or count is exactly what it would be without the call.
 
 Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) passes always: it deletes what
 has expired, which no call can have written.
+
+A call of a program of ours may hold calls of the user's function that fail alone: `mark` and
+`go_back` undo the writes of such a part, and `set_aside` shows what there was before the whole call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pyflinklike.engine.state.current_key import CurrentKey, TableKey
 from pyflinklike.engine.state.table import (
@@ -27,7 +30,41 @@ from pyflinklike.engine.state.table import (
     TableSpec,
 )
 
-__all__ = ["Stage", "StagedTable", "StagedTables"]
+__all__ = ["Stage", "StageMark", "StagedTable", "StagedTables"]
+
+
+class StageMark(NamedTuple):
+    """What a stage held at a moment of a call.
+
+    Args:
+        overlays: Of each table that had been written to.
+        later: How many changes were to be made later.
+        undo: How many changes could be undone.
+    """
+
+    overlays: list[tuple[StagedTable, dict[Any, Any]]]
+    later: int
+    undo: int
+
+
+class SetAside(NamedTuple):
+    """What a stage held, while it holds nothing.
+
+    Args:
+        overlays: Of each table that was written to.
+        later: The changes to be made later.
+        undo: The changes that could be undone, which are undone.
+        redo: Make these again, the latest first.
+    """
+
+    overlays: list[tuple[StagedTable, dict[Any, Any]]]
+    later: list[Callable[[], None]]
+    undo: list[Undo]
+    redo: list[Callable[[], None]]
+
+
+Undo = Callable[[], Callable[[], None]]
+"""Undoes a change beside the tables, and returns what makes it again."""
 
 
 class Stage:
@@ -48,7 +85,7 @@ class Stage:
         self.settlers: list[Callable[[bool], None]] = []
         """Write to the stage what stores keep beside their tables, of the current key or of all keys."""
         self._later: list[Callable[[], None]] = []
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Undo] = []
 
     def begin(self) -> None:
         """Begin a call, after what was written before it is written to the backend."""
@@ -87,6 +124,43 @@ class Stage:
             self._undo.pop()()
         self.has_changed = False
 
+    def mark(self) -> StageMark:
+        """Return what the call has written so far, for `go_back`."""
+        overlays = [(table, table.copy_overlay()) for table in self.written]
+        return StageMark(overlays, len(self._later), len(self._undo))
+
+    def go_back(self, mark: StageMark) -> None:
+        """Forget what the call has written since a mark, which serves once."""
+        for table in self.written:
+            table.drop()
+        self._write_again(mark.overlays)
+        del self._later[mark.later :]
+        while len(self._undo) > mark.undo:
+            self._undo.pop()()
+
+    def set_aside(self) -> SetAside:
+        """Hold nothing for a while, so that all is as it was before the call."""
+        overlays = [(table, table.take_overlay()) for table in self.written]
+        redo = [undo() for undo in reversed(self._undo)]
+        held = SetAside(overlays, self._later, self._undo, redo)
+        self.written.clear()
+        self._later, self._undo = [], []
+        return held
+
+    def take_back(self, held: SetAside) -> None:
+        """Hold again what was set aside."""
+        self._write_again(held.overlays)
+        for redo in reversed(held.redo):
+            redo()
+        self._later, self._undo = held.later, held.undo
+        self.has_changed = bool(self.written or self._later or self._undo)
+
+    def _write_again(self, overlays: list[tuple[StagedTable, dict[Any, Any]]]) -> None:
+        self.written.clear()
+        for table, overlay in overlays:
+            table.put_overlay(overlay)
+            self.written.append(table)
+
     def add(self, table: StagedTable) -> None:
         """Take note of a table that the call has written to."""
         self.has_changed = True
@@ -100,7 +174,7 @@ class Stage:
         else:
             change()
 
-    def undo_by(self, undo: Callable[[], None]) -> None:
+    def undo_by(self, undo: Undo) -> None:
         """Remember how to undo a change beside the tables, which is made at once."""
         if self.is_open:
             self.has_changed = True
@@ -177,6 +251,19 @@ class StagedTable:
     def drop(self) -> None:
         """Forget the overlay."""
         self._overlay = {}
+
+    def copy_overlay(self) -> dict[Any, Any]:
+        """Return a copy of the overlay, which no write changes."""
+        return {key: mine.copy() for key, mine in self._overlay.items()}
+
+    def take_overlay(self) -> dict[Any, Any]:
+        """Return the overlay, and forget it."""
+        overlay, self._overlay = self._overlay, {}
+        return overlay
+
+    def put_overlay(self, overlay: dict[Any, Any]) -> None:
+        """Have an overlay that was taken."""
+        self._overlay = overlay
 
     # For who tells what a call began with
 
@@ -340,6 +427,10 @@ class StagedSingleTable(StagedTable):
             stage.written.append(self)
         overlay[self._key.key] = entry
 
+    def copy_overlay(self) -> dict[Any, Any]:
+        """Return a copy of the overlay, which no write changes."""
+        return dict(self._overlay)
+
     def append(self, entry: Entry) -> None:
         """Store the entry."""
         self.put(None, entry)
@@ -390,6 +481,12 @@ class _Written:
         """By user key; `MISSING` where the entry was deleted."""
         self.again: set[Any] | tuple[()] = ()
         """The user keys that were deleted, and then put again: they come last."""
+
+    def copy(self) -> _Written:
+        """Return a copy, which no write changes."""
+        made = type(self)()
+        made.is_cleared, made.entries, made.again = self.is_cleared, dict(self.entries), self.again
+        return made
 
 
 class StagedMapTable(StagedTable):
@@ -540,6 +637,12 @@ class _WrittenList(_Written):
         """What it has appended, `MISSING` where it deleted that again."""
         self.end: int | None = None
         """The position of the first of these, once it is known."""
+
+    def copy(self) -> _WrittenList:
+        made = super().copy()
+        assert isinstance(made, _WrittenList)
+        made.appended, made.end = list(self.appended), self.end
+        return made
 
 
 class StagedListTable(StagedMapTable):
