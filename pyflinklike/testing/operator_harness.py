@@ -182,6 +182,7 @@ class OperatorHarness:
         self._batches = ElementBundles(self._operator)
         self._process_one = self._batches.process_one
         self._before = self._operator.runtime_context.before_every_call
+        self._begins = int(options.on_error is not None)  # which is no step of a store
         self._outputs = self._operator.outputs
         self.output: list[Any] = []
         """Every main output so far, in order."""
@@ -392,7 +393,7 @@ class OperatorHarness:
             self._process_one(key, value, timestamp)
             # Looked at first, for this runs for every element: without stores there is nothing to
             # flush.
-            if self._before:
+            if len(self._before) > self._begins:
                 self._operator.stores.flush()
         finally:
             main = self._outputs.move_to(self.output, self._side_output)

@@ -51,6 +51,7 @@ _NOT_OF_A_RECORD = (
 )
 _MOST_TRACEBACK = 8_000
 _NO_SIDES: Mapping[str, int] = {}
+_NONE_LEFT: Iterator[Any] = iter(())
 
 
 def is_of_a_record(error: BaseException) -> bool:
@@ -257,7 +258,7 @@ class CallGuard(LetterOffice):
         self._has_begun = True
         self._letters_of_parts = 0
         self._values: Sequence[Any] = ()
-        self._next_value: Iterator[Any] = iter(())
+        self._next_value: Iterator[Any] = _NONE_LEFT
 
     # A call
 
@@ -292,9 +293,14 @@ class CallGuard(LetterOffice):
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
-        self._stage.end()
-        self._event_changes.clear()
-        self._processing_changes.clear()
+        stage = self._stage
+        if stage.has_changed:
+            stage.commit()
+        stage.is_open = False
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
 
     def may_keep(self, error: BaseException) -> bool:
         """Return whether an error is that of a record, and no reason to fail."""
@@ -313,6 +319,10 @@ class CallGuard(LetterOffice):
         """Return an iterator over the values of records, by which `value` knows the current one."""
         self._values, self._next_value = values, iter(values)
         return self._next_value
+
+    def follow_one(self, value: Any) -> None:
+        """Do so for a single record, whose call is under way."""
+        self._values, self._next_value = (value,), _NONE_LEFT
 
     def value(self) -> Any:
         """Return the value of the record whose call is under way."""

@@ -165,7 +165,7 @@ class FunctionCalls:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
             if guard is not None:
-                next(guard.follow((value,)))
+                guard.follow_one(value)
             try:
                 for each in before:
                     each()

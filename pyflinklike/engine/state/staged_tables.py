@@ -453,20 +453,24 @@ class StagedSingleTable(StagedTable):
 
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
-        overlay, at, is_keyed = self._overlay, self._key, self._is_keyed
+        overlay, at, put = self._overlay, self._key if self._is_keyed else _Unread, self._put
         if self._namespaces is not None:
             self._add_namespaces(overlay)
-        for key, entry in overlay.items():
-            if is_keyed:
-                at.key = key
+        for at.key, entry in overlay.items():
             if entry is MISSING:
                 self._table.delete(None)
             else:
-                self._put(None, entry)
+                put(None, entry)
         overlay.clear()
 
     def _count_more(self, mine: Entry) -> int:
         return (mine is not MISSING) - (self._table.get(None) is not MISSING)
+
+
+class _Unread:
+    """Takes the key of a table whose entries have one key, which is assigned nowhere."""
+
+    key: Any
 
 
 class _Written:
@@ -522,11 +526,12 @@ class StagedMapTable(StagedTable):
             self._namespaces = None
             self._table.put(user_key, entry)
             return
-        mine = self._mine()
-        if mine.entries.get(user_key, _UNKNOWN) is MISSING:
-            del mine.entries[user_key]
+        mine = self._overlay.get(self._key.key) or self._mine()
+        entries = mine.entries
+        if entries and entries.get(user_key, _UNKNOWN) is MISSING:
+            del entries[user_key]
             mine.again = {*mine.again, user_key}
-        mine.entries[user_key] = entry
+        entries[user_key] = entry
 
     def append(self, entry: Entry) -> None:
         """Refuse: a list has a table of its own."""
@@ -559,13 +564,14 @@ class StagedMapTable(StagedTable):
 
     def _write(self, mine: Any) -> None:
         table = self._table
+        again = mine.again
         if mine.is_cleared:
             table.clear()
         for user_key, entry in mine.entries.items():
             if entry is MISSING:
                 table.delete(user_key)
                 continue
-            if user_key in mine.again:
+            if again and user_key in again:
                 table.delete(user_key)
             table.put(user_key, entry)
 
@@ -632,7 +638,8 @@ class _WrittenList(_Written):
     __slots__ = ("appended", "end")
 
     def __init__(self) -> None:
-        super().__init__()
+        # Made for each record that appends, so the base class is not called.
+        self.is_cleared, self.entries, self.again = False, {}, ()
         self.appended: list[Entry] = []
         """What it has appended, `MISSING` where it deleted that again."""
         self.end: int | None = None
@@ -759,10 +766,12 @@ class StagedListTable(StagedMapTable):
         return (mine is None or not mine.appended) and super().is_empty()
 
     def _write(self, mine: Any) -> None:
-        super()._write(mine)
+        if mine.is_cleared or mine.entries:
+            super()._write(mine)
+        append = self._table.append
         for entry in mine.appended:
             if entry is not MISSING:
-                self._table.append(entry)
+                append(entry)
 
     def _count_more(self, mine: Any) -> int:
         return super()._count_more(mine) + sum(each is not MISSING for each in mine.appended)
