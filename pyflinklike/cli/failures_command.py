@@ -11,7 +11,6 @@ import base64
 import binascii
 import json
 import os
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from pyflinklike.cli.command import Look, command
 from pyflinklike.cli.explain_command import import_function
 from pyflinklike.engine.api.dead_letters import LETTER_FIELDS
 from pyflinklike.engine.runtime.capsule import BATCHES, FailedCall
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import shown, shown_traceback, whole_message
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
@@ -100,10 +99,9 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
         try:
             outputs: Any = harness.replay()
         except Exception as error:
-            told = "".join(traceback.format_exception(error)).rstrip()
-            again = (
-                type(error).__name__ == letter["error_class"] and str(error) == letter["message"]
-            )
+            told = shown_traceback(error).rstrip()
+            raised = type(error).__name__, whole_message(error)
+            again = raised == (letter["error_class"], letter["message"])
             if look.is_json:
                 look.printer.rows([{"raised": told, "is_same": again}], ["raised", "is_same"])
             else:

@@ -12,7 +12,7 @@ import attrs
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import ACC, IN, OUT, T
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.errors import DeclarationTypeError, StateValueError
 
 __all__ = [
     "AggregateFunction",
@@ -20,6 +20,7 @@ __all__ = [
     "ReduceFunction",
     "ReduceFunctionWrapper",
     "as_reduce_function",
+    "not_returned",
 ]
 
 
@@ -139,3 +140,21 @@ class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
         """Merge two accumulators into one, which may be either of them."""
+
+
+def not_returned(method: str, function: Any) -> StateValueError:
+    """Return the error for a function whose `reduce`, `add` or `merge` has returned None.
+
+    In Flink that empties the state on some backends; mostly it is a `return` that was forgotten.
+
+    Args:
+        method: The name of the method.
+        function: The function, or the callable that stands for its `reduce`.
+    """
+    function = getattr(function, "_func", getattr(function, "__self__", function))
+    named = isinstance(function, Function)
+    name = type(function).__qualname__ if named else shown(function)
+    return StateValueError(
+        f"what {method} makes of the elements is never None, got None from {name}; see that it "
+        "returns what it made"
+    )

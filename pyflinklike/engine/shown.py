@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User values in messages: never long, and never failing.
+r"""User values in messages: never long, and never failing.
 
 Keys, elements, the contents of states and rows, and errors of a user's code have any size, and
-their `__repr__` is the user's code.  Every message shows them through this module; `repr` is for
-names and declarations of a program.
+their `__repr__` and `__str__` are the user's code.  Every message shows them through this module;
+`repr` is for names and declarations of a program.
+
+What comes out can be written as UTF-8: a lone surrogate, as in the name of a file that is no text,
+becomes `\udcff`.  Neither Spark's workers nor Arrow take it as it is.
 """
 
 from __future__ import annotations
 
 import reprlib
+import traceback
+from collections.abc import Callable
 from itertools import islice
+from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["instance_of", "own_state", "shown", "shown_error", "shown_message", "shown_state"]
+__all__ = [
+    "as_utf8",
+    "instance_of",
+    "own_state",
+    "shown",
+    "shown_error",
+    "shown_message",
+    "shown_state",
+    "shown_traceback",
+    "whole_message",
+]
 
 _MOST: Final = 2_000
 _BITS: Final = 4_096
@@ -32,7 +48,16 @@ def shown(value: object) -> str:
     `...` stands for the middle of a long text, for further elements, and for deep nesting.  If
     `__repr__` fails, the class is shown.
     """
-    return _shorten(_SHORT.repr(value), _MOST)
+    return as_utf8(_shorten(_SHORT.repr(value), _MOST))
+
+
+def as_utf8(text: str) -> str:
+    """Return a text that can be written as UTF-8: with lone surrogates escaped."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
 
 
 def shown_state(name: str) -> str:
@@ -56,13 +81,37 @@ def own_state(name: str, holds: str) -> str:
 
 def shown_error(error: BaseException) -> str:
     """Return the class and message of an error of the user's code, shortened as by `shown`."""
-    return f"{type(error).__name__}: {shown_message(error)}"
+    return f"{as_utf8(type(error).__name__)}: {shown_message(error)}"
 
 
 def shown_message(error: BaseException) -> str:
     """Return the message of an error that may hold a user's value, shortened as by `shown`."""
+    return _guarded(_message, error)
+
+
+def whole_message(error: BaseException) -> str:
+    """Return `str` of an error of the user's code, whatever its `__str__` does."""
+    return _guarded(str, error)
+
+
+def shown_traceback(error: BaseException, trace: TracebackType | None = None) -> str:
+    """Return the traceback of an error of the user's code, whatever its class does.
+
+    Args:
+        error: The error.
+        trace: The frame to begin with; None for the first one.
+    """
+
+    # `traceback` guards `__str__`, but shows a SyntaxError by attributes that the user may have set.
+    def tell(each: BaseException) -> str:
+        return "".join(traceback.format_exception(type(each), each, trace or each.__traceback__))
+
+    return _guarded(tell, error)
+
+
+def _guarded(tell: Callable[[BaseException], str], error: BaseException) -> str:
     try:
-        return _message(error)
+        return as_utf8(tell(error))
     except Exception as failure:
         return f"<its message failed with {type(failure).__name__}>"
 

@@ -69,7 +69,9 @@ class LruKeyValueStore(KeyValueStore[K, V]):
 
     def _open_tables(self, context: StoreContext) -> None:
         if context.stage is not None:
-            context.stage.settlers.append(self._settle)
+            context.stage.settlers.append(
+                lambda all_keys: self._settle_all() if all_keys else self._settle()
+            )
         by_use = self._spec_of(
             "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )
@@ -87,10 +89,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
 
     def flush(self) -> None:
         """Write the order of use, and log what the cache holds."""
-        context = self._ready()
-        for key in list(self._used):
-            with context.under(key):
-                self._settle()
+        self._settle_all()
         super().flush()
 
     def __len__(self) -> int:
@@ -190,6 +189,12 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         mine = self._mine()
         mine.pop(user_key, None)
         mine[user_key] = None
+
+    def _settle_all(self) -> None:
+        context = self._ready()
+        for key in list(self._used):
+            with context.under(key):
+                self._settle()
 
     def _settle(self) -> None:
         """Write the uses of the current key, in their order."""

@@ -332,9 +332,7 @@ class WriteBackLog:
         elif stage is None:
             self._keep(where, self._was_there(where), value, timestamp, writer)
         else:
-            # Look even where it is known: a letter's capsule has what its call looked at, and whoever
-            # replays that begins without what waits here.
-            was_there = self._table.get(user_key) is not MISSING
+            was_there = self._was_there(where)
             stage.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
 
     def _was_there(self, where: tuple[Any, bytes]) -> bool:

@@ -166,7 +166,6 @@ class OperatorHarness:
             broadcast_states=tuple(broadcast_states),
             allow_pickle=pickle_allowed(options.allow_pickle),
             on_error=options.on_error,
-            known=None if failed is None else failed.known,
         )
         restored = _restore(options.restore, key_type)
         if failed is not None:
@@ -183,6 +182,7 @@ class OperatorHarness:
         self._batches = ElementBundles(self._operator)
         self._process_one = self._batches.process_one
         self._before = self._operator.runtime_context.before_every_call
+        self._begins = int(options.on_error is not None)  # which is no step of a store
         self._outputs = self._operator.outputs
         self._outputs.checks_tags = True
         self.output: list[Any] = []
@@ -245,8 +245,8 @@ class OperatorHarness:
 
         Raises:
             Exception: What the function raises, as it is.
-            StateAccessError: The harness is not one of `of_failure`, or the capsule has only what
-                the call had read, and the function reads something else.
+            StateAccessError: The harness is not one of `of_failure`; or a broadcast element looks
+                at the states of keys, and the call that failed did not.
         """
         operator, failed = self._open_operator(), self._failed
         if failed is None:
@@ -394,7 +394,7 @@ class OperatorHarness:
             self._process_one(key, value, timestamp)
             # Looked at first, for this runs for every element: without stores there is nothing to
             # flush.
-            if self._before:
+            if len(self._before) > self._begins:
                 self._operator.stores.flush()
         finally:
             main = self._outputs.move_to(self.output, self._side_output)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 import attrs
 
 from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
 from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
-from pyflinklike.engine.shown import own_state, shown
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, not_returned
+from pyflinklike.engine.shown import own_state
 from pyflinklike.engine.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -27,7 +26,6 @@ from pyflinklike.engine.state.descriptors import (
 from pyflinklike.engine.state.keyed_states import field_of_fold
 from pyflinklike.engine.state.table import Setting
 from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import StateValueError
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.evictors import Evictor, TimestampedValue
 from pyflinklike.windows.triggers import Trigger
@@ -111,7 +109,7 @@ class Reduced(Contents):
 
     def descriptor(self) -> StateDescriptor:
         """Return the descriptor of a reducing state."""
-        return ReducingStateDescriptor(CONTENTS, _Reducing(self.function), self.type_info)
+        return ReducingStateDescriptor(CONTENTS, self.function, self.type_info)
 
     def element_type(self) -> TypeInformation:
         """Return the type of the elements."""
@@ -119,61 +117,14 @@ class Reduced(Contents):
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the one element that these are reduced to; nothing if there are none."""
-        return [reduce(_Reducing(self.function).reduce, elements)] if elements else []
-
-
-@attrs.frozen
-class _Reducing(ReduceFunction[Any]):
-    """A reduce function that refuses the result None, which would empty the window silently.
-
-    Args:
-        function: The user's function.
-    """
-
-    _function: ReduceFunction[Any]
-
-    def reduce(self, value1: Any, value2: Any) -> Any:
-        return _there(self._function.reduce(value1, value2), self._function, "reduce")
-
-
-@attrs.frozen
-class _Aggregating(AggregateFunction[Any, Any, Any]):
-    """An aggregate function that refuses the accumulator None, as `_Reducing` does.
-
-    Args:
-        function: The user's function.
-    """
-
-    _function: AggregateFunction[Any, Any, Any]
-
-    def create_accumulator(self) -> Any:
-        return self._function.create_accumulator()
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return _there(self._function.add(value, accumulator), self._function, "add")
-
-    def get_result(self, accumulator: Any) -> Any:
-        return self._function.get_result(accumulator)
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return _there(self._function.merge(acc_a, acc_b), self._function, "merge")
-
-
-def _there(made: Any, function: object, method: str) -> Any:
-    """Return what a function made of a window's elements, and refuse None.
-
-    Raises:
-        StateValueError: The result is None.
-    """
-    if made is None:
-        given = getattr(function, "_func", None)
-        name = type(function).__qualname__ if given is None else shown(given)
-        msg = (
-            f"what {method} makes of the elements of a window is never None, got None from {name}; "
-            "see that it returns what it made"
-        )
-        raise StateValueError(msg)
-    return made
+        if not elements:
+            return []
+        folded, *others = elements
+        for each in others:
+            folded = self.function.reduce(folded, each)
+            if folded is None:
+                raise not_returned("reduce", self.function)
+        return [folded]
 
 
 @attrs.frozen
@@ -192,8 +143,7 @@ class Aggregated(Contents):
 
     def descriptor(self) -> StateDescriptor:
         """Return the descriptor of an aggregating state."""
-        function = _Aggregating(self.function)
-        return AggregatingStateDescriptor(CONTENTS, function, self.accumulator_type)
+        return AggregatingStateDescriptor(CONTENTS, self.function, self.accumulator_type)
 
     def element_type(self) -> TypeInformation:
         """Return the type of the elements."""
@@ -201,10 +151,12 @@ class Aggregated(Contents):
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the one result, which there is for no elements as well, as in Flink."""
-        function = _Aggregating(self.function)
+        function = self.function
         accumulator = function.create_accumulator()
         for element in elements:
             accumulator = function.add(element, accumulator)
+            if accumulator is None:
+                raise not_returned("add", function)
         return [function.get_result(accumulator)]
 
 

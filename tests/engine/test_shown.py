@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row
-from pyflinklike.engine.shown import shown, shown_error, shown_message, shown_state
+from pyflinklike.engine.shown import (
+    shown,
+    shown_error,
+    shown_message,
+    shown_state,
+    shown_traceback,
+    whole_message,
+)
 
 Pair = namedtuple("Pair", "left right")
 
@@ -153,6 +160,24 @@ def test_twenty_megabytes_take_no_memory_to_be_shown(value: Any) -> None:
 def test_nothing_is_shown_at_length(value: Any) -> None:
     """Whatever it is made of."""
     assert len(shown(value)) <= 2_000
+
+
+class _Surrogate(Exception):
+    def __repr__(self) -> str:
+        return "<\udcff>"
+
+
+@given(st.text(st.characters(), max_size=20))
+def test_whatever_is_shown_can_be_written_as_utf_8(text: str) -> None:
+    """Spark's workers and Arrow take no lone surrogate: it is shown escaped, and all else as it is."""
+    error = ValueError(f"<{text}\udcff>")
+    escaped = text.encode(errors="backslashreplace").decode()
+    assert (f"<{escaped}\\udcff>", f"ValueError: <{escaped}\\udcff>", "<\\udcff>", True) == (
+        whole_message(error),
+        shown_error(error),
+        shown(_Surrogate()),
+        shown_traceback(error).endswith(f"ValueError: <{escaped}\\udcff>\n"),
+    )
 
 
 class _Mute(Exception):

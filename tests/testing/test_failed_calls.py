@@ -17,7 +17,6 @@ from pyflinklike import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
-    ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
     Row,
@@ -33,7 +32,7 @@ from pyflinklike.errors import (
     PyflinklikeError,
     StateAccessError,
 )
-from pyflinklike.stores import KeyValueStoreDescriptor
+from pyflinklike.stores import KeyValueStoreDescriptor, VersionedStoreDescriptor
 from pyflinklike.testing import (
     BroadcastHarness,
     KeyedProcessHarness,
@@ -283,9 +282,7 @@ def test_a_pickle_is_found_wherever_a_capsule_may_have_one():
         if pickles not in str(each)
     ]
     with pytest.raises(DeclarationValueError, match="got a pickle for state 'odd'; pass"):
-        KeyedProcessHarness.of_failure(
-            made_up(odd.capsule, declarations=told, is_whole=False), Keeping()
-        )
+        KeyedProcessHarness.of_failure(made_up(odd.capsule, declarations=told), Keeping())
 
 
 class Keeping(KeyedProcessFunction):
@@ -303,79 +300,56 @@ class Keeping(KeyedProcessFunction):
         return []
 
 
-def test_beyond_the_bound_a_capsule_has_what_the_call_has_read():
-    """The same error again; a read of something else raises, and a still smaller bound gives none."""
+def test_beyond_the_bound_there_is_no_capsule():
+    """A part of the state would give a replay that finds other timers or entries than the call."""
 
     def many(driver: Any) -> None:
         for amount in range(1, 2_000):
             driver.process_element(Row(user="ann", amount=amount), amount)
         driver.process_element(Row(user="ann", amount=0), 5_000)
 
-    whole, part, none = (
-        letters_of(Ratio(), many, most=most)[0].capsule for most in (200_000, 5_000, 500)
+    (whole,) = letters_of(Ratio(), many, most=200_000)
+    size = len(whole.capsule)
+    (exact,), (beyond,) = (letters_of(Ratio(), many, most=most) for most in (size, size - 1))
+    assert (whole.capsule, None, "ZeroDivisionError") == (
+        exact.capsule,
+        beyond.capsule,
+        beyond.error_class,
     )
-    assert (True, True, None) == (len(whole) > 9_000, len(part) <= 5_000, none)
-    with (
-        KeyedProcessHarness.of_failure(part, Ratio()) as harness,
-        pytest.raises(ZeroDivisionError),
-    ):
-        harness.replay()
-    with (
-        KeyedProcessHarness.of_failure(part, Curious()) as harness,
-        pytest.raises(
-            StateAccessError, match=r"state 'seen': this capsule has only .* got a read of 7; "
-        ),
-    ):
-        harness.replay()
 
 
-class Curious(Ratio):
-    """Looks at another amount, too; it may look at what it has written."""
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        assert (1_999, None) == (self.last.value(), self.seen.get(value.amount))
-        self.seen.put(8, 1)
-        assert 1 == self.seen.get(8)
-        yield self.seen.get(7)
-
-
-class Ranging(KeyedProcessFunction):
-    """Fails for 0 with what two ranges of a store and a list have, behind a write into them."""
+class Versions(KeyedProcessFunction):
+    """Keeps versions, of which None says that there is no value; fails with all that it finds."""
 
     def open(self, runtime_context: Any) -> None:
-        self.store = runtime_context.get_store(
-            KeyValueStoreDescriptor("numbers", Types.LONG(), Types.LONG())
+        self.versions = runtime_context.get_store(
+            VersionedStoreDescriptor(
+                "versions", Types.STRING(), Types.LONG(), history_retention=1_000
+            )
         )
-        self.list = runtime_context.get_list_state(ListStateDescriptor("some", Types.LONG()))
 
     def process_element(self, value: Any, ctx: Any) -> Any:
-        if value.amount:
-            self.store.put(value.amount, 10 * value.amount)
-            if value.amount % 500 == 0:
-                self.list.add(value.amount)
-            return []
-        self.store.delete(6)
-        found = [each.key for each in self.store.range(5, 9)], list(self.list)
-        raise OverflowError(*found, self.store.get(7), self.store.get(3_000))
+        timers = ctx.timer_service()
+        if value.amount == 0:
+            found = [self.versions.get("a", at) for at in (1, 2, 3)]
+            raise OverflowError(repr(found), timers.list_event_time_timers())
+        self.versions.put("a", None if value.amount < 0 else value.amount, ctx.timestamp())
+        timers.register_event_time_timer(80 - ctx.timestamp())
+        return []
 
 
-def test_a_capsule_of_what_was_read_has_ranges_and_what_was_not_there():
-    """A range, a list, an entry, and an entry that is missing; another range is not known."""
+def test_a_replay_finds_what_is_stored_as_nothing_and_each_timer():
+    """A tombstone of a versioned store is an entry, and timers are told in their order."""
 
-    def many(driver: Any) -> None:
-        for amount in (*range(1, 2_000), 0):
-            driver.process_element(Row(user="ann", amount=amount), amount)
+    def amounts(driver: Any) -> None:
+        for at, amount in ((1, 5), (2, -1), (3, 7), (4, 0)):
+            driver.process_element(Row(user="ann", amount=amount), at)
 
-    (letter,) = letters_of(Ranging(), many, most=5_000)
-    with KeyedProcessHarness.of_failure(letter.capsule, Ranging()) as harness:
+    (letter,) = letters_of(Versions(), amounts)
+    with KeyedProcessHarness.of_failure(letter.capsule, Versions()) as harness:
         with pytest.raises(OverflowError) as raised:
             harness.replay()
-        assert ([5, 7, 8, 9], [500, 1_000, 1_500], 70, None) == raised.value.args
-        assert letter.message == str(raised.value)
-        with pytest.raises(
-            StateAccessError, match=r"'numbers': this capsule has only .* the range"
-        ):
-            list(harness.store("numbers", "ann").range(5, 10))
+        assert (letter.message, [77, 78, 79]) == (str(raised.value), raised.value.args[1])
 
 
 class Odd:
@@ -473,6 +447,42 @@ class Ruled(KeyedBroadcastProcessFunction):
             raise ValueError(sorted(found), dict(ctx.get_broadcast_state(RULES).items()))
         ctx.get_broadcast_state(RULES).put(name, number)
         return []
+
+
+class Looking(Ruled):
+    """Looks at the counts where the call that failed did not."""
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        ctx.apply_to_keyed_state(COUNT, lambda key, state: None)
+        return []
+
+
+def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_capsule():
+    """Else every key of the key group would be in it; a function that looks at keys is refused."""
+
+    class Strict(Ruled):
+        def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+            if value[1] < 0:
+                raise ValueError(value)
+            return super().process_broadcast_element(value, ctx)
+
+    on_error = DeadLetters(DEAD, 9, "batch", capsule_bytes=4_000)
+    with BroadcastHarness(Strict(), [RULES], lambda row: row.user, on_error=on_error) as driver:
+        driver.process_broadcast_element(("each", 5))
+        for number in range(1_000):
+            driver.process_element(Row(user=number))
+        driver.process_broadcast_element(("each", -5))
+        (letter,) = driver.side_output(DEAD)
+    with (
+        BroadcastHarness.of_failure(letter.capsule, Strict(), [RULES]) as harness,
+        pytest.raises(ValueError, match="each"),
+    ):
+        harness.replay()
+    with (
+        BroadcastHarness.of_failure(letter.capsule, Looking(), [RULES]) as harness,
+        pytest.raises(StateAccessError, match=r"looked at none, got a call of apply_to_keyed_st"),
+    ):
+        harness.replay()
 
 
 def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stream_support import BACKENDS
 
@@ -406,6 +406,10 @@ ALL_OF_THEM = DeadLetters(DEAD, at_most=1_000, per="batch")
         st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3, BAD, None]), st.integers(-4, 9)),
         max_size=10,
     ),
+)
+@example(  # the windows of "a" come in another order
+    declared=Declared("sliding", 3, 1, 0, 3, "numbers", is_typed=True, has_side_output=False),
+    records=[("b", 1, 0), ("b", BAD, 0), ("a", 1, 1), ("a", 1, 1)],
 )
 def test_of_records_together_the_guilty_one_becomes_a_letter(declared, records):
     """It alone, with the error and the state that it meets one by one."""

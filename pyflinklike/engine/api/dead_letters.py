@@ -58,15 +58,14 @@ class DeadLetters:
     | `capsule` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
 
     A capsule has what the states, stores and timers of the key held before the call, the element
-    or timer, and the times.  Where that takes more than `capsule_bytes`, it has only what the call
-    had read of states and stores; for a function of batches it is null then.  It is null, too, where
-    what was read is too large, or where the element can be written neither as plain values nor, if
-    the operator may unpickle, as a pickle.
+    or timer, and the times.  It is null if that takes more than `capsule_bytes`, or if the element
+    can be written neither as plain values nor, if the operator may unpickle, as a pickle.
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
     are more than `at_most` fails, and the query with it: a share of its records and timers with
-    `per="record"`, which is judged at the end of a key group and never for ten letters or fewer; a
-    number in a micro-batch with `per="batch"`.  A harness judges no share.
+    `per="record"`, which is judged at the end of the task, over the micro-batch and over the last
+    ones, and never for ten letters or fewer; a number in a micro-batch with `per="batch"`.  A
+    harness judges no share.
 
     Errors that are not the record's always fail the query: those of declarations, of damaged or
     incompatible state, of the host, of brokers, and a lack of memory.

@@ -181,6 +181,8 @@ class OperatorStation(Station):
             on_error=on_error,
         )
         self._has_keys = has_keys
+        self._before = self._operator.runtime_context.before_every_call
+        self._begins = int(on_error is not None)  # which is no step of a store
         self._index = task.index
         self._outputs = self._operator.outputs
         self._operator.enter(WorkingState(task.index))
@@ -200,7 +202,7 @@ class OperatorStation(Station):
 
     def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
         self._process_one(key, value, timestamp)
-        if self._operator.runtime_context.before_every_call:
+        if len(self._before) > self._begins:
             self._operator.stores.flush()
         if self._outputs.main or self._outputs.side:
             self._send()

@@ -212,6 +212,8 @@ class KeyGroupLog:
             sweep_at=times.sweep_at,
             served_at=former.served_at if times.served_at is None else times.served_at,
             identity=self._identity_text,
+            dead_letters=times.letters.letters,
+            dead_letter_calls=times.letters.calls,
         )
 
     def _blank_head(self) -> Head:
@@ -295,8 +297,13 @@ class KeyGroupLog:
         return self._writer.snapshot(contents, state)
 
     def _erase(self, storage: LogStorage, noted: Head, state: WorkingState) -> Head:
-        """Write a head that says only which operator it belongs to and when it was last served."""
-        head = attrs.evolve(self._blank_head(), served_at=noted.served_at)
+        """Write a head that names only the operator, when it was last served, and its letters."""
+        head = attrs.evolve(
+            self._blank_head(),
+            served_at=noted.served_at,
+            dead_letters=noted.dead_letters,
+            dead_letter_calls=noted.dead_letter_calls,
+        )
         storage.write_head(head)
         state.nonce = b""
         state.next_sequence = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import attrs
 
@@ -20,10 +20,12 @@ from pyflinklike.errors import CorruptStateError
 
 __all__ = [
     "HEAD_AT",
+    "NO_LETTERS",
     "NO_TIMES",
     "WATERMARK_AT",
     "Head",
     "HeadTimes",
+    "LetterCounts",
     "LogStorage",
     "WatermarkStorage",
     "exchange_watermark",
@@ -46,6 +48,16 @@ def _seal(text: bytes) -> bytes:
 _SEAL_SIZE = len(_seal(b""))
 
 
+class LetterCounts(NamedTuple):
+    """The dead letters of some micro-batches, and the records and timers among which they were."""
+
+    letters: int
+    calls: int
+
+
+NO_LETTERS = LetterCounts(0, 0)
+
+
 @attrs.frozen
 class Head:
     """The durable pointer to the state of a key group.
@@ -65,6 +77,8 @@ class Head:
         identity: `OperatorIdentity.text` of the operator, where the host notes it.
         served_at: Time of the last micro-batch with records for the group, in ms, where the
             host tells it.
+        dead_letters: The dead letters of the last micro-batches, while they are few.
+        dead_letter_calls: The records and timers among which these were.
     """
 
     nonce: bytes
@@ -80,6 +94,13 @@ class Head:
     sweep_at: int | None = None
     identity: str = ""
     served_at: int | None = None
+    dead_letters: int = 0
+    dead_letter_calls: int = 0
+
+    @property
+    def letters(self) -> LetterCounts:
+        """The dead letters of the last micro-batches."""
+        return LetterCounts(self.dead_letters, self.dead_letter_calls)
 
     @classmethod
     def blank(cls, max_parallelism: int, identity: str = "") -> Head:
@@ -134,6 +155,8 @@ class Head:
             self.snapshot_bytes,
             self.snapshot_entries,
             self.max_parallelism,
+            self.dead_letters,
+            self.dead_letter_calls,
         )
         if (
             any(type(time) is not int for time in times if time is not None)
@@ -148,18 +171,20 @@ class Head:
 
 @attrs.frozen
 class HeadTimes:
-    """Times for a head to note, in ms.
+    """What a micro-batch notes in a head beside the log: times in ms, and dead letters.
 
     Args:
         wake_at: When the host must call even without data, or None.
         sweep_at: When expired entries are looked for next, or None.
         served_at: Time of the micro-batch, if it has records for the key group; None keeps the
             time that was noted before.
+        letters: The dead letters to note beside the times.
     """
 
     wake_at: int | None = None
     sweep_at: int | None = None
     served_at: int | None = None
+    letters: LetterCounts = NO_LETTERS
 
 
 NO_TIMES = HeadTimes()

@@ -64,7 +64,6 @@ from pyflinklike.engine.runtime.timer_queue import (
 )
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
-from pyflinklike.engine.state.partial_tables import KnownPart, PartialTables
 from pyflinklike.engine.state.staged_tables import StagedTables
 from pyflinklike.engine.state.state_assembly import Assembled
 from pyflinklike.engine.state.table import Tables
@@ -91,7 +90,6 @@ def make_keyed_operator(
     has_keys: bool = True,
     timed_outputs: bool = False,
     on_error: DeadLetters | None = None,
-    known: Mapping[str, KnownPart] | None = None,
     drop_states: Collection[str] = (),
 ) -> KeyedProcessOperator:
     """Make an operator whose function may have states, timers and stores; it is not open yet.
@@ -111,7 +109,6 @@ def make_keyed_operator(
         timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
         on_error: Makes dead letters of records and timers on which the function raises; None to
             fail.
-        known: The parts of tables that may be read, where the state is a part; None for all.
         drop_states: The names of states that the function does not declare and that leave the log.
 
     Raises:
@@ -136,8 +133,6 @@ def make_keyed_operator(
     backend = _backend(state_backend, current, owner, task, key_type, allow_pickle)
     staged = StagedTables(backend) if on_error is not None else None
     tables: Tables = staged or backend
-    if known is not None:
-        tables = PartialTables(tables, known)
     namespace_type = function.namespace_type if isinstance(function, NamespacedFunction) else None
     refused = refused_timers or {} if has_keys else NO_TIMERS
     make_queue = TimerQueue if staged is None else UndoableTimerQueue

@@ -40,7 +40,7 @@ from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.table import Entry, Table, Tables, TableSpec
 from pyflinklike.engine.types import TypeInformation
-from pyflinklike.errors import DeclarationError, OutputError
+from pyflinklike.errors import DeclarationError, OutputError, StateAccessError
 
 __all__ = [
     "BroadcastCalls",
@@ -107,6 +107,8 @@ class BroadcastCalls(FunctionCalls):
             if results is not None:
                 parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
+            if element.is_local and parts.current.key is NO_KEY:
+                parts.current.key = GROUP_KEY  # it has looked at keys
             self._fail(error, "process_broadcast_element", element.value, element.value, BROADCAST)
             element.changes.clear()
         finally:
@@ -121,11 +123,17 @@ class BroadcastCalls(FunctionCalls):
             return
         parts, journal = self._parts, self.states.journal
         parts.clock.timestamp = called.timestamp
-        journal.begin(called.given, called.timestamp)
+        element = journal.begin(called.given, called.timestamp)
         try:
             results = self.function.process_broadcast_element(called.given, self._side)
             if results is not None:
                 parts.outputs.emit(results, GROUP_KEY)
+            if element.is_local and called.key is NO_KEY:
+                msg = (
+                    "this capsule has the broadcast states and no keys, for the call that failed "
+                    "looked at none, got a call of apply_to_keyed_state; restore a savepoint"
+                )
+                raise StateAccessError(msg)
         finally:
             journal.end()
             journal.forget()

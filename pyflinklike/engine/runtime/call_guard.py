@@ -13,7 +13,6 @@ A capsule has what there was before the whole call, which is what a harness make
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -21,11 +20,13 @@ from typing import Any, NamedTuple
 from pyflinklike.engine.api.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.engine.api.metric_group import MetricGroup, MetricMarks
 from pyflinklike.engine.clock import Clock
+from pyflinklike.engine.log.log_storage import NO_LETTERS, LetterCounts
 from pyflinklike.engine.runtime.capsule import Called, CapsuleMaker
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.shown import as_utf8, shown_traceback, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE
 from pyflinklike.engine.state.staged_tables import Stage, StageMark
 from pyflinklike.engine.types.row import row_class
@@ -50,6 +51,7 @@ _NOT_OF_A_RECORD = (
 )
 _MOST_TRACEBACK = 8_000
 _NO_SIDES: Mapping[str, int] = {}
+_NONE_LEFT: Iterator[Any] = iter(())
 
 
 def is_of_a_record(error: BaseException) -> bool:
@@ -87,6 +89,8 @@ class LetterOffice:
         self._registered: Mapping[Any, Any] = {}
         self._counted: MetricMarks = ()
         self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before: dict[int, LetterCounts] = {}
         self._told = ""
 
     def watch(self, metrics: MetricGroup) -> None:
@@ -118,10 +122,10 @@ class LetterOffice:
             clock.watermark,
             clock.processing_time,
             self.batch,
-            type(error).__name__,
-            str(error),
+            as_utf8(type(error).__name__),
+            whole_message(error),
             where_raised(error).strip(" ()"),
-            "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:],
+            shown_traceback(error)[-_MOST_TRACEBACK:],
         )
 
     # Too many
@@ -130,16 +134,50 @@ class LetterOffice:
         """Begin a task of a micro-batch, in which letters are counted anew."""
         self.batch = batch
         self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before.clear()
+
+    def begin_group(self, index: int, counts: LetterCounts) -> None:
+        """Begin a key group.
+
+        Args:
+            index: The number of the key group.
+            counts: What `end_group` returned for it in the micro-batch before.
+        """
+        self._at_group, self._of_group = LetterCounts(self._letters, self._calls), counts
+        self._before.setdefault(index, counts)
+
+    def end_group(self) -> LetterCounts:
+        """Return the letters of the key group that the next micro-batch has to know.
+
+        A micro-batch may have few records.  So they are added up until there are so many that ten
+        letters are the share that the user wants.
+        """
+        at, of = self._at_group, self._of_group
+        letters = of.letters + self._letters - at.letters
+        calls = of.calls + self._calls - at.calls
+        if not letters or calls * self.letters.at_most >= FEW or self.letters.per == "batch":
+            return NO_LETTERS
+        return LetterCounts(letters, calls)
 
     def check_share(self) -> None:
-        """Check the share of letters, at the end of a key group.
+        """Check the share of letters at the end of a task: of this micro-batch, and of the last ones.
 
         Raises:
             UserFunctionError: There are more letters than the user wants.
         """
-        letters, most = self._letters, self.letters.at_most
-        if self.letters.per == "record" and letters > max(FEW, most * self._calls):
-            raise self._too_many(f"{letters:,} of {self._calls:,}", self._told)
+        if self.letters.per != "record" or not self._letters:
+            return
+        before = self._before.values()
+        letters, calls = self._letters, self._calls
+        with_before = (
+            letters + sum(each.letters for each in before),
+            calls + sum(each.calls for each in before),
+            " with those of the last micro-batches",
+        )
+        for found, among, which in ((letters, calls, ""), with_before):
+            if found > max(FEW, self.letters.at_most * among):
+                raise self._too_many(f"{found:,} of {among:,}{which}", self._told)
 
     def _too_many(self, got: str, told: str) -> UserFunctionError:
         letters = self.letters
@@ -210,7 +248,7 @@ class CallGuard(LetterOffice):
         self._queues = tuple(queues)
         self._outputs = outputs
         self._capsules = capsules
-        self._looks, self._current = stage.looks, stage.current
+        self._current = stage.current
         self.namespace: Any = NO_NAMESPACE
         """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
@@ -220,7 +258,7 @@ class CallGuard(LetterOffice):
         self._has_begun = True
         self._letters_of_parts = 0
         self._values: Sequence[Any] = ()
-        self._next_value: Iterator[Any] = iter(())
+        self._next_value: Iterator[Any] = _NONE_LEFT
 
     # A call
 
@@ -237,8 +275,6 @@ class CallGuard(LetterOffice):
                 self._has_begun = False
                 raise
         stage.is_open = True
-        if self._looks:
-            self._looks.clear()
         if self._event_changes:
             self._event_changes.clear()
         if self._processing_changes:
@@ -257,9 +293,14 @@ class CallGuard(LetterOffice):
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
-        self._stage.end()
-        self._event_changes.clear()
-        self._processing_changes.clear()
+        stage = self._stage
+        if stage.has_changed:
+            stage.commit()
+        stage.is_open = False
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
 
     def may_keep(self, error: BaseException) -> bool:
         """Return whether an error is that of a record, and no reason to fail."""
@@ -279,6 +320,10 @@ class CallGuard(LetterOffice):
         self._values, self._next_value = values, iter(values)
         return self._next_value
 
+    def follow_one(self, value: Any) -> None:
+        """Do so for a single record, whose call is under way."""
+        self._values, self._next_value = (value,), _NONE_LEFT
+
     def value(self) -> Any:
         """Return the value of the record whose call is under way."""
         return self._values[-1 - length_hint(self._next_value)]
@@ -288,10 +333,10 @@ class CallGuard(LetterOffice):
 
         The capsule of a part to come has what there is from here on.
         """
-        namespace, looks = self.namespace, list(self._looks)
+        namespace = self.namespace
         self.begin()
         self._calls -= 1
-        self.namespace, self._looks[:] = namespace, looks
+        self.namespace = namespace
 
     def mark(self) -> CallMark:
         """Begin a part of the call."""

@@ -33,7 +33,7 @@ from pyflinklike.engine.runtime.capsule import ELEMENT, TIMER, Called
 from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs, check_side_output
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
-from pyflinklike.engine.shown import shown, shown_error, shown_state
+from pyflinklike.engine.shown import shown, shown_error, shown_state, whole_message
 from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
@@ -165,7 +165,7 @@ class FunctionCalls:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
             if guard is not None:
-                next(guard.follow((value,)))
+                guard.follow_one(value)
             try:
                 for each in before:
                     each()
@@ -357,7 +357,8 @@ class FunctionCalls:
         )
         guard.undo(None if part is None else part.mark)
         seen = shown(subject) if part is None else part.subject()
-        guard.fail(error, str(told), called, shown_key, name, seen, is_part=part is not None)
+        is_part = part is not None
+        guard.fail(error, whole_message(told), called, shown_key, name, seen, is_part=is_part)
 
     def _explain(
         self, error: Exception, method: str, subject: Any, name: str | None = None

@@ -3,15 +3,17 @@
 
 A dead letter carries a capsule, from which a harness makes the call again: the element or timer, the
 times, and what the states, stores and timers of the key held before the call, under all namespaces
-of the key.  Where that is larger than the user wants, it has only what the call had read.
+of the key.  If that is larger than the user wants, there is no capsule.
+
+An element of a broadcast input has no key.  Its capsule has the broadcast states; if the call looked
+at the states of keys, it has the whole key group.
 
     header   magic "PFC", format version, CRC-32 of all the rest
     body     MessagePack: the facts of the call; the element; the key, as the payload of a section;
              the state, as a segment
 
-The state is a segment as a log has, so that it is checked, declared and restored as any state.  In
-a part of a state a row that clears says that all of a key is there, and one that deletes that there
-was no such entry.
+The state is a segment as a log has, so that it is checked, declared and restored as any state.  Its
+entries are in one order, whichever way the records before have gone: namespaces and timers ascend.
 
 The element is written as plain values where it consists of them.  Another one is pickled, unless
 the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever
@@ -25,7 +27,7 @@ import datetime as dt
 import pickle
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -36,7 +38,6 @@ import pyarrow as pa
 
 from pyflinklike.engine.api.process_functions import NamespacedFunction
 from pyflinklike.engine.clock import Clock, TimeDomain
-from pyflinklike.engine.inspection.stored_table import StoredTable
 from pyflinklike.engine.log.arrow_message import MessageLayout, read_checked
 from pyflinklike.engine.log.damage import decoding
 from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
@@ -44,18 +45,8 @@ from pyflinklike.engine.log.segments import Declaration, Section, Segment, read_
 from pyflinklike.engine.runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.engine.shown import shown, shown_state
 from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
-from pyflinklike.engine.state.partial_tables import KnownPart
-from pyflinklike.engine.state.staged_tables import (
-    COUNT,
-    EVERY,
-    WHOLE,
-    Look,
-    RangeLook,
-    StagedOrderedTable,
-    StagedTable,
-    StagedTables,
-)
-from pyflinklike.engine.state.table import MISSING, RESERVED_PREFIX, Shape, TableChanges, TableSpec
+from pyflinklike.engine.state.staged_tables import StagedTables
+from pyflinklike.engine.state.table import RESERVED_PREFIX, Shape, TableChanges, TableSpec
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.engine.types.pickled_type import PickledByteArrayTypeInfo
@@ -82,7 +73,7 @@ __all__ = [
     "write_record",
 ]
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"PFC"
 _HEADER = struct.Struct("<3sBI")
 _WHERE = "the capsule of a dead letter"
@@ -118,6 +109,11 @@ class Called:
         """Whether the call is for a key."""
         return self.key is not NO_KEY and self.key is not GROUP_KEY
 
+    @property
+    def has_all_keys(self) -> bool:
+        """Whether the call is of a broadcast element and has looked at the states of keys."""
+        return self.kind == BROADCAST and self.key is not NO_KEY
+
 
 @attrs.frozen(kw_only=True)
 class FailedCall:
@@ -129,7 +125,6 @@ class FailedCall:
         key_type: The type of the keys.
         declarations: What the states and stores were declared as.
         state: What there was before the call.
-        known: What is known of the tables; None where the whole state of the key is there.
     """
 
     called: Called
@@ -137,7 +132,6 @@ class FailedCall:
     key_type: TypeInformation
     declarations: list[Declaration]
     state: Segment
-    known: dict[str, KnownPart] | None
 
     def check(self, specs: Iterable[TableSpec], function: Any) -> None:
         """Refuse a function whose declarations do not fit.
@@ -172,10 +166,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         inputs: The kind of the function, by its inputs.
         element_form: "plain", "pickle" or "arrow"; "" for a timer.
-        ranges: By table the ranges that were read, where only a part of the state is there.
-        scanned: The tables of which all keys were read.
-        counts: By table the number of entries in the key group, where the call has counted them.
-        is_whole: Whether the whole state of the key is there.
     """
 
     operator: str
@@ -185,6 +175,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     element_form: str
     number: int
     has_key: bool
+    has_all_keys: bool
     domain: str
     timestamp: int | None
     watermark: int
@@ -199,10 +190,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     namespace_type: str
     has_namespace: bool
     declarations: list[dict[str, Any]]
-    is_whole: bool
-    scanned: list[str]
-    ranges: dict[str, list[tuple[bytes | None, bytes | None, bool, int | None]]]
-    counts: dict[str, int] = {}  # letters of earlier commits have none
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -260,11 +247,6 @@ class CapsuleWriter:
         element: bytes,
         specs: Iterable[TableSpec],
         state: bytes,
-        *,
-        is_whole: bool = True,
-        scanned: Sequence[str] = (),
-        ranges: Mapping[str, list[Any]] | None = None,
-        counts: Mapping[str, int] | None = None,
     ) -> bytes:
         """Return a capsule.
 
@@ -275,10 +257,6 @@ class CapsuleWriter:
             element: Its bytes.
             specs: The specs of all tables of states and stores.
             state: The segment of what there was before the call.
-            is_whole: Whether that is the whole state of the key.
-            scanned: As of `Facts`.
-            ranges: As of `Facts`.
-            counts: As of `Facts`.
         """
         key_type, task, clock = self.key_type, self._task(), self._clock
         has_namespace = (
@@ -301,6 +279,7 @@ class CapsuleWriter:
             element_form=form,
             number=number,
             has_key=called.has_key,
+            has_all_keys=called.has_all_keys,
             domain=called.domain.name if called.domain is not None else "",
             timestamp=called.timestamp,
             watermark=clock.watermark,
@@ -315,14 +294,14 @@ class CapsuleWriter:
             namespace_type="" if self.namespace_type is None else self.namespace_type.signature,
             has_namespace=has_namespace,
             declarations=[Declaration.of(each, key_type).fields() for each in specs],
-            is_whole=is_whole,
-            scanned=list(scanned),
-            ranges=dict(ranges or {}),
-            counts=dict(counts or {}),
         )
         body = _encode(_Body(facts, element, key, state))
         head = _MAGIC + bytes((VERSION,))
         return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
+
+
+_Row = tuple[Any, Any, Any]
+"""A key, a user key, and the entry."""
 
 
 class CapsuleMaker:
@@ -355,37 +334,28 @@ class CapsuleMaker:
         """Return the capsule of a call that was undone.
 
         Returns:
-            None if the element cannot be written, or if it and what the call has read are too large.
+            None if the element or an entry cannot be written, or if both together are too large.
         """
         element = self._element(called)
-        if element is None:
-            return None
-        form, number, written = element
-        if len(written) > self._most:
+        if element is None or len(element[2]) > self._most:
             return None
         stage, current = self._staged.stage, self._staged.current
-        looks, former = list(stage.looks), (current.key, current.namespace)
+        former = current.key, current.namespace
+        specs = [each.spec for each in self._staged.made]
         try:
-            if called.has_key:
+            if called.has_key or called.has_all_keys:
                 current.key = called.key
                 for settle in stage.settlers:
-                    settle()
-            most = self._part_and_broadcast if called.kind == BROADCAST else self._whole
-            for reading in (most, self._part):
-                try:
-                    held = reading(called, looks)
-                    capsule = self._pack(called, form, number, written, held)
-                except _TooLargeError:
-                    continue
-                except (StateValueError, IncompatibleStateError):  # values that cannot be written
-                    return None
-                if len(capsule) <= self._most:
-                    return capsule
+                    settle(called.has_all_keys)
+            found = self._all_keys() if called.has_all_keys else self._one_key(called)
+            state = self._segment(found).to_bytes()
+            capsule = self._writer.write(called, *element, specs, state)
+        except (_TooLargeError, StateValueError, IncompatibleStateError):
             return None
         finally:
             stage.drop()
-            stage.looks.clear()
             current.key, current.namespace = former
+        return capsule if len(capsule) <= self._most else None
 
     def _element(self, called: Called) -> tuple[str, int, bytes] | None:
         """Return the form of the element, the number of its input, and its bytes."""
@@ -404,100 +374,62 @@ class CapsuleMaker:
 
     # What there was before the call
 
-    def _whole(self, called: Called, _: Sequence[Look]) -> _Held:
-        """Return all that the states, stores and timers of the key hold."""
-        held, key, left = _Held(), called.key, self._most
+    def _one_key(self, called: Called) -> Iterator[tuple[TableSpec, Iterable[_Row]]]:
+        """Yield the entries of each table that the key has, those of all keys together included."""
+        key = called.key
         for table in self._staged.made:
             spec = table.spec
-            if spec.is_replicated:
+            if spec.is_replicated or (spec.per_group and called.has_key):
                 keys: list[Any] = [GROUP_KEY]
             elif not called.has_key:
                 continue
-            elif spec.per_group:
-                keys = [GROUP_KEY]
             elif spec.namespace_type is None:
                 keys = [key]
             else:
-                keys = [(key, each) for each in table.namespaces_of(key)]
-            left = held.add(spec, ((each, table.under(each)) for each in keys), left)
+                keys = [(key, each) for each in _ascending(table.namespaces_of(key))]
+            yield spec, ((each, *item) for each in keys for item in table.under(each))
         if called.has_key:
             for queue in self._queues:
-                pairs: list[Any] = [key]
+                keys = [key]
                 if self._writer.namespace_type is not None:
-                    pairs = [(key, each) for each in queue.namespaces_of(key)]
-                left = held.add(
-                    queue.table.spec, ((each, queue.under(each)) for each in pairs), left
-                )
-        return held
+                    keys = [(key, each) for each in _ascending(queue.namespaces_of(key))]
+                spec = queue.table.spec
+                yield spec, ((each, *item) for each in keys for item in sorted(queue.under(each)))
 
-    def _part_and_broadcast(self, called: Called, looks: Sequence[Look]) -> _Held:
-        """Return what the call has read, and all broadcast states."""
-        states = [each for each in self._staged.made if each.spec.is_replicated]
-        return self._part(called, [*looks, *((each, GROUP_KEY, WHOLE) for each in states)])
+    def _all_keys(self) -> Iterator[tuple[TableSpec, Iterable[_Row]]]:
+        """Yield all entries of the key group by table."""
+        tables: list[Any] = [*self._staged.made, *(each.table for each in self._queues)]
+        for table in tables:
+            yield table.spec, table.scan()
 
-    def _part(self, called: Called, looks: Sequence[Look]) -> _Held:
-        """Return what the call has read."""
-        held, left = _Held(is_whole=False), self._most
-        by_table: dict[int, list[Look]] = {}
-        for look in looks:
-            if isinstance(look, StagedTable):
-                shared = look.spec.per_group or look.spec.is_replicated
-                if not shared and not called.has_key:
-                    continue  # of a key that was looked up among all, which are noted
-                look = (look, GROUP_KEY if shared else called.key, WHOLE)
-            by_table.setdefault(id(look[0]), []).append(look)
-        for mine in by_table.values():
-            left = self._add_looks(mine[0][0], mine, held, left)
-        return held
+    def _segment(self, tables: Iterable[tuple[TableSpec, Iterable[_Row]]]) -> Segment:
+        """Return entries as a snapshot of a key group.
 
-    def _add_looks(self, table: StagedTable, looks: Sequence[Look], held: _Held, left: int) -> int:
-        """Add what was read of a table, and return how many more entries there may be."""
-        spec, found = table.spec, {}
-        changes = TableChanges(spec)
-        if any(what is EVERY for _, _, what in looks):
-            held.scanned.append(spec.name)
-            found = {(key, user_key): entry for key, user_key, entry in table.scan()}
-        for key in dict.fromkeys(key for _, key, what in looks if what is WHOLE):
-            changes.cleared.append(key)
-            found.update({(key, user_key): entry for user_key, entry in table.under(key)})
-            if len(found) > left:
-                raise _TooLargeError
-        for _, key, what in looks:
-            if isinstance(what, RangeLook):
-                begin, end, backwards, limit, most = what
-                held.ranges.setdefault(spec.name, []).append((begin, end, backwards, limit))
-                assert isinstance(table, StagedOrderedTable)
-                inside = table.under_range(key, begin, end, backwards=backwards, limit=most)
-                found.update({(key, user_key): entry for user_key, entry in inside})
-            elif what is COUNT:
-                held.counts[spec.name] = table.count()
-            elif what is not WHOLE and what is not EVERY and (key, what) not in found:
-                found[key, what] = table.under_one(key, what)
-            if len(found) > left:
-                raise _TooLargeError
-        for (key, user_key), entry in found.items():
-            if key in changes.cleared and entry is MISSING:
-                continue
-            changes.keys.append(key)
-            changes.user_keys.append(user_key)
-            changes.entries.append(entry)
-        held.tables.append(changes)
-        return left - len(found)
+        Raises:
+            _TooLargeError: There are more than a capsule has bytes.
+        """
+        segment, left, key_type = Segment(bytes(16), b""), self._most, self._writer.key_type
+        for number, (spec, found) in enumerate(tables):
+            changes = TableChanges(spec)
+            for key, user_key, entry in found:
+                changes.keys.append(key)
+                changes.user_keys.append(user_key)
+                changes.entries.append(entry)
+                if len(changes) > left:
+                    raise _TooLargeError
+            left -= len(changes)
+            if changes.keys:
+                segment.declarations[number] = Declaration.of(spec, key_type)
+                segment.sections += [(number, each) for each in encode_entries(changes, key_type)]
+        return segment
 
-    def _pack(self, called: Called, form: str, number: int, element: bytes, held: _Held) -> bytes:
-        specs = [each.spec for each in self._staged.made]
-        return self._writer.write(
-            called,
-            form,
-            number,
-            element,
-            specs,
-            held.segment(self._writer.key_type).to_bytes(),
-            is_whole=held.is_whole,
-            scanned=held.scanned,
-            ranges=held.ranges,
-            counts=held.counts,
-        )
+
+def _ascending(namespaces: list[Any]) -> list[Any]:
+    """Return the namespaces of a key in an order that does not depend on when they came."""
+    try:
+        return sorted(namespaces)
+    except TypeError:  # the user's, of which two cannot be compared
+        return sorted(namespaces, key=shown)
 
 
 _PLAIN = frozenset(
@@ -531,45 +463,6 @@ def _key_spec(namespace_type: TypeInformation | None) -> TableSpec:
     return TableSpec("key", Shape.SINGLE, "key of a call", namespace_type=namespace_type)
 
 
-@attrs.define
-class _Held:
-    """What a call began with."""
-
-    tables: list[TableChanges] = attrs.field(factory=list)
-    is_whole: bool = True
-    scanned: list[str] = attrs.field(factory=list)
-    ranges: dict[str, list[Any]] = attrs.field(factory=dict)
-    counts: dict[str, int] = attrs.field(factory=dict)
-
-    def add(self, spec: TableSpec, found: Iterable[tuple[Any, Iterable[Any]]], left: int) -> int:
-        """Add all entries of keys, and return how many more there may be.
-
-        Raises:
-            _TooLargeError: There are more than `left`.
-        """
-        changes = TableChanges(spec)
-        for key, items in found:
-            for user_key, entry in items:
-                changes.keys.append(key)
-                changes.user_keys.append(user_key)
-                changes.entries.append(entry)
-                left -= 1
-                if left < 0:
-                    raise _TooLargeError
-        if changes.keys:
-            self.tables.append(changes)
-        return left
-
-    def segment(self, key_type: TypeInformation) -> Segment:
-        """Return the entries as a snapshot of a key group."""
-        segment = Segment(bytes(16), b"")
-        for number, changes in enumerate(self.tables):
-            segment.declarations[number] = Declaration.of(changes.spec, key_type)
-            for payload in encode_entries(changes, key_type):
-                segment.sections.append((number, payload))
-        return segment
-
-
 # Reading
 
 
@@ -598,7 +491,10 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
         _check_batch_call(facts)
     with decoding(_WHERE, "must be what a dead letter has"):
         key_type = type_of(facts.key_type)
-        key, namespace = NO_KEY if facts.kind == BROADCAST else GROUP_KEY, NO_NAMESPACE
+        key: Any = GROUP_KEY
+        if facts.kind == BROADCAST and not facts.has_all_keys:
+            key = NO_KEY
+        namespace: Any = NO_NAMESPACE
         if facts.has_key:
             spec = _key_spec(type_of(facts.namespace_type) if facts.has_namespace else None)
             section = Section(Declaration.of(spec, key_type), body.key, _WHERE)
@@ -606,7 +502,6 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
             if facts.has_namespace:
                 key, namespace = key
         domain = TimeDomain[facts.domain] if facts.domain else None
-        known = None if facts.is_whole else _read_known(facts, segment, key_type)
     if facts.kind == TIMER:
         given: Any = facts.timestamp
     else:
@@ -627,7 +522,6 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
         key_type=key_type,
         declarations=declarations,
         state=segment,
-        known=known,
     )
 
 
@@ -746,26 +640,3 @@ def _read_record(element: bytes) -> pa.RecordBatch:
             msg = f"{_WHERE} has one record with columns, got {got}; take another letter"
             raise CorruptStateError(msg)
     return record
-
-
-def _read_known(facts: Facts, segment: Segment, key_type: TypeInformation) -> dict[str, KnownPart]:
-    """Return what a part of a state knows of each table."""
-    known = {
-        each["name"]: KnownPart(
-            is_every=each["name"] in facts.scanned,
-            ranges=set(facts.ranges.get(each["name"], ())),
-            unknown=facts.counts.get(each["name"], 0),
-        )
-        for each in facts.declarations
-    }
-    for table_id, payload in segment.sections:
-        declaration = segment.declarations[table_id]
-        spec = StoredTable(declaration).spec
-        section = Section(declaration, payload, _WHERE)
-        changes = decode_entries(section, spec, key_type, 0, _WHERE)
-        part = known[declaration.name]
-        part.whole.update(changes.cleared)
-        part.points.update(zip(changes.keys, changes.user_keys))
-        if declaration.name in facts.counts:
-            part.unknown -= sum(each is not MISSING for each in changes.entries)
-    return known

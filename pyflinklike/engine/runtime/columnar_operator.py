@@ -54,7 +54,7 @@ from pyflinklike.engine.runtime.keyed_operator import (
 )
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
 from pyflinklike.engine.runtime.user_errors import where_raised
-from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike.engine.shown import shown, shown_error, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE, CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.state_assembly import Assembled
@@ -269,37 +269,41 @@ class ColumnarCalls(FunctionCalls):
         guard = self._guard
         assert guard is not None
         guard.begin()
+        failure: Exception | None = None
         try:
             self._call_once(method, rows, values, timestamps)
-        except Exception as told:
-            raised = told.__cause__ if isinstance(told, UserFunctionError) else told
-            error = raised if isinstance(raised, Exception) else told
+        except Exception as raised:
             guard.undo()
-            if not is_of_a_record(error):
-                raise
-            if len(values) > 1:
-                middle = len(values) // 2
-                for start, end in ((0, middle), (middle, len(values))):
-                    part, groups = values._part(start, end)
-                    times = None if timestamps is None else timestamps[start:end]
-                    self._call_in_halves(method, rows[groups], part, times)
-                return
-            domain = self._parts.context.domain
-            time = None if values.timestamps is None else int(values.timestamps[0])
-            key = self._backend.columns.index.keys(rows)
-            called = Called(
-                kind=ELEMENT if domain is None else TIMER,
-                given=values._first() if domain is None else time,
-                key=self._key_columns.key_type.from_arrow(key)[0],
-                namespace=NO_NAMESPACE,
-                timestamp=time,
-                domain=domain,
-            )
-            subject = values._show_first() if domain is None else str(time)
-            keys = self._key_columns.of(key)
-            guard.fail(error, str(told), called, rows, keys, method.__name__, subject)
-        else:
+            failure = raised
+        if failure is None:
             guard.end()
+            return
+        # Not within the `except`: each half would have the errors of all before it as its context.
+        cause = failure.__cause__ if isinstance(failure, UserFunctionError) else failure
+        error = cause if isinstance(cause, Exception) else failure
+        if not is_of_a_record(error):
+            raise failure
+        if len(values) > 1:
+            middle = len(values) // 2
+            for start, end in ((0, middle), (middle, len(values))):
+                part, groups = values._part(start, end)
+                times = None if timestamps is None else timestamps[start:end]
+                self._call_in_halves(method, rows[groups], part, times)
+            return
+        domain = self._parts.context.domain
+        time = None if values.timestamps is None else int(values.timestamps[0])
+        key = self._backend.columns.index.keys(rows)
+        called = Called(
+            kind=ELEMENT if domain is None else TIMER,
+            given=values._first() if domain is None else time,
+            key=self._key_columns.key_type.from_arrow(key)[0],
+            namespace=NO_NAMESPACE,
+            timestamp=time,
+            domain=domain,
+        )
+        subject = values._show_first() if domain is None else str(time)
+        keys = self._key_columns.of(key)
+        guard.fail(error, whole_message(failure), called, rows, keys, method.__name__, subject)
 
     def _call_once(
         self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any
@@ -558,8 +562,6 @@ class BatchGuard(LetterOffice):
             UserFunctionError: There are more than the user wants.
         """
         self._count(told)
-        # At once, and not at the end of the key group: a batch of which all fail is called for each.
-        self.check_share()
         time = None if called.timestamp == MIN_WATERMARK else called.timestamp
         capsule = None if self._capsules is None else self._capsules.make(called, rows)
         values = (*self._facts(error, method, subject, time), capsule)

@@ -23,12 +23,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+import attrs
+
 from pyflinklike.engine.api.contexts import RuntimeContext
 from pyflinklike.engine.api.metric_group import Increment, MetricIncrements
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.log.checkpoint_logs import sections_of
 from pyflinklike.engine.log.key_group_log import KeyGroupLog
-from pyflinklike.engine.log.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
+from pyflinklike.engine.log.log_storage import NO_LETTERS, NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike.engine.log.segment_chain import join
 from pyflinklike.engine.log.segments import Segment
 from pyflinklike.engine.log.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
@@ -141,8 +143,7 @@ class KeyedProcessOperator:
             self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
             stores.begin_call()
         self._calls.repeat(failed.called)
-        if failed.known is None:  # a flush may read what a part of the state has not
-            stores.flush()
+        stores.flush()
 
     @property
     def broadcast_states(self) -> BroadcastStates:
@@ -235,7 +236,10 @@ class KeyedProcessOperator:
         self, storage: LogStorage, head: Head | None, state: WorkingState | int
     ) -> WorkingState:
         """Make a key group current, brought up to its head: `CurrentGroup.load`."""
-        return self.group.load(storage, head, state)
+        loaded = self.group.load(storage, head, state)
+        if self.guard is not None:
+            self.guard.begin_group(loaded.index, NO_LETTERS if head is None else head.letters)
+        return loaded
 
     def enter(self, state: WorkingState) -> None:
         """Make a key group current, with its working state as it is."""
@@ -259,7 +263,8 @@ class KeyedProcessOperator:
         """
         # Before the log, since stores write what they have cached; this may add outputs, too.
         self.stores.flush()
-        self.check_letters()
+        if self.guard is not None:
+            times = attrs.evolve(times, letters=self.guard.end_group())
         head = self.group.commit(storage, head, times)
         timers = self.event_timers.count() + self.processing_timers.count()
         self.metrics.timers += timers
@@ -268,7 +273,7 @@ class KeyedProcessOperator:
         return head
 
     def check_letters(self) -> None:
-        """Check that not too many records of this task became dead letters.
+        """Check at the end of a task that not too many of its records became dead letters.
 
         Raises:
             UserFunctionError: There are more than the user wants.

@@ -302,7 +302,6 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
     """
     operator.end_batch()
     operator.stores.flush()
-    operator.check_letters()
 
 
 _BUNDLE = 1_000

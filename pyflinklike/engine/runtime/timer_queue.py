@@ -328,12 +328,14 @@ class UndoableTimerQueue(TimerQueue):
 
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; do nothing if it exists."""
-        if type(timestamp) is not int:
+        if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             timestamp = _check(timestamp)
-        timers = len(self._keys_at.get(timestamp, ()))
+        key = self._current.key
+        if key in self._keys_at.get(timestamp, ()):
+            return
         super().register(timestamp)
-        if len(self._keys_at.get(timestamp, ())) > timers:
-            self.changes.append((self._current.key, timestamp, True))
+        if not self.is_quiesced:
+            self.changes.append((key, timestamp, True))
             if self._namespaces is not None and isinstance(self._current, NamespacedKey):
                 self._add_namespace(self._current.key)
 

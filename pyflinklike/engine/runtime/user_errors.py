@@ -21,6 +21,7 @@ from pyflinklike.engine.api.process_functions import (
     BaseBroadcastProcessFunction,
     KeyedProcessFunction,
 )
+from pyflinklike.engine.shown import as_utf8, whole_message
 from pyflinklike.engine.state import ListState
 from pyflinklike.engine.state.descriptors import StateDescriptor
 
@@ -59,7 +60,7 @@ def where_raised(error: BaseException) -> str:
     if found is None:
         return ""
     frame, line = found
-    return f" ({frame.f_code.co_filename}:{line}, in {frame.f_code.co_name})"
+    return as_utf8(f" ({frame.f_code.co_filename}:{line}, in {frame.f_code.co_name})")
 
 
 def hint(error: Exception, *, has_timestamp: bool) -> str:
@@ -75,7 +76,7 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
         misused = _find_misuse(error)
         if misused:
             return misused
-    if not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in str(error):
+    if not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in whole_message(error):
         return ""
     found = _find_raising_line(error)
     names = () if found is None else found[0].f_code.co_names

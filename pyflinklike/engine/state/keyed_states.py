@@ -13,10 +13,11 @@ differs from Flink's heap backend, the behaviour is that of the heap backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any, Generic
 
-from pyflinklike.engine.functions import AggregateFunction, ReduceFunction
+from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, not_returned
 from pyflinklike.engine.shown import shown, shown_state
 from pyflinklike.engine.state.current_key import CurrentKey
 from pyflinklike.engine.state.table import MISSING, Setting, Table
@@ -412,11 +413,12 @@ class _FoldingState(MergingState[IN, OUT]):
     def _store(self, prepared: Any) -> None:
         self._put(None, prepared)
 
-    def _none_result(self) -> StateValueError:
-        return self._none_refusal("what is folded out of several elements")
-
     def _merge(self, first: Any, second: Any) -> Any:
         """Return the value that two stored values make, in the user's form."""
+        raise NotImplementedError
+
+    def _no_merger(self) -> StateValueError:
+        """Return the error for a merger that returned None."""
         raise NotImplementedError
 
     def _merge_namespaces(
@@ -442,6 +444,8 @@ class _FoldingState(MergingState[IN, OUT]):
         except Exception as error:
             _blame(self, error)
             raise
+        if merged is None:
+            raise self._refusal(self._no_merger())
         return self._frozen(merged)
 
 
@@ -466,10 +470,8 @@ class ReducingState(_FoldingState[T, T | None]):
     def add(self, value: T) -> None:
         """Fold an element in: `reduce(current, value)`; the first element is stored as it is.
 
-        A result of None removes what is stored.
-
         Raises:
-            StateValueError: The element is None or does not fit the declared type.
+            StateValueError: The element or the result is None, or does not fit the declared type.
         """
         if value is None:
             raise self._none_refusal("an element")
@@ -486,8 +488,7 @@ class ReducingState(_FoldingState[T, T | None]):
                 _blame(self, error)
                 raise
             if reduced is None:
-                self._table.delete(None)
-                return
+                raise self._refusal(not_returned("reduce", self._reduce))
             try:
                 frozen = self._freeze(reduced)
             except StateValueError as error:
@@ -506,7 +507,7 @@ class ReducingState(_FoldingState[T, T | None]):
                 # the function gets is never what it was given before.
                 reduced = fold(stored if thaw is None else thaw(stored), value)
                 if reduced is None:
-                    raise self._none_result()
+                    raise self._refusal(not_returned("reduce", self._reduce))
                 frozen = freeze(reduced)
             stored = frozen
         return stored
@@ -525,6 +526,9 @@ class ReducingState(_FoldingState[T, T | None]):
 
     def _merge(self, first: T, second: T) -> T:
         return self._reduce(first, second)
+
+    def _no_merger(self) -> StateValueError:
+        return not_returned("reduce", self._reduce)
 
 
 class AggregatingState(_FoldingState[IN, OUT | None]):
@@ -567,17 +571,19 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
             return
         numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
         if not numbers and new is not None and type(accumulator) is not type(new):
-            error.state_hint = (  # type: ignore[attr-defined]
+            hint = (
                 f"; the accumulator that was kept is {shown(accumulator)}, and create_accumulator gives "
                 f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
                 "of its own, and both an accumulator_type, so that this is refused at the start"
             )
+            with suppress(Exception):
+                error.state_hint = hint  # type: ignore[attr-defined]
 
     def add(self, value: IN) -> None:
-        """Store `add(value, accumulator)`, starting from `create_accumulator()`; None removes it.
+        """Store `add(value, accumulator)`, starting from `create_accumulator()`.
 
         Raises:
-            StateValueError: The element is None, or the accumulator does not fit its type.
+            StateValueError: The element is None, or the accumulator is None or does not fit its type.
         """
         if value is None:
             raise self._none_refusal("an element")
@@ -594,8 +600,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
                 self._blame_another(error, stored)
             raise
         if accumulator is None:
-            self._table.delete(None)
-            return
+            raise self._refusal(not_returned("add", self._function))
         try:
             frozen = self._freeze(accumulator)
         except StateValueError as error:
@@ -618,7 +623,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
                 accumulator = thaw(accumulator)
             accumulator = fold(value, accumulator)
             if accumulator is None:
-                raise self._none_result()
+                raise self._refusal(not_returned("add", self._function))
             accumulator = freeze(accumulator)
             is_first = False
         return accumulator
@@ -626,11 +631,16 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
     def _merge(self, first: Any, second: Any) -> Any:
         return self._function.merge(first, second)
 
+    def _no_merger(self) -> StateValueError:
+        return not_returned("merge", self._function)
+
 
 def _blame(state: State, error: Exception) -> None:
     """Note in the error of a state's function which state it is."""
-    if not hasattr(error, "state_name"):
-        error.state_name = state.name  # type: ignore[attr-defined]
+    # The class of the error may take no attributes, as a frozen dataclass.
+    with suppress(Exception):
+        if not hasattr(error, "state_name"):
+            error.state_name = state.name  # type: ignore[attr-defined]
 
 
 def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:

@@ -12,16 +12,12 @@ has expired, which no call can have written.
 
 A call of a program of ours may hold calls of the user's function that fail alone: `mark` and
 `go_back` undo the writes of such a part, and `set_aside` shows what there was before the whole call.
-
-A stage also knows where a call has looked, so that a failure can be told with what the call has
-read where the whole state of its key would be too large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from enum import Enum
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from pyflinklike.engine.state.current_key import CurrentKey, TableKey
 from pyflinklike.engine.state.table import (
@@ -34,49 +30,7 @@ from pyflinklike.engine.state.table import (
     TableSpec,
 )
 
-__all__ = [
-    "COUNT",
-    "EVERY",
-    "WHOLE",
-    "Look",
-    "RangeLook",
-    "Stage",
-    "StagedOrderedTable",
-    "StagedTable",
-    "StagedTables",
-]
-
-
-class _Extent(Enum):
-    WHOLE = "whole"
-    EVERY = "every"
-    COUNT = "count"
-
-
-WHOLE: Final = _Extent.WHOLE
-"""Stands for all user keys of a key, where a call has looked at them together."""
-EVERY: Final = _Extent.EVERY
-"""Stands for all keys of the key group."""
-COUNT: Final = _Extent.COUNT
-"""Stands for the number of entries in the key group, and none of them."""
-
-
-class RangeLook(NamedTuple):
-    """A range of user keys that a call has looked at.
-
-    Args:
-        begin: As in `OrderedTable.range`.
-        end: As in `OrderedTable.range`.
-        backwards: As in `OrderedTable.range`.
-        limit: As in `OrderedTable.range`.
-        most: The number of entries that may have been needed of those before the call.
-    """
-
-    begin: bytes | None
-    end: bytes | None
-    backwards: bool
-    limit: int | None
-    most: int | None
+__all__ = ["Stage", "StageMark", "StagedTable", "StagedTables"]
 
 
 class StageMark(NamedTuple):
@@ -101,23 +55,16 @@ class SetAside(NamedTuple):
         later: The changes to be made later.
         undo: The changes that could be undone, which are undone.
         redo: Make these again, the latest first.
-        looks: Where the call has looked.
     """
 
     overlays: list[tuple[StagedTable, dict[Any, Any]]]
     later: list[Callable[[], None]]
     undo: list[Undo]
     redo: list[Callable[[], None]]
-    looks: list[Look]
 
 
 Undo = Callable[[], Callable[[], None]]
 """Undoes a change beside the tables, and returns what makes it again."""
-Look = Any
-"""A table, the key, and the user key, `WHOLE`, `EVERY`, `COUNT` or a `RangeLook`.
-
-A table alone stands for its one entry of the call's key: functions look there for every record.
-"""
 
 
 class Stage:
@@ -135,10 +82,8 @@ class Stage:
         self.written: list[StagedTable] = []
         """The tables that the call has written to."""
         self.current = current
-        self.looks: list[Look] = []
-        """Where the call has looked."""
-        self.settlers: list[Callable[[], None]] = []
-        """Write to the stage what stores keep beside their tables, for whoever reads the tables."""
+        self.settlers: list[Callable[[bool], None]] = []
+        """Write to the stage what stores keep beside their tables, of the current key or of all keys."""
         self._later: list[Callable[[], None]] = []
         self._undo: list[Undo] = []
 
@@ -151,7 +96,6 @@ class Stage:
     def end(self) -> None:
         """End calls: what is written from now on passes at once."""
         self.commit()
-        self.looks.clear()
         self.is_open = False
 
     def commit(self) -> None:
@@ -198,7 +142,7 @@ class Stage:
         """Hold nothing for a while, so that all is as it was before the call."""
         overlays = [(table, table.take_overlay()) for table in self.written]
         redo = [undo() for undo in reversed(self._undo)]
-        held = SetAside(overlays, self._later, self._undo, redo, list(self.looks))
+        held = SetAside(overlays, self._later, self._undo, redo)
         self.written.clear()
         self._later, self._undo = [], []
         return held
@@ -209,7 +153,6 @@ class Stage:
         for redo in reversed(held.redo):
             redo()
         self._later, self._undo = held.later, held.undo
-        self.looks[:] = held.looks
         self.has_changed = bool(self.written or self._later or self._undo)
 
     def _write_again(self, overlays: list[tuple[StagedTable, dict[Any, Any]]]) -> None:
@@ -288,7 +231,6 @@ class StagedTable:
         self._key: Any = key
         self._stage = stage
         self._overlay: dict[Any, Any] = {}
-        self._note = stage.looks.append
         self._namespaces: dict[Any, dict[Any, None]] | None = None
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
@@ -330,12 +272,6 @@ class StagedTable:
         if self._is_keyed:
             self._key.key = key
         return list(self.items())
-
-    def under_one(self, key: Any, user_key: Any) -> Entry:
-        """Make a key current, and return the entry under a user key, or `MISSING`."""
-        if self._is_keyed:
-            self._key.key = key
-        return self.get(user_key)
 
     def namespaces_of(self, key: Any) -> list[Any]:
         """Return the namespaces of a key that may have entries in the backend's table.
@@ -382,7 +318,6 @@ class StagedTable:
         """Return the entries of now, in order."""
         key = self._key.key
         if key not in self._overlay:
-            self._note((self, key, WHOLE))
             found: Iterable[Entry] = self._table.elements()
             return found
         return [entry for _, entry in self.items()]
@@ -391,7 +326,6 @@ class StagedTable:
         """Return whether there is no entry."""
         key = self._key.key
         if key not in self._overlay:
-            self._note((self, key, WHOLE))
             return bool(self._table.is_empty())
         return not self.items()
 
@@ -399,8 +333,6 @@ class StagedTable:
         """Return the entry or `MISSING` of each user key."""
         key = self._key.key
         if key not in self._overlay:
-            for user_key in user_keys:
-                self._note((self, key, user_key))
             found: list[Entry] = self._table.multi_get(user_keys)
             return found
         return [self.get(user_key) for user_key in user_keys]
@@ -418,7 +350,6 @@ class StagedTable:
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         """Return every (key, user key, entry) of the key group, whatever the current key is."""
-        self._note((self, None, EVERY))
         found: Iterator[tuple[Hashable, Any, Entry]] = self._table.scan()
         if not self._overlay:
             return found
@@ -430,7 +361,6 @@ class StagedTable:
 
     def count(self) -> int:
         """Count the entries of the key group in this table."""
-        self._note((self, None, COUNT))
         count: int = self._table.count()
         if not self._overlay:
             return count
@@ -475,12 +405,10 @@ class StagedSingleTable(StagedTable):
         super().__init__(table, key, stage)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
-        self._look = self if self.spec.namespace_type is None else None
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
         overlay = self._overlay
-        self._note(self._look or (self, self._key.key, WHOLE))
         if overlay:
             entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
@@ -525,20 +453,24 @@ class StagedSingleTable(StagedTable):
 
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
-        overlay, at, is_keyed = self._overlay, self._key, self._is_keyed
+        overlay, at, put = self._overlay, self._key if self._is_keyed else _Unread, self._put
         if self._namespaces is not None:
             self._add_namespaces(overlay)
-        for key, entry in overlay.items():
-            if is_keyed:
-                at.key = key
+        for at.key, entry in overlay.items():
             if entry is MISSING:
                 self._table.delete(None)
             else:
-                self._put(None, entry)
+                put(None, entry)
         overlay.clear()
 
     def _count_more(self, mine: Entry) -> int:
         return (mine is not MISSING) - (self._table.get(None) is not MISSING)
+
+
+class _Unread:
+    """Takes the key of a table whose entries have one key, which is assigned nowhere."""
+
+    key: Any
 
 
 class _Written:
@@ -578,7 +510,6 @@ class StagedMapTable(StagedTable):
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
         key = self._key.key
-        self._note((self, key, user_key))
         if self._overlay:
             mine = self._overlay.get(key)
             if mine is not None:
@@ -595,11 +526,12 @@ class StagedMapTable(StagedTable):
             self._namespaces = None
             self._table.put(user_key, entry)
             return
-        mine = self._mine()
-        if mine.entries.get(user_key, _UNKNOWN) is MISSING:
-            del mine.entries[user_key]
+        mine = self._overlay.get(self._key.key) or self._mine()
+        entries = mine.entries
+        if entries and entries.get(user_key, _UNKNOWN) is MISSING:
+            del entries[user_key]
             mine.again = {*mine.again, user_key}
-        mine.entries[user_key] = entry
+        entries[user_key] = entry
 
     def append(self, entry: Entry) -> None:
         """Refuse: a list has a table of its own."""
@@ -625,7 +557,6 @@ class StagedMapTable(StagedTable):
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the user keys and entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
@@ -633,13 +564,14 @@ class StagedMapTable(StagedTable):
 
     def _write(self, mine: Any) -> None:
         table = self._table
+        again = mine.again
         if mine.is_cleared:
             table.clear()
         for user_key, entry in mine.entries.items():
             if entry is MISSING:
                 table.delete(user_key)
                 continue
-            if user_key in mine.again:
+            if again and user_key in again:
                 table.delete(user_key)
             table.put(user_key, entry)
 
@@ -680,7 +612,6 @@ class StagedOrderedTable(StagedMapTable):
         table, key = cast(OrderedTable, self._table), self._key.key
         mine = self._overlay.get(key)
         if mine is None:
-            self._note((self, key, RangeLook(begin, end, backwards, limit, limit)))
             return table.range(begin, end, backwards=backwards, limit=limit)
         written = {
             user_key: entry
@@ -691,7 +622,6 @@ class StagedOrderedTable(StagedMapTable):
         if not mine.is_cleared:
             # As many more as the call may have deleted.
             most = None if limit is None else limit + len(written)
-            self._note((self, key, RangeLook(begin, end, backwards, limit, most)))
             found = dict(table.range(begin, end, backwards=backwards, limit=most))
         found.update(written)
         merged = [
@@ -701,20 +631,6 @@ class StagedOrderedTable(StagedMapTable):
         ]
         return merged if limit is None else merged[:limit]
 
-    def under_range(
-        self,
-        key: Any,
-        begin: bytes | None,
-        end: bytes | None,
-        *,
-        backwards: bool,
-        limit: int | None,
-    ) -> Iterable[tuple[bytes, Entry]]:
-        """Make a key current, and return what `range` does."""
-        if self._is_keyed:
-            self._key.key = key
-        return self.range(begin, end, backwards=backwards, limit=limit)
-
 
 class _WrittenList(_Written):
     """What a call has written to one list."""
@@ -722,7 +638,8 @@ class _WrittenList(_Written):
     __slots__ = ("appended", "end")
 
     def __init__(self) -> None:
-        super().__init__()
+        # Made for each record that appends, so the base class is not called.
+        self.is_cleared, self.entries, self.again = False, {}, ()
         self.appended: list[Entry] = []
         """What it has appended, `MISSING` where it deleted that again."""
         self.end: int | None = None
@@ -779,7 +696,6 @@ class StagedListTable(StagedMapTable):
         key = self._key.key
         mine = self._overlay.get(key)
         if mine is not None and mine.appended:
-            self._note((self, key, WHOLE))  # the end of the list tells which position this is
             index = self._index(mine, user_key)
             if index >= 0:
                 return mine.appended[index] if index < len(mine.appended) else MISSING
@@ -823,7 +739,6 @@ class StagedListTable(StagedMapTable):
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the positions and entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None:
             return list(self._table.items())
@@ -840,7 +755,6 @@ class StagedListTable(StagedMapTable):
     def elements(self) -> list[Entry]:
         """Return the entries of now, in order."""
         key = self._key.key
-        self._note((self, key, WHOLE))
         mine = self._overlay.get(key)
         if mine is None or mine.is_cleared or mine.entries or MISSING in mine.appended:
             return list(super().elements())
@@ -852,10 +766,12 @@ class StagedListTable(StagedMapTable):
         return (mine is None or not mine.appended) and super().is_empty()
 
     def _write(self, mine: Any) -> None:
-        super()._write(mine)
+        if mine.is_cleared or mine.entries:
+            super()._write(mine)
+        append = self._table.append
         for entry in mine.appended:
             if entry is not MISSING:
-                self._table.append(entry)
+                append(entry)
 
     def _count_more(self, mine: Any) -> int:
         return super()._count_more(mine) + sum(each is not MISSING for each in mine.appended)

@@ -74,6 +74,7 @@ def run_batch(
         )
         try:
             yield from runner.results(batches)
+            operator.check_letters()
             if tell is not None:
                 yield tell(*operator.take_metrics())
             if parts is not None:
@@ -253,7 +254,6 @@ class _HistoryRunner(_BatchRunner):
         self._advance(watermark_of(watermark))
         operator.fire_due_timers()
         operator.stores.flush()
-        operator.check_letters()
         operator.cleanup.drop_expired()  # as where a stream writes a whole key group
         state = read_segment(operator.snapshot(), operator.where(index))
         known = operator.clock.watermark

@@ -162,6 +162,7 @@ class GroupStateTask(KeyGroupTask):
     """
 
     _in_use: ClassVar[GroupStateTask | None] = None
+    _sees_its_end = False
 
     def __init__(self, plan: Plan, *, begins: bool = False) -> None:
         super().__init__(plan)

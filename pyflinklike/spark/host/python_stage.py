@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike import errors
 from pyflinklike.engine.runtime.user_errors import is_ours
-from pyflinklike.engine.shown import shown
+from pyflinklike.engine.shown import as_utf8, shown, shown_traceback
 from pyflinklike.errors import (
     DeclarationTypeError,
     HostError,
@@ -154,9 +154,13 @@ def tell_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[
 
 def _note_cause(error: PyflinklikeError) -> PyflinklikeError:
     """Return the cause from which an error is raised; the error gets a note with its origin."""
+    # Spark's worker writes what is raised as UTF-8, and fails itself where it cannot.
+    error.args = tuple(as_utf8(each) if isinstance(each, str) else each for each in error.args)
     headline = type(error)(*error.args)
-    for note in getattr(error, "__notes__", ()):
+    notes, error.__notes__ = map(as_utf8, getattr(error, "__notes__", ())), []
+    for note in notes:
         headline.add_note(note)
+        error.add_note(note)
     error.add_note(_origin(error))
     if sys.version_info < (3, 11):
         for each in (headline, error):
@@ -171,8 +175,8 @@ def _origin(error: PyflinklikeError) -> str:
     while trace is not None and is_ours(trace.tb_frame):
         trace = trace.tb_next
     if root is error:
-        return "".join(traceback.format_tb(trace or first)).rstrip()
-    return "".join(traceback.format_exception(type(root), root, trace or first)).rstrip()
+        return as_utf8("".join(traceback.format_tb(trace or first))).rstrip()
+    return shown_traceback(root, trace or first).rstrip()
 
 
 # The cycle collector

@@ -26,7 +26,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import attrs
 import pyarrow as pa
@@ -108,6 +108,8 @@ class KeyGroupTask:
         plan: The plan of the query.
     """
 
+    _sees_its_end: ClassVar[bool] = True
+    """Whether `close` is called before the task is committed."""
     _store: GroupStorage
     """The storage of the grouping key that Spark has called for."""
 
@@ -128,15 +130,18 @@ class KeyGroupTask:
         operator, self._operator = self._operator, None
         if operator is None:
             return
-        if self._run is None:
-            operator.close()
-            return
         try:
-            operator.rest()
+            # All of its key groups are served, and nothing is committed: a failure fails the task.
+            operator.check_letters()
+            if self._run is not None:
+                operator.rest()
         except BaseException:
             operator.abandon()
             raise
-        OPEN_FUNCTIONS.keep(self._run, operator)
+        if self._run is None:
+            operator.close()
+        else:
+            OPEN_FUNCTIONS.keep(self._run, operator)
 
     def _wake(self, served: Served, fired: int | None) -> None:
         """Have Spark call the current key group at the time in its new head.
@@ -261,6 +266,8 @@ class KeyGroupTask:
             )
             self._wake(served, fired)
             results = [*self._encode_outputs(operator), *pass_on(passing)]
+            if not self._sees_its_end:
+                operator.check_letters()
             operator.keep_warm()
         return results
 

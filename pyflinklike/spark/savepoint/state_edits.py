@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
-from pyflinklike.engine.functions import AggregateFunction, as_reduce_function
+from pyflinklike.engine.functions import AggregateFunction, as_reduce_function, not_returned
 from pyflinklike.engine.inspection.column_values import show_column, store_column, type_to_show
 from pyflinklike.engine.inspection.group_reader import TimersReader
 from pyflinklike.engine.inspection.key_columns import KeyColumns
@@ -413,16 +413,17 @@ def _make_adding(descriptor: Any, time_zone: str) -> Folding:
     """
     what = f"state {descriptor.name!r}"
     if isinstance(descriptor, ReducingStateDescriptor):
-        reduce = descriptor.get_reduce_function().reduce
+        reduce = _returning("reduce", descriptor.get_reduce_function())
         return Folding(what, descriptor.type_info, _same, reduce)
     if isinstance(descriptor, AggregatingStateDescriptor):
         function = descriptor.get_agg_function()
+        add = _returning("add", function)
 
         def first(element: Any) -> Any:
-            return function.add(element, function.create_accumulator())
+            return add(element, function.create_accumulator())
 
         def further(accumulator: Any, element: Any) -> Any:
-            return function.add(element, accumulator)
+            return add(element, accumulator)
 
         return Folding(what, descriptor.type_info, first, further, time_zone)
     msg = f"{what}: only reducing and aggregating state is folded from elements, got {descriptor!r}"
@@ -442,12 +443,26 @@ def make_merging(name: str, kind: TypeInformation, function: Any) -> Folding:
         DeclarationTypeError: `function` is none of these.
     """
     if isinstance(function, AggregateFunction):
-        return Folding(f"state {name!r}", kind, _same, function.merge)
-    return Folding(f"state {name!r}", kind, _same, as_reduce_function(function).reduce)
+        return Folding(f"state {name!r}", kind, _same, _returning("merge", function))
+    reduce = _returning("reduce", as_reduce_function(function))
+    return Folding(f"state {name!r}", kind, _same, reduce)
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _returning(method: str, function: Any) -> Callable[[Any, Any], Any]:
+    """Return a method of a user's function, which refuses to give None."""
+    call = getattr(function, method)
+
+    def fold(first: Any, second: Any) -> Any:
+        made = call(first, second)
+        if made is None:
+            raise not_returned(method, function)
+        return made
+
+    return fold
 
 
 def fold_rows(

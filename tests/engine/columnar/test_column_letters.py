@@ -307,7 +307,7 @@ def test_a_capsule_of_no_call_of_a_batch_is_refused(facts):
     body = msgspec.msgpack.decode(letter["capsule"][8:])
     body["facts"].update(facts)
     packed = msgspec.msgpack.encode(body)
-    head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(packed, zlib.crc32(b"PFC\1")))
+    head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(packed, zlib.crc32(b"PFC\2")))
     with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
         KeyedBatchHarness.of_failure(head + packed, Totals())
 
@@ -320,7 +320,7 @@ def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
     for at in range(8, len(capsule), step):
         for damaged in (0, 255 - capsule[at]):
             body = bytes((*capsule[8:at], damaged, *capsule[at + 1 :]))
-            head = struct.pack("<3sBI", b"PFC", 1, zlib.crc32(body, zlib.crc32(b"PFC\1")))
+            head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(body, zlib.crc32(b"PFC\2")))
             with (
                 contextlib.suppress(PyflinklikeError, PoisonError),
                 KeyedBatchHarness.of_failure(head + body, Totals(ttl=True)) as harness,
@@ -368,9 +368,19 @@ def test_one_of_a_big_batch_costs_few_calls():
         assert (len(poison), True) == (len(letters), function.calls <= most), function.calls
 
 
-def test_a_batch_of_which_all_raise_fails_soon():
+def test_a_batch_of_which_all_raise_fails_soon_by_a_number():
     """At the first letter above the bound, and not when each record has been tried."""
     function = Totals()
-    with pytest.raises(UserFunctionError, match=r"takes at most 1\.00% of .*got 21 of 2,000"):
-        run(function, [[("a", -1)] * 2_000], DeadLetters(DEAD))
+    with pytest.raises(UserFunctionError, match=r"takes at most 20 records .*got 21 in a task"):
+        run(function, [[("a", -1)] * 2_000], DeadLetters(DEAD, at_most=20, per="batch"))
     assert function.calls < 100
+
+
+def test_a_letter_of_a_batch_tells_of_its_record_alone():
+    """Not of the larger batches that raised before it; each two of which cost two calls."""
+    function = Totals()
+    *_, letters = run(function, [[("a", -1)] * 64], MANY)
+    assert (127, {1}) == (
+        function.calls,
+        {each["traceback"].count("Traceback") for each in letters},
+    )

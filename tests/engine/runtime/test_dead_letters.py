@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import traceback
 from typing import Any
 
@@ -42,7 +41,6 @@ from pyflinklike.stores import (
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
-NOISE = random.Random(7).randbytes(20_000)
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
 
 
@@ -70,10 +68,9 @@ class Record:
 class EverythingFunction(KeyedProcessFunction):
     """Takes steps with every kind of state, two stores, timers, metrics and outputs."""
 
-    def __init__(self, *, ttl: bool, ballast: bytes = b"", sees: bool = False) -> None:
+    def __init__(self, *, ttl: bool, sees: bool = False) -> None:
         self.ttl = ttl
         self.sees = sees
-        self.noise = ballast
 
     def open(self, runtime_context: Any) -> None:
         builder = StateTtlConfig.new_builder(Time.milliseconds(30)).use_event_time()
@@ -99,9 +96,6 @@ class EverythingFunction(KeyedProcessFunction):
         self.sum = get.get_reducing_state(
             declared(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()))
         )
-        self.ballast = get.get_state(
-            ValueStateDescriptor("ballast", Types.PRIMITIVE_ARRAY(Types.BYTE()))
-        )
         self.plan = get.get_map_state(MapStateDescriptor("plan", Types.LONG(), Types.LONG()))
         self.table = get.get_store(
             KeyValueStoreDescriptor("table", Types.LONG(), Types.LONG(), changelog=True)
@@ -120,8 +114,6 @@ class EverythingFunction(KeyedProcessFunction):
         self.sizes = get.get_metrics_group().distribution("numbers")
 
     def process_element(self, value: Record, ctx: Any) -> Any:
-        if self.noise:
-            self.ballast.update(self.noise)
         for at, (verb, number) in enumerate(value.steps):
             if at == value.poison:
                 raise PoisonedError(verb, self._see(number))
@@ -290,23 +282,15 @@ def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bu
     "backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=["heap", "rocksdb"]
 )
 @settings(max_examples=settings().max_examples // 2, deadline=None)
-@given(history=histories, ttl=st.booleans(), is_part=st.booleans())
-@example(  # the store counts what the failing call has not read
+@given(history=histories, ttl=st.booleans())
+@example(  # an entry of the store was used, which it writes down later
     history=[[Record("a", (("use", 3),)), Record("a", (("use", 1),), poison=1)]],
     ttl=False,
-    is_part=True,
 )
-def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl, is_part):
-    """The error tells what the function saw, so the harness of each capsule is in the same state.
-
-    With a ballast that is written and never read, a capsule has only what the call has read.
-    """
-    on_error = attrs.evolve(MANY, capsule_bytes=len(NOISE))
-    ballast = NOISE if is_part else b""
+def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl):
+    """The error tells what the function saw, so the harness of each capsule is in the same state."""
     with KeyedProcessHarness(
-        EverythingFunction(ttl=ttl, ballast=ballast, sees=True),
-        lambda record: record.key,
-        on_error=on_error,
+        EverythingFunction(ttl=ttl, sees=True), lambda record: record.key, on_error=MANY
     ) as harness:
         now = 0
         for each in history:
@@ -316,9 +300,7 @@ def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl, i
             else:
                 harness.process_elements([(record, now + 3) for record in each])
         for letter in harness.side_output(DEAD):
-            again = failed_again(
-                letter, EverythingFunction(ttl=ttl, ballast=ballast, sees=True), backend
-            )
+            again = failed_again(letter, EverythingFunction(ttl=ttl, sees=True), backend)
             assert (letter.message, frames_of(letter.traceback)) == again
 
 
@@ -445,6 +427,64 @@ def test_an_element_of_the_broadcast_input_may_fail_too():
             ],
             1,
         ) == (harness.output, letters, harness.num_keyed_state_entries("count"))
+
+
+class MuteError(TypeError):
+    """Fails to tell what it is about."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+    __repr__ = __str__
+
+
+@attrs.frozen
+class FrozenError(Exception):
+    """Takes no attribute."""
+
+    number: int
+
+
+class FailingFold(KeyedProcessFunction):
+    """Raises the element in the function of a state, where others would note the state in it."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ReducingStateDescriptor("folded", self._fold, Types.LONG())
+        self.folded = runtime_context.get_reducing_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.error = value
+        self.folded.add(1)
+        self.folded.add(2)
+        yield
+
+    def _fold(self, first: int, second: int) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MuteError(), "<its message failed with LookupError>"),
+        (FrozenError(3), "3"),
+        (ValueError("\udcff"), "\\udcff"),
+        (FileNotFoundError(2, "gone", "\udcff"), r"[Errno 2] gone: '\udcff'"),
+    ],
+    ids=["mute", "frozen", "surrogate", "file"],
+)
+def test_an_error_that_is_hard_to_tell_is_one_as_any_other(error, message):
+    """As a letter and as what fails the query: its class fails, and UTF-8 has no such character."""
+    with KeyedProcessHarness(FailingFold(), lambda _: "a", on_error=MANY) as harness:
+        harness.process_element(error, 1)
+        (letter,) = harness.side_output(DEAD)
+    assert (message, type(error).__name__) == (letter.message, letter.error_class)
+    assert [] == [each for each in letter if isinstance(each, str) and "\udcff" in each]
+    with (
+        KeyedProcessHarness(FailingFold(), lambda _: "a") as harness,
+        pytest.raises(UserFunctionError) as raised,
+    ):
+        harness.process_element(error, 1)
+    assert (True, True) == (message in str(raised.value), str(raised.value).isprintable())
 
 
 class Counts(KeyedProcessFunction):

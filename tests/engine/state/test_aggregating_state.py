@@ -136,9 +136,28 @@ def test_an_error_of_get_result_names_the_state():
     assert 1 == state.get()
 
 
-def test_an_accumulator_of_none_clears():
-    """As put(null) does on Flink's heap."""
+def test_an_add_that_forgets_its_return_is_refused_and_changes_nothing():
+    """As in windows: Flink's heap drops what was kept, in silence."""
     state = drive(STUBBORN)
+    state.add(14)
+    with pytest.raises(
+        StateValueError, match=r"state 's': what add makes .* got None from Stubborn"
+    ):
+        state.add(99)
+    assert 12 // (14 - 12) == state.get()
+
+
+def test_an_accumulator_may_begin_as_none():
+    """As in Flink: `add` gets it, and returns one that is kept."""
+
+    class FromNothing(Sum):
+        def create_accumulator(self):
+            return None
+
+        def add(self, value, accumulator):
+            return value if accumulator is None else accumulator + value
+
+    state = drive(AggregatingStateDescriptor("s", FromNothing(), Types.LONG()))
     state.add(1)
-    state.add(99)
-    assert (None, 0) == (state.get(), state.entries())
+    state.add(2)
+    assert 3 == state.get()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from filed_batches import FiledBatches
+from pyspark.errors import PythonException, StreamingQueryException
 from spark_support import (
     Feed,
     at,
@@ -27,7 +28,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.joins import ProcessJoinFunction
-from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.spark import error_of, foreach_output, get_side_output, key_by, main_output
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 from pyflinklike.windows import (
     EventTimeSessionWindows,
@@ -141,6 +142,34 @@ def test_a_batch_has_its_letters_as_a_side_output(spark):
     result.unpersist()
 
 
+class Unspeakable(KeyedProcessFunction):
+    """Raises errors that cannot be told as they are."""
+
+    def process_element(self, value, ctx):
+        class MuteError(Exception):
+            def __str__(self):
+                raise LookupError
+
+        raise MuteError if value.n == 1 else ValueError("\udcff")
+
+
+def test_an_error_that_is_hard_to_tell_is_told_on_spark_too(spark):
+    """A worker that cannot write what it raises would end without a word of ours."""
+    frame = bounded(spark, [("a", at(1), 1), ("a", at(2), 2)], SCHEMA)
+    keyed = key_by(frame, "key")
+    on_error = DeadLetters(DEAD, at_most=4, per="batch")
+    letters = get_side_output(keyed.process(Unspeakable(), "n int", on_error=on_error), DEAD)
+    assert [
+        ("MuteError", "<its message failed with LookupError>"),
+        ("ValueError", "\\udcff"),
+    ] == rows_of(letters.select("error_class", "message").collect())
+    for number, told in ((1, "MuteError: <its message failed with LookupError>"), (2, "\\udcff")):
+        alone = key_by(frame.where(f"n = {number}"), "key").process(Unspeakable(), "n int")
+        with pytest.raises(PythonException) as raised:
+            alone.collect()
+        assert told in str(error_of(raised.value))
+
+
 class Timed(KeyedProcessFunction):
     """The records of a key, with their time; raises for a negative number."""
 
@@ -242,6 +271,28 @@ def test_too_many_letters_fail_the_query(spark):
         by_share.collect()
     with pytest.raises(Exception, match=r"takes at most 3 records and timers of a task.*got 4"):
         by_number.collect()
+
+
+def test_a_few_of_many_are_within_the_bound_in_one_key_as_in_many(spark):
+    """Twelve bad records of 2,012 are 0.6 %, whichever key group comes first."""
+    bad = [("a", at(100 + each), -each) for each in range(12)]
+    good = [(f"k{each % 7}", at(100 + each), 1) for each in range(2_000)]
+    result = _total(bounded(spark, bad + good, SCHEMA), on_error=DeadLetters(DEAD)).persist()
+    assert 12 == get_side_output(result, DEAD).count()
+    result.unpersist()
+
+
+def test_a_stream_of_few_records_that_all_raise_fails_soon(spark, tmp_path):
+    """Its second micro-batch has the letters of the first, too; it is not committed."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add(
+        *[[("a", at(each), -each) for each in range(first, first + 8)] for first in (1, 9, 17)]
+    )
+    with pytest.raises(StreamingQueryException) as raised:
+        _sink(tmp_path, _total(feed.stream(), on_error=DeadLetters(DEAD)))
+    assert "got 16 of 16 with those of the last micro-batches" in str(error_of(raised.value))
+    commits = [each.name for each in (tmp_path / "checkpoint" / "commits").glob("[0-9]*")]
+    assert ["0"] == commits
 
 
 def test_letters_need_a_tag_and_columns_of_their_own(spark):
