@@ -45,7 +45,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.foreign_names import INSIDE, former_keywords, make_refused, without_effect
-from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
+from pyflinklike.engine.functions import ReduceFunction, adopt, as_reduce_function
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
@@ -206,9 +206,8 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = check_function(
-            func, (ProcessFunction,), "ProcessFunction is required for DataStream"
-        )
+        message = "ProcessFunction is required for DataStream"
+        function = check_function(adopt(func, ProcessFunction), (ProcessFunction,), message)
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
@@ -360,8 +359,9 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        given = getattr(partitioner, "partition", partitioner)
-        if not callable(given) or isinstance(partitioner, type):
+        given = partitioner.partition if isinstance(partitioner, Partitioner) else partitioner
+        is_a_class = isinstance(given, type) and issubclass(given, Partitioner)
+        if not callable(given) or is_a_class:
             msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
             raise DeclarationTypeError(msg)
         selector = copy_function(as_key_selector(key_selector))
