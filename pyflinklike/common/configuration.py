@@ -47,10 +47,10 @@ class Configuration(WithoutJava):
     def parse_list_value(value: str) -> list[Any]:
         """Return the list that a text is: in YAML, as `[a, b]` or as lines `- a`, or as `a;b`.
 
-        Of YAML it may have texts, numbers, booleans, nulls and lists within the list.
+        A list in YAML may have texts, numbers, booleans, nulls and lists.
 
         Args:
-            value: The text of the list; an empty one has none.
+            value: The text of the list; an empty text is an empty list.
 
         Raises:
             DeclarationTypeError: It is no text.
@@ -366,7 +366,7 @@ def _whole_flow(text: str) -> list[Any]:
 
 
 def _block(lines: list[str]) -> list[Any]:
-    """Read lines of which each item begins with a hyphen."""
+    """Read the items of a list; each begins with a hyphen at the beginning of its line."""
     depth, items = len(lines[0]) - len(lines[0].lstrip()), []
     for line in lines:
         inner = line[depth + 1 :]
@@ -391,7 +391,7 @@ def _item(lines: list[str], depth: int) -> Any:
 
 
 def _flow(text: str, at: int) -> tuple[list[Any], int]:
-    """Read a list in brackets from behind the first one; return it and where it ends."""
+    """Read a list in brackets from behind the first one; return it and the position behind it."""
     items: list[Any] = []
     while True:
         at += len(text[at:]) - len(text[at:].lstrip())

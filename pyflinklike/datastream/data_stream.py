@@ -313,8 +313,8 @@ class DataStream(StreamNode):
             raise DeclarationTypeError(msg)
         if isinstance(self._node, (KeyBy, Partition, Union)):
             msg = (
-                "get_side_output asks the stream that process() gave, got that of "
-                f"{shown(self._node.name)} behind it; call it before"
+                "get_side_output asks the stream that process() gave, got a stream behind it, "
+                f"{shown(self._node.name)}; call it before"
             )
             raise DeclarationError(msg)
         return self._next(SideOutput, "Side Output", output_tag.type_info, tag=output_tag)

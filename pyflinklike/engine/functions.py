@@ -53,7 +53,7 @@ def adopt(given: Any, kind: type) -> Any:
 
     Returns:
         An object that calls the methods of `given`; `given` itself if it is an instance, is a class,
-        is a function of another kind, or has none of the methods.
+        is a function of another kind, or has no such method.
 
     Raises:
         DeclarationTypeError: It has some of the abstract methods, and lacks others.

@@ -46,7 +46,7 @@ def shown(value: object) -> str:
 def shown_state(name: str) -> str:
     """Return a state as messages call it: by the name its user gave it, or by what it holds, too.
 
-    Whoever looks into a checkpoint or edits a savepoint needs the name also if a program of ours
+    A user who looks into a checkpoint or edits a savepoint needs the name, also if a program of ours
     gave it.
     """
     return f"{_OWN_STATES[name]} (state {name!r})" if name in _OWN_STATES else f"state {name!r}"

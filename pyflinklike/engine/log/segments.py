@@ -422,7 +422,7 @@ class Declaration:
 
     @property
     def _remedy(self) -> str:
-        """What to do with another declaration: only a state of the user's can have another name."""
+        """The advice for another declaration: only a state of the user's can have another name."""
         is_users = not self._is_timers and not is_own_state(self.name)
         return f"{_AS_BEFORE}, or {'use another name' if is_users else 'begin a new checkpoint'}"
 
