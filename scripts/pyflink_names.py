@@ -36,6 +36,7 @@ NAMES: Final = ROOT / "pyflinklike/common/pyflink.json"
 METHODS: Final = ROOT / "tests/support/pyflink_methods.json"
 INSIDE: Final = (
     "examples",
+    "find_flink_home",
     "fn_execution",
     "gen_protos",
     "proto",
@@ -83,7 +84,10 @@ def read_wheel(wheel: str) -> None:
 
 
 def names_of(sources: dict[str, ast.Module], module: str) -> dict[str, str]:
-    """Return the public names of a module that are PyFlink's, with the module that each comes from."""
+    """Return the names of a module that are PyFlink's, with the module that each comes from.
+
+    Private ones are among them, since scripts import them; `import *` brings none.
+    """
     found: dict[str, str] = {}
     for node in run_at_import(sources[module].body):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
@@ -95,7 +99,8 @@ def names_of(sources: dict[str, ast.Module], module: str) -> dict[str, str]:
             origin = str(node.module)[len("pyflink.") :]
             for alias in node.names:
                 if alias.name == "*":
-                    found |= dict.fromkeys(names_of(sources, origin), origin)
+                    public = [each for each in names_of(sources, origin) if not is_private(each)]
+                    found |= dict.fromkeys(public, origin)
                 else:
                     found[alias.asname or alias.name] = origin
     for call in ast.walk(sources[module]):
@@ -104,7 +109,12 @@ def names_of(sources: dict[str, ast.Module], module: str) -> dict[str, str]:
             _, name, value = call.args
             if isinstance(name, ast.Constant) and isinstance(value, ast.Attribute):
                 found[str(name.value)] = f"{module}.{ast.unparse(value.value)}"
-    return {name: origin for name, origin in found.items() if not name.startswith("_")}
+    return {name: origin for name, origin in found.items() if not name.startswith("__")}
+
+
+def is_private(name: str) -> bool:
+    """Return whether a name begins with an underscore."""
+    return name.startswith("_")
 
 
 def home_of(names: dict[str, dict[str, str]], module: str, name: str) -> str:
@@ -349,6 +359,7 @@ def page_of(found: list[Found]) -> str:
     Args:
         found: What `compare` has found.
     """
+    found = [each for each in found if not is_private(each.name)]  # one line says it of all
     names = [each for each in found if "." not in each.name]
     methods = [each for each in found if "." in each.name]
     return "\n".join(
@@ -376,6 +387,7 @@ def page_of(found: list[Found]) -> str:
             *rows_of_methods(methods),
             "",
             "Attributes that begin with `_j_`, `get_java_...`, `to_j_...` and the gateway are Java's: each is refused by its name.",
+            "So is each name that begins with an underscore and that a module of PyFlink has, such as `data_stream._get_one_input_stream_operator`: it is inside PyFlink.",
             "",
             "## Flink 1",
             "",

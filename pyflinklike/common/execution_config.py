@@ -28,6 +28,17 @@ _WATERMARK_INTERVAL = duration("pipeline.auto-watermark-interval", 200)
 _MOST_KEY_GROUPS = 32_768
 
 
+def check_max_parallelism(max_parallelism: int) -> None:
+    """Check a number of key groups.
+
+    Raises:
+        DeclarationValueError: It is not from 1 to 32768.
+    """
+    if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
+        msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {shown(max_parallelism)}"
+        raise DeclarationValueError(msg)
+
+
 class ExecutionConfig(WithoutJava):
     """Settings of all operators of a program; those without effect here are stored for their getters.
 
@@ -78,9 +89,7 @@ class ExecutionConfig(WithoutJava):
         Raises:
             DeclarationValueError: It is another number.
         """
-        if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
-            msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {shown(max_parallelism)}"
-            raise DeclarationValueError(msg)
+        check_max_parallelism(max_parallelism)
         self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
         return self
 

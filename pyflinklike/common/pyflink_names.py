@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 _PACKAGE: Final = "pyflinklike"
-_DOT: Final = "__"
-"""Stands for the dots of a place in the qualified name of a refused name."""
+_DOT: Final = "/"
+"""Stands for the dots of a place in the qualified name of a refused name, which pickle would follow."""
 
 
 class _Former(NamedTuple):
@@ -177,6 +177,7 @@ _TABLE = (
     "the Table API is not here: env.from_data_frame(df) and stream.to_data_frame() with Spark SQL between "
     "them do the same (docs: Replace a Table program)"
 )
+_OPERATOR = "it makes an operator of Java's: declare the function with process(), or with connect() and process()"
 _ASSIGNER = "it wraps an assigner of Java's: use a WatermarkStrategy with_timestamp_assigner"
 
 _INSIDE_NAMES: Final[Mapping[str, str]] = {
@@ -208,6 +209,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
     "to_namespace and to_window: give one, such as TimeWindowSerializer()",
     "common.typeinfo.ExternalTypeInfo": INSIDE,
+    "common.typeinfo._from_java_type": f"{JAVA}; get_type() of a stream gives the type of its elements",
     "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), Types.SQL_TIME() or Types.SQL_TIMESTAMP()",
     "common.utils": INSIDE,
     "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _ASSIGNER,
@@ -233,6 +235,8 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.connectors.rabbitmq": "its connector is Java's, and Spark has none: write a data source of Python "
     "(pyspark.sql.datasource) over pika and join the job by env.from_data_frame(df) and stream.to_data_frame(), or "
     "bring the queue to a topic of Kafka",
+    "datastream.data_stream._get_one_input_stream_operator": _OPERATOR,
+    "datastream.data_stream._get_two_input_stream_operator": _OPERATOR,
     "datastream.formats.orc": _BULK,
     "datastream.functions.JavaFunctionWrapper": JAVA,
     "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
@@ -340,7 +344,7 @@ def reason_why(module: str, name: str) -> str | None:
         if place in _REFUSED:
             return _REFUSED[place]
         place = place.rpartition(".")[0]
-    return None
+    return INSIDE if name.startswith("_") else None
 
 
 def of_pyflink(module: str) -> Callable[[str], Any]:
@@ -374,7 +378,8 @@ def module_of_names(fullname: str, inner: str) -> ModuleType:
     names = names_of(inner)
     # A package shows what its modules define.
     is_package = any(each.startswith(f"{inner}.") for each in _names_of_today())
-    shown = [name for name, home in names.items() if is_package or not home]
+    public = {name: home for name, home in names.items() if not name.startswith("_")}
+    shown = [name for name, home in public.items() if is_package or not home]
     made.__all__ = sorted(shown)  # type: ignore[attr-defined]
     return made
 
@@ -419,7 +424,7 @@ def _refusal(module: str, name: str) -> Any:
 def __getattr__(name: str) -> Any:
     """Return a refused name by its place, as pickles have it."""
     module, dot, last = name.rpartition(_DOT)
-    if not dot or name.startswith("__"):
+    if not dot:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return _refusal(module.replace(_DOT, "."), last)

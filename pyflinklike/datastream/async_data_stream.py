@@ -12,6 +12,7 @@ from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.functions import adopt
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import AsyncWait
 from pyflinklike.engine.shown import instance_of, shown
@@ -70,7 +71,7 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, async_retry_strategy, capacity, output_type)
+        options = (timeout, _check_strategy(async_retry_strategy), capacity, output_type)
         return _wait(data_stream, async_function, *options, is_ordered=False)
 
     @staticmethod
@@ -118,7 +119,7 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, async_retry_strategy, capacity, output_type)
+        options = (timeout, _check_strategy(async_retry_strategy), capacity, output_type)
         return _wait(data_stream, async_function, *options, is_ordered=True)
 
 
@@ -132,6 +133,7 @@ def _wait(
     *,
     is_ordered: bool,
 ) -> DataStream:
+    function = adopt(function, AsyncFunction)
     _check_function(function)
     milliseconds = to_milliseconds(timeout, "timeout")
     if milliseconds < 0 or (retry is not None and milliseconds == 0):
@@ -150,6 +152,20 @@ def _wait(
         is_ordered=is_ordered,
         retry=copy_function(retry),
     )
+
+
+def _check_strategy(strategy: Any) -> AsyncRetryStrategy:
+    strategy = adopt(strategy, AsyncRetryStrategy)
+    if not isinstance(strategy, AsyncRetryStrategy):
+        otherwise = "give for example AsyncRetryStrategy.fixed_delay(3, 100), or call without retry"
+        remedy = instance_of(AsyncRetryStrategy, strategy, otherwise)
+        msg = f"a wait with retry takes an AsyncRetryStrategy, got {shown(strategy)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    if strategy.get_retry_predicate() is None:
+        name = type(strategy).__qualname__
+        msg = f"Retry predicate of the async retry strategy {name!r} is None, got None; return one"
+        raise DeclarationTypeError(msg)
+    return strategy
 
 
 def _check_function(function: Any) -> None:

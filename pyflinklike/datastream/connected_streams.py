@@ -17,6 +17,7 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
 )
 from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.functions import adopt
 from pyflinklike.engine.graph.nodes import Node, TwoInputs, WithBroadcast
 from pyflinklike.engine.state.descriptors import MapStateDescriptor
 from pyflinklike.engine.types import TypeInformation
@@ -191,9 +192,8 @@ class BroadcastConnectedStream(Generic[S]):
         main, other = self.non_broadcast_stream, self.broadcast_stream
         kind: type = KeyedBroadcastProcessFunction if main.has_keys else BroadcastProcessFunction
         of = "keyed" if main.has_keys else "non-keyed"
-        function = check_function(
-            func, (kind,), f"A {kind.__name__} should be applied to {of} DataStream"
-        )
+        message = f"A {kind.__name__} should be applied to {of} DataStream"
+        function = check_function(adopt(func, kind), (kind,), message)
         return main.joined(
             WithBroadcast,
             f"{'Keyed ' if main.has_keys else ''}Broadcast Process",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
-from pyflinklike.common.execution_config import ExecutionConfig
+from pyflinklike.common.execution_config import ExecutionConfig, check_max_parallelism
 from pyflinklike.common.pyflink_names import of_pyflink
 from pyflinklike.common.types import Row
 from pyflinklike.datastream.connected_streams import (
@@ -45,7 +45,7 @@ from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.foreign_names import INSIDE, former_keywords, make_refused, without_effect
-from pyflinklike.engine.functions import ReduceFunction, as_reduce_function
+from pyflinklike.engine.functions import ReduceFunction, adopt, as_reduce_function
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import (
     AssignTimestamps,
@@ -125,20 +125,30 @@ class DataStream(StreamNode):
         """Set the number of key groups of the operator.
 
         Args:
-            max_parallelism: The number; it is fixed for the life of a checkpoint.
+            max_parallelism: From 1 to 32768; it is fixed for the life of a checkpoint.
+
+        Raises:
+            DeclarationValueError: It is another number.
         """
+        check_max_parallelism(max_parallelism)
         return self._set(max_parallelism=max_parallelism)
 
     def force_non_parallel(self) -> DataStream:
         """Run the operator in one instance."""
         return self._set(parallelism=1)
 
-    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:  # noqa: ARG002
+    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
         """Accept a timeout without effect: here elements travel in batches.
 
         Args:
-            timeout_millis: A time in ms; it is ignored.
+            timeout_millis: A time in ms; -1 is that of the environment.
+
+        Raises:
+            DeclarationValueError: It is less than -1.
         """
+        if not is_int(timeout_millis) or timeout_millis < -1:
+            msg = f"timeout must be >= -1, got {shown(timeout_millis)}; give ms, or -1 for the default"
+            raise DeclarationValueError(msg)
         return self
 
     def start_new_chain(self) -> DataStream:
@@ -206,9 +216,8 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        function = check_function(
-            func, (ProcessFunction,), "ProcessFunction is required for DataStream"
-        )
+        message = "ProcessFunction is required for DataStream"
+        function = check_function(adopt(func, ProcessFunction), (ProcessFunction,), message)
         return self._with(Process, "PROCESS", function, output_type_of(output_type))
 
     def project(self, *field_indexes: int) -> DataStream:
@@ -297,10 +306,17 @@ class DataStream(StreamNode):
 
         Raises:
             DeclarationTypeError: It is no `OutputTag`.
+            DeclarationError: This stream is no operator, but a union, keyed, or dealt out anew.
         """
         if not isinstance(output_tag, OutputTag):
             msg = f"get_side_output takes an OutputTag, got {shown(output_tag)}"
             raise DeclarationTypeError(msg)
+        if isinstance(self._node, (KeyBy, Partition, Union)):
+            msg = (
+                "get_side_output asks the stream that process() gave, got a stream behind it, "
+                f"{shown(self._node.name)}; call it before"
+            )
+            raise DeclarationError(msg)
         return self._next(SideOutput, "Side Output", output_tag.type_info, tag=output_tag)
 
     # Which instance of the next operator gets an element
@@ -360,8 +376,9 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
-        given = getattr(partitioner, "partition", partitioner)
-        if not callable(given) or isinstance(partitioner, type):
+        given = partitioner.partition if isinstance(partitioner, Partitioner) else partitioner
+        is_a_class = isinstance(given, type) and issubclass(given, Partitioner)
+        if not callable(given) or is_a_class:
             msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
             raise DeclarationTypeError(msg)
         selector = copy_function(as_key_selector(key_selector))
@@ -579,22 +596,92 @@ class DataStream(StreamNode):
         return DataStream(self._program, node.id)
 
 
-class CachedDataStream(DataStream):
+class _NoOperator(DataStream):
+    """A stream that is no operator: it has no name and no settings, as in PyFlink."""
+
+    _remedy = ""
+    """What has them."""
+
+    def get_name(self) -> NoReturn:
+        """Refuse to name it: it is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._refuse("get_name")
+
+    def set_uid_hash(self, uid_hash: str) -> NoReturn:
+        """Refuse a hash: it is no operator.
+
+        Args:
+            uid_hash: Anything.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._set(uid_hash=uid_hash)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> NoReturn:
+        """Refuse a timeout: it is no operator.
+
+        Args:
+            timeout_millis: Anything.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._set(buffer_timeout=timeout_millis)
+
+    def start_new_chain(self) -> NoReturn:
+        """Refuse a chain: it is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._refuse("start_new_chain")
+
+    def disable_chaining(self) -> NoReturn:
+        """Refuse to be taken out of chains: it is no operator.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._refuse("disable_chaining")
+
+    def slot_sharing_group(self, slot_sharing_group: Any) -> NoReturn:
+        """Refuse a group: it is no operator.
+
+        Args:
+            slot_sharing_group: Anything.
+
+        Raises:
+            DeclarationError: Always.
+        """
+        self._set(slot_sharing_group=slot_sharing_group)
+
+    def _set(self, **settings: Any) -> NoReturn:
+        given = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
+        self._refuse(f"Setting {', '.join(settings)}", given)
+
+    def _refuse(self, what: str, given: str = "") -> NoReturn:
+        kind = type(self).__name__
+        msg = f"{what} for {kind} is not supported, got {given or f'a {kind}'}; {self._remedy}"
+        raise DeclarationError(msg)
+
+
+class CachedDataStream(_NoOperator):
     """A stream that `DataStream.cache` made."""
+
+    _remedy = "ask or set it on the stream before cache()"
 
     def invalidate(self) -> None:
         """Do nothing: no elements are stored."""
 
-    def _set(self, **settings: Any) -> NoReturn:
-        msg = (
-            f"Setting {', '.join(settings)} for CachedDataStream is not supported, got "
-            f"{shown(settings)}; set it on the stream before cache()"
-        )
-        raise DeclarationError(msg)
 
-
-class KeyedStream(DataStream):
+class KeyedStream(_NoOperator):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
+
+    _remedy = "set it on the operator behind, and ask that or the one before"
 
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
@@ -764,35 +851,4 @@ class KeyedStream(DataStream):
             DeclarationError: Always.
         """
         msg = "Cache for KeyedStream is not supported, got a key_by; call it before key_by"
-        raise DeclarationError(msg)
-
-    def _set(self, **settings: Any) -> NoReturn:
-        given = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
-        msg = (
-            f"Setting {', '.join(settings)} for KeyedStream is not supported, got {given}; set it on "
-            "the operator behind"
-        )
-        raise DeclarationError(msg)
-
-    def set_uid_hash(self, uid_hash: str) -> NoReturn:
-        """Refuse a hash: a keyed stream is no operator.
-
-        Args:
-            uid_hash: Anything.
-
-        Raises:
-            DeclarationError: Always.
-        """
-        self._set(uid_hash=uid_hash)
-
-    def get_name(self) -> NoReturn:
-        """Refuse to name it: a keyed stream is no operator.
-
-        Raises:
-            DeclarationError: Always.
-        """
-        msg = (
-            "get_name for KeyedStream is not supported, got that of a key_by; ask the operator before "
-            "it or behind it"
-        )
         raise DeclarationError(msg)

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from pyflinklike.datastream.program import Program
+from pyflinklike.datastream.slot_sharing_group import SlotSharingGroup
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.foreign_names import WithoutJava
 from pyflinklike.engine.graph.function_copies import copy_function
@@ -127,12 +128,21 @@ class StreamNode(WithoutJava):
         """Return the operator unchanged: the host decides how it runs operators together."""
         return self
 
-    def slot_sharing_group(self: D, slot_sharing_group: Any) -> D:  # noqa: ARG002
+    def slot_sharing_group(self: D, slot_sharing_group: str | SlotSharingGroup) -> D:
         """Accept a slot sharing group without effect: the host decides where operators run.
 
         Args:
-            slot_sharing_group: Anything; it is ignored.
+            slot_sharing_group: The group or its name.
+
+        Raises:
+            DeclarationTypeError: It is neither.
         """
+        if not isinstance(slot_sharing_group, (str, SlotSharingGroup)):
+            msg = (
+                "slot_sharing_group takes a name or a SlotSharingGroup, got "
+                f"{shown(slot_sharing_group)}; give for example 'default'"
+            )
+            raise DeclarationTypeError(msg)
         return self
 
 

@@ -36,13 +36,26 @@ F = TypeVar("F", bound=Callable[..., Any])
 JAVA: Final = "it is Java's, and a job here has no Java: leave it out"
 _OF_JAVA: Final = re.compile(r"_j_|_?(get_java|to_j|from_j)_|_?gateway$|get_transformer$")
 INSIDE: Final = "it is inside PyFlink: leave it out"
-_CONVERSIONS: Final = ("need_conversion", "to_internal_type", "from_internal_type")
+_OF_INSIDE: Final = (
+    "need_conversion",
+    "to_internal_type",
+    "from_internal_type",
+    "_accumulate",
+    "_align_output_type",
+    "_apply_chaining_optimization",
+    "_from_collection",
+    "_generate_stream_graph",
+    "_is_keyed_stream",
+    "_open",
+    "_values",
+)
+"""Methods of PyFlink's types, environments and streams that are for itself."""
 _TOLD: Final[set[str]] = set()
 
 
 def is_of_java(name: str) -> bool:
     """Return whether an attribute of an object of PyFlink leads to Java, or to PyFlink's inside."""
-    return bool(_OF_JAVA.match(name)) or name in _CONVERSIONS
+    return bool(_OF_JAVA.match(name)) or name in _OF_INSIDE
 
 
 class Refused(type):
@@ -118,7 +131,7 @@ class WithoutJava:
         def __getattr__(self, name: str) -> Any:
             if _OF_JAVA.match(name):
                 raise RefusedNameError(_message(f"{type(self).__name__}.{name}", JAVA))
-            if name in _CONVERSIONS:
+            if name in _OF_INSIDE:
                 raise RefusedNameError(_message(f"{type(self).__name__}.{name}", INSIDE))
             if name in type(self)._refused:
                 reason = type(self)._refused[name]

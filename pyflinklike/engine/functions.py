@@ -19,6 +19,7 @@ __all__ = [
     "Function",
     "ReduceFunction",
     "ReduceFunctionWrapper",
+    "adopt",
     "as_reduce_function",
     "not_returned",
 ]
@@ -40,6 +41,59 @@ class Function:
 
         It is not called where Spark ends a worker, as it does with the workers of a stream.
         """
+
+
+def adopt(given: Any, kind: type) -> Any:
+    """Return an object that has the methods of a class as an instance of the class.
+
+    PyFlink calls such methods, and asks for no base class, so a program may leave it out.
+
+    Args:
+        given: The object.
+        kind: A class with abstract methods.
+
+    Returns:
+        An object that calls the methods of `given`; `given` itself if it is an instance, is a class,
+        is a function of another kind, or has no such method.
+
+    Raises:
+        DeclarationTypeError: It has some of the abstract methods, and lacks others.
+    """
+    if isinstance(given, (kind, type)) or _is_of_a_kind(given):
+        return given
+    wanted: frozenset[str] = kind.__abstractmethods__  # type: ignore[attr-defined]
+    methods = {name: getattr(given, name, None) for name in _methods_of(kind)}
+    methods = {name: method for name, method in methods.items() if callable(method)}
+    lacking = wanted - methods.keys()
+    if lacking == wanted:
+        return given
+    cls = type(given)
+    if lacking:
+        msg = (
+            f"a {kind.__name__} has {', '.join(sorted(wanted))}, got {shown(given)} without "
+            f"{', '.join(sorted(lacking))}; define what is missing"
+        )
+        raise DeclarationTypeError(msg)
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    made = type(cls.__name__, (kind,), dict.fromkeys(methods) | names)()
+    vars(made).update(methods)
+    return made
+
+
+def _is_of_a_kind(given: object) -> bool:
+    """Return whether an object is a function of a class of this library, beside the base of all."""
+    package = __name__.partition(".")[0]
+    return isinstance(given, Function) and any(
+        issubclass(each, Function)
+        and each is not Function
+        and each.__module__.partition(".")[0] == package
+        for each in type(given).__mro__
+    )
+
+
+def _methods_of(kind: type) -> list[str]:
+    members = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return [name for name, each in members.items() if callable(each) and not isinstance(each, type)]
 
 
 class ReduceFunction(Function, ABC, Generic[T]):

@@ -21,6 +21,7 @@ from typing import Any, Final
 __all__ = [
     "as_utf8",
     "instance_of",
+    "is_own_state",
     "own_state",
     "shown",
     "shown_error",
@@ -61,12 +62,21 @@ def as_utf8(text: str) -> str:
 
 
 def shown_state(name: str) -> str:
-    """Return a state as messages call it: by the name its user gave it, or by what it holds."""
-    return _OWN_STATES.get(name) or f"state {name!r}"
+    """Return a state as messages call it: by the name its user gave it, or by what it holds, too.
+
+    A user who looks into a checkpoint or edits a savepoint needs the name, also if a program of ours
+    gave it.
+    """
+    return f"{_OWN_STATES[name]} (state {name!r})" if name in _OWN_STATES else f"state {name!r}"
+
+
+def is_own_state(name: str) -> bool:
+    """Return whether a program of ours has named a state, which its user cannot rename."""
+    return name in _OWN_STATES
 
 
 def own_state(name: str, holds: str) -> str:
-    """Have messages call a state by what it holds, and return its name.
+    """Have messages call a state by what it holds and by its name, and return the name.
 
     A program of ours, such as a window operator, names a state that its user never declared.  Where
     the program is not loaded, as in a reader of checkpoints, messages say the name.

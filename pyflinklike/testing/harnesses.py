@@ -4,9 +4,10 @@
 A harness is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
 returns the same durable format.  There is no thread and no clock: nothing happens but your calls.
 
-A *batch* is what a stream does as one: a call of `process_elements` or one that moves a clock, the
-elements processed one by one before it, or whatever `end_batch` ends.  At its end a backend that
-keeps working state on the disk has to write and read it, as in a stream.
+A *batch* is what a stream does as one: the elements of a call of `process_elements` and those that
+were processed one by one before it, or what came before a call of `end_batch`.  At its end a backend
+that keeps working state on the disk has to write and read it, as in a stream.  A call that moves a
+clock ends no batch.
 
 Supported are all states, TTL in both time characteristics, timers of both domains, side outputs,
 snapshot and restore, also into another backend, max parallelism or kind of harness.  Several

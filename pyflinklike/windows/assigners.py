@@ -22,6 +22,7 @@ import attrs
 from pyflinklike.engine.api.contexts import RuntimeContext
 from pyflinklike.engine.checks import check_count, is_int, note_plain
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.functions import adopt
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ValueStateDescriptor
 from pyflinklike.engine.state.table import Setting, TableSpec
@@ -490,8 +491,10 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
 
 def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
+    extractor = adopt(extractor, SessionWindowTimeGapExtractor)
     if not isinstance(extractor, SessionWindowTimeGapExtractor):
-        remedy = instance_of(SessionWindowTimeGapExtractor, extractor, "subclass it")
+        otherwise = "give an object that has extract"
+        remedy = instance_of(SessionWindowTimeGapExtractor, extractor, otherwise)
         msg = f"{name} takes a SessionWindowTimeGapExtractor, got {shown(extractor)}; {remedy}"
         raise DeclarationTypeError(msg)
     return extractor.extract

@@ -18,6 +18,7 @@ from pyflinklike.engine.api.metric_group import MetricGroup
 from pyflinklike.engine.checks import check_count
 from pyflinklike.engine.clock import MAX_WATERMARK, DurationLike, to_milliseconds
 from pyflinklike.engine.foreign_names import INSIDE, WithoutJava
+from pyflinklike.engine.functions import adopt
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
 from pyflinklike.engine.state.table import Setting, TableSpec
@@ -369,12 +370,12 @@ class PurgingTrigger(Trigger[T, W]):
     """
 
     def __init__(self, nested_trigger: Trigger[T, W]) -> None:
-        given: Any = nested_trigger
+        given: Any = adopt(nested_trigger, Trigger)
         if not isinstance(given, Trigger):
             remedy = instance_of(Trigger, given, "give for example CountTrigger.of(2)")
             msg = f"PurgingTrigger takes a Trigger, got {shown(given)}; {remedy}"
             raise DeclarationTypeError(msg)
-        self.nested_trigger = nested_trigger
+        self.nested_trigger = given
 
     @staticmethod
     def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:

@@ -17,6 +17,7 @@ from pyflinklike.engine.functions import (
     AggregateFunction,
     Function,
     ReduceFunction,
+    adopt,
     as_reduce_function,
 )
 from pyflinklike.engine.shown import instance_of, shown
@@ -135,6 +136,7 @@ class Windowed:
         keyed: bool = True,
         env: Any = None,
     ) -> None:
+        assigner = adopt(assigner, WindowAssigner)
         _check(assigner, WindowAssigner, "window", "for example TumblingEventTimeWindows.of(1000)")
         if element_type is not None:
             _check(element_type, TypeInformation, "element_type", "for example Types.LONG()")
@@ -162,6 +164,7 @@ class Windowed:
         Raises:
             DeclarationTypeError: It is no trigger, or cannot merge although windows do.
         """
+        trigger = adopt(trigger, Trigger)
         _check(trigger, Trigger, "trigger", "for example CountTrigger.of(10)")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             msg = (
@@ -285,6 +288,7 @@ class Windowed:
         return self._whole(process_window_function, self._functions[1:])
 
     def _whole(self, function: Any, kinds: tuple[type, ...]) -> WindowOperator:
+        function = adopt(function, kinds[0])
         _check(function, kinds[0], "it", "subclass it")
         return self._operator(Gathered(self._element_type), function)
 
@@ -380,6 +384,7 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
         given = ask()
     else:
         given = ask(env)
+    given = adopt(given, Trigger)
     if not isinstance(given, Trigger):
         remedy = instance_of(Trigger, given, "return for example CountTrigger.of(10)")
         name = type(assigner).__name__

@@ -32,7 +32,7 @@ from pyflinklike.datastream import (
 )
 from pyflinklike.datastream.connectors import BucketAssigner, FileSink
 from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from pyflinklike.datastream.window import EventTimeSessionWindows, TriggerResult
+from pyflinklike.datastream.window import EventTimeSessionWindows, GlobalWindows, TriggerResult
 from pyflinklike.engine.clock import MIN_WATERMARK
 from pyflinklike.engine.graph.job import Job, JobSettings
 from pyflinklike.engine.graph.sources import CollectionSource
@@ -69,9 +69,72 @@ class Times(ProcessFunction):
         yield ctx.timestamp()
 
 
+class Told(Trigger):
+    """Fires at each element without a time."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        return TriggerResult.FIRE_AND_PURGE if timestamp is None else TriggerResult.CONTINUE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def clear(self, window, ctx):
+        pass
+
+
 def test_an_element_without_a_time_has_none():
     """PyFlink gives the least number of 64 bits."""
-    assert [None] == list(local().from_collection([1]).process(Times()).execute_and_collect())
+    stream = local().from_collection([1])
+    windows = stream.key_by(str).window(GlobalWindows.create()).trigger(Told())
+
+    assert [None] == list(stream.process(Times()).execute_and_collect())
+    assert [1] == list(windows.reduce(max).execute_and_collect())
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda stream: stream.union(stream),
+        lambda stream: stream.shuffle(),
+        lambda stream: stream.rebalance(),
+        lambda stream: stream.rescale(),
+        lambda stream: stream.forward(),
+        lambda stream: stream.broadcast(),
+    ],
+    ids=["union", "shuffle", "rebalance", "rescale", "forward", "broadcast"],
+)
+def test_what_is_no_operator_takes_settings(behind):
+    """PyFlink's are errors of Java's."""
+    stream = behind(local().from_collection([1]).map(str))
+
+    assert "n" == stream.name("n").uid("u").set_description("d").start_new_chain().get_name()
+
+
+def test_the_last_parallelism_counts():
+    """PyFlink refuses a second instance of what is not parallel."""
+    stream = local().from_collection([1]).map(str).force_non_parallel().set_parallelism(2)
+
+    assert 2 == stream._node.parallelism
+
+
+def test_the_type_of_a_keyed_stream_is_that_of_its_elements():
+    """PyFlink's is a row of key and element."""
+    keyed = local().from_collection([1], Types.INT()).key_by(lambda value: value, Types.INT())
+
+    assert Types.INT() == keyed.get_type()
+
+
+def test_a_keyed_stream_may_be_given_times():
+    """PyFlink takes a process function of streams without keys for that, and refuses it."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
+    keyed = local().from_collection([("a", 7)]).key_by(lambda pair: pair[0])
+
+    timed_again = keyed.assign_timestamps_and_watermarks(strategy)
+
+    assert [7] == list(timed_again.process(Times()).execute_and_collect())
 
 
 def test_the_watermark_follows_all_elements_of_a_bounded_input():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 
 import pytest
 from local_support import local
@@ -13,6 +14,7 @@ from pyflinklike.common import Configuration, ExecutionConfig, Types
 from pyflinklike.datastream import (
     CheckpointingMode,
     KeyedProcessFunction,
+    OutputTag,
     StreamExecutionEnvironment,
 )
 from pyflinklike.errors import (
@@ -39,10 +41,195 @@ def test_a_configuration_keeps_text():
     assert 7 == config.get_integer("none", 7)
 
 
-def test_a_value_of_another_kind_is_refused():
-    """With the key."""
-    with pytest.raises(DeclarationValueError, match="Could not parse value 'x' for key 'k' as int"):
-        Configuration().set_string("k", "x").get_integer("k", 0)
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("x", "integer"), ("1.5", "integer"), ("5_0", "integer"), ("x", "boolean"), ("1_0", "float")],
+)
+def test_a_value_of_another_kind_is_refused(value, kind):
+    """With the key, where it is got and where it is set."""
+    config = Configuration().set_string("k", value)
+    default = {"integer": 0, "boolean": False, "float": 0.0}[kind]
+
+    with pytest.raises(DeclarationValueError, match=f"Could not parse value '{value}' for key 'k'"):
+        getattr(config, f"get_{kind}")("k", default)
+    with pytest.raises(DeclarationValueError, match=f"Could not parse value '{value}' for key 'k'"):
+        getattr(config, f"set_{kind}")("k", value)
+
+
+def test_an_int_that_is_none_is_refused():
+    """PyFlink stores it, and fails where it is got; here nothing is cut off."""
+    with pytest.raises(
+        DeclarationValueError, match=r"Could not parse value 1\.7 for key 'k' as int"
+    ):
+        Configuration().set_integer("k", 1.7)
+
+
+def test_a_text_is_set_as_what_it_says():
+    """The text "false" is false."""
+    config = Configuration().set_boolean("b", "false").set_integer("i", "5").set_float("f", "2")
+
+    assert (False, 5, 2.0) == (
+        config.get_boolean("b", True),
+        config.get_integer("i", 0),
+        config.get_float("f", 0.0),
+    )
+
+
+def test_values_come_into_a_dict_as_they_were_set():
+    """Not as text, which is what to_dict gives."""
+    config = Configuration().set_integer("i", 3).set_boolean("b", True).set_float("f", 0.5)
+    target = {"i": 0, "other": 1}
+
+    config.set_string("s", "7").set_bytearray("y", bytearray(b"ab")).add_all_to_dict(target)
+
+    assert {"i": 3, "b": True, "f": 0.5, "s": "7", "y": b"ab", "other": 1} == target
+    assert "!!binary |-\n  YWI=" == config.to_dict()["y"] == config.get_string("y", "")
+
+
+def test_a_configuration_shows_its_settings_as_flink_does():
+    """What a key calls secret is hidden."""
+    config = Configuration().set_integer("i", 3).set_boolean("b", True)
+    config.set_string("db.Password", "x").set_string("api-key", "x").set_string("key", "y")
+
+    assert "{i=3, b=true, db.Password=******, api-key=******, key=y}" == str(config)
+    assert "{}" == str(Configuration())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" ", [" "]),
+        ("a", ["a"]),
+        ("a;b", ["a", "b"]),
+        ("a; b ;;c", ["a", " b ", "", "c"]),
+        ("a;'b;c'", ["a", "'b", "c'"]),
+        ("https://x;file:///y", ["https://x", "file:///y"]),
+        ("a: 1", ["a: 1"]),
+        ("-a", ["-a"]),
+        ("a,b", ["a,b"]),
+        ("- a\n- b", ["a", "b"]),
+        ("  - a\n\n  - b\n", ["a", "b"]),
+        ("- a # the first\n# none\n- 'b c'", ["a", "b c"]),
+        ("- - a\n  - b\n- c", [["a", "b"], "c"]),
+        ("-\n  - a\n-", [["a"], None]),
+        ("- [a, b]\n- c", [["a", "b"], "c"]),
+        ("- https://x\n- b", ["https://x", "b"]),
+        ("[]", []),
+        ("[a, b,]", ["a", "b"]),
+        ("['it''s', \"a\\nb\", 'a;b']", ["it's", "a\nb", "a;b"]),
+        ("[a,[b,\n c]]", ["a", ["b", "c"]]),
+        ("[1, -2, 0x1F, 0o17, 010]", [1, -2, 31, 15, 10]),
+        ("[1.0, 1e3, .inf, -0.0]", [1.0, 1000.0, float("inf"), -0.0]),
+        ("[true, False, null, ~, yes]", [True, False, None, None, "yes"]),
+    ],
+)
+def test_a_list_is_read_as_yaml_or_split(text, expected):
+    """As PyFlink reads it: each of these was asked there."""
+    found = Configuration.parse_list_value(text)
+
+    assert expected == found
+    assert list(map(type, expected)) == list(map(type, found))
+
+
+def test_a_text_in_quotes_is_split():
+    """PyFlink's parser fails at what is behind the first quotes."""
+    assert ['"a"', "b"] == Configuration.parse_list_value('"a";b')
+
+
+def test_what_is_no_text_is_stored_as_its_text():
+    """PyFlink's is an error of Java's."""
+    config = Configuration.from_dict({"a": 1, "b": True}).set_string("c", 0.5)
+
+    assert {"a": "1", "b": "true", "c": "0.5"} == config.to_dict()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[a", "[a] b", "[a,,b]", "[{a: 1}]", "- a: 1", "- a\nb", "- a\n  b", "[2020-01-01]", "- &x a"],
+)
+def test_a_list_that_is_none_is_refused(text):
+    """What is no YAML, and maps and times, which no setting has."""
+    with pytest.raises(DeclarationValueError, match="a list of YAML has texts, numbers"):
+        Configuration.parse_list_value(text)
+
+
+NO_OPERATORS = {
+    "KeyedStream": lambda stream: stream.key_by(str),
+    "CachedDataStream": lambda stream: stream.cache(),
+}
+SETTINGS = {
+    "name": ["n"],
+    "get_name": [],
+    "uid": ["u"],
+    "set_uid_hash": ["0" * 32],
+    "set_parallelism": [1],
+    "set_max_parallelism": [8],
+    "force_non_parallel": [],
+    "set_buffer_timeout": [10],
+    "start_new_chain": [],
+    "disable_chaining": [],
+    "slot_sharing_group": ["g"],
+    "set_description": ["d"],
+}
+
+
+@pytest.mark.filterwarnings("ignore:DataStream.cache has no effect")
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("kind", NO_OPERATORS)
+def test_a_stream_that_is_no_operator_has_no_settings(kind, setting):
+    """As in PyFlink; the message says what has them."""
+    stream = NO_OPERATORS[kind](local().from_collection([1]).map(str))
+
+    with pytest.raises(DeclarationError, match=f"for {kind} is not supported, got .*; "):
+        getattr(stream, setting)(*SETTINGS[setting])
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_an_operator_takes_each_setting(setting):
+    """And goes on with it."""
+    stream = local().from_collection([1, 2]).map(str)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(stream, setting)(*SETTINGS[setting])
+
+    assert ["1", "2"] == list(stream.execute_and_collect())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("set_parallelism", 0, "must be at least 1, got 0"),
+        ("set_max_parallelism", 0, "max_parallelism is from 1 to 32768, got 0"),
+        ("set_max_parallelism", 40_000, "max_parallelism is from 1 to 32768, got 40000"),
+        ("set_buffer_timeout", -2, "timeout must be >= -1, got -2"),
+        ("slot_sharing_group", None, "takes a name or a SlotSharingGroup, got None"),
+        ("slot_sharing_group", 5, "takes a name or a SlotSharingGroup, got 5"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting, value, told):
+    """As in PyFlink, also where it has no effect here."""
+    stream = local().from_collection([1]).map(str)
+
+    with pytest.raises(DeclarationError, match=told):
+        getattr(stream, setting)(value)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda stream: stream.rebalance(),
+        lambda stream: stream.union(stream),
+        lambda stream: stream.key_by(str),
+    ],
+    ids=["rebalance", "union", "key_by"],
+)
+def test_side_outputs_are_those_of_an_operator(behind):
+    """Behind it there are none, which nobody would see."""
+    stream = local().from_collection([1]).map(str)
+
+    with pytest.raises(DeclarationError, match=r"asks the stream that process.* call it before"):
+        behind(stream).get_side_output(OutputTag("late"))
 
 
 def test_configurations_are_added_copied_and_compared():

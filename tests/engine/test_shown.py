@@ -244,9 +244,9 @@ def test_an_error_of_twenty_megabytes_takes_no_memory_to_be_shown(error: Any) ->
 def test_a_state_that_no_user_named_is_called_by_what_it_holds(
     program: str, state: str, words: str
 ) -> None:
-    """The program that declares the state says so, once it is loaded."""
+    """And by its name: the program that declares the state says so, once it is loaded."""
     import_module(f"pyflinklike.{program}")
-    assert words == shown_state(state)
+    assert f"{words} (state {state!r})" == shown_state(state)
 
 
 def test_a_state_of_the_user_is_called_by_its_name() -> None:

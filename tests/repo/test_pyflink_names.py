@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pickle
 import sys
 import zipfile
 from importlib import import_module
@@ -17,6 +18,7 @@ import pytest
 
 from pyflinklike.common import pyflink_names
 from pyflinklike.common.pyflink_names import names_of, reason_why
+from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.errors import RefusedNameError
 from pyflinklike.run import install, uninstall
 
@@ -68,6 +70,49 @@ def test_each_refused_name_can_be_imported_and_raises_when_it_is_called(names, f
                     refused()
     finally:
         uninstall()
+
+
+def test_private_names_are_refused_where_they_are_used():
+    """Scripts import some of them, and `import *` brings none."""
+    places = {
+        (module, name) for module in names_of_all() for name in names_of(module) if name[0] == "_"
+    }
+    install()
+    try:
+        for module, name in places:
+            refused = getattr(import_module(f"pyflink.{module}"), name)
+            assert refused is pickle.loads(pickle.dumps(refused))  # it travels with a function
+            with pytest.raises(RefusedNameError, match=f"{name}, which PyFlink has: ."):
+                refused()
+        shown = [name for module in names_of_all() for name in stars_of(module)]
+    finally:
+        uninstall()
+
+    assert ("datastream.data_stream", "_get_one_input_stream_operator") in places
+    assert [] == [name for name in shown if name[0] == "_"]
+
+
+def names_of_all():
+    """The modules that have names."""
+    return list(pyflink_names._names_of_today())
+
+
+def stars_of(module):
+    """What `import *` brings."""
+    return getattr(import_module(f"pyflink.{module}"), "__all__", [])
+
+
+def test_a_private_name_of_a_stream_is_refused():
+    """And one that PyFlink does not have is none."""
+    stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
+
+    for each in (stream, stream.key_by(str)):
+        with pytest.raises(
+            RefusedNameError, match=r"Stream\._align_output_type, .* inside PyFlink"
+        ):
+            each._align_output_type()
+    with pytest.raises(AttributeError, match="has no attribute '_nonsense'"):
+        stream._nonsense  # noqa: B018
 
 
 def test_the_tables_speak_of_names_that_pyflink_has():
@@ -143,7 +188,7 @@ def test_names_are_read_from_the_sources_of_a_wheel(names, tmp_path, monkeypatch
             "common": {"Time": "common.time", "ZERO": "common.time", "get_gateway": "java_gateway"},
             "common.time": of_time,
             "java_gateway": {"get_gateway": ""},
-            "ways": {"Time": ""},
+            "ways": {"Time": "", "_install": ""},
         },
         {
             "common.time": {

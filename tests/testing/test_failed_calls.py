@@ -529,7 +529,7 @@ def test_a_window_that_fails_is_replayed_with_its_contents():
 
     (letter,) = letters_of(made(), sessions)
     with pytest.raises(
-        DeclarationValueError, match="got a pickle for the contents of a window; pass"
+        DeclarationValueError, match=r"got a pickle for the contents of a window \(state .*\); pass"
     ):
         KeyedProcessHarness.of_failure(letter.capsule, made())
     with KeyedProcessHarness.of_failure(letter.capsule, made(), allow_pickle=True) as harness:

@@ -9,6 +9,7 @@ import pytest
 from window_support import Contents, Sum, contents, elements, harness, is_empty, processed
 
 from pyflinklike import (
+    AggregateFunction,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     ListStateDescriptor,
@@ -149,7 +150,10 @@ def test_an_element_that_makes_a_session_longer_registers_no_timer():
 
 def test_nothing_is_pickled_where_that_is_refused():
     """The error says what is pickled, for no user has named that state; types are the remedy."""
-    with pytest.raises(DeclarationValueError, match="the contents of a window: nothing is unp"):
+    with pytest.raises(
+        DeclarationValueError,
+        match=r"the contents of a window \(state 'window-contents'\): nothing is unp",
+    ):
         harness(processed(TEN), allow_pickle=False)
     typed = window(TEN, Types.TUPLE([Types.STRING(), Types.LONG()])).process(Contents())
     with harness(typed, allow_pickle=False) as driver:
@@ -295,6 +299,48 @@ def test_the_reduce_function_of_the_users_own_may_change(backend):
     with harness(now, restore=stored, state_backend=backend()) as driver:
         driver.process_elements(elements(3))
         assert [("k", 3)] == driver.end_of_input()
+
+
+class Totals(AggregateFunction):
+    """Adds the numbers into an accumulator of a type, from a first one."""
+
+    def __init__(self, first: Any) -> None:
+        self.first = first
+
+    def create_accumulator(self) -> Any:
+        return self.first
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a
+
+
+LONGS = window(TEN).aggregate(Totals(0), accumulator_type=Types.LONG())
+TEXTS = window(TEN).aggregate(Totals(""), accumulator_type=Types.STRING())
+ONES = window(TEN).aggregate(Totals((0,)), accumulator_type=Types.TUPLE([Types.LONG()]))
+TWOS = window(TEN).aggregate(Totals((0, 0)), accumulator_type=Types.TUPLE([Types.LONG()] * 2))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "remedy"),
+    [
+        (LONGS, TEXTS, r"change a savepoint of it with Savepoint\.cast_state\(\)\n"),
+        (ONES, TWOS, "begin a new checkpoint\n"),
+        (LONGS, window(TEN).reduce(max), "begin a new checkpoint\n"),
+        (LONGS, processed(TEN), "begin a new checkpoint\n"),
+    ],
+    ids=["cast", "fields", "reduce", "elements"],
+)
+def test_contents_that_cannot_be_read_are_named_with_what_to_do(before, now, remedy):
+    """Nobody can give the state another name, and an edit of a savepoint needs the one it has."""
+    told = r"the contents of a window \(state 'window-contents'\): restored state keeps the .*"
+    with pytest.raises(IncompatibleStateError, match=f"{told}; declare it as before, or {remedy}"):
+        harness(now, restore=snapshot(before, 1, 2))
 
 
 BY_ELEMENTS = [CountTrigger.of(5), ContinuousProcessingTimeTrigger.of(50)]

@@ -124,11 +124,11 @@ def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
     """Return a callable itself.
 
     Raises:
-        DeclarationTypeError: It is not callable; or it is a function of another kind, or a class of
-            functions, which would be made anew for every element.
+        DeclarationTypeError: It is not callable, or is a class of functions, which would be made anew
+            for every element.
     """
     is_a_class = isinstance(given, type) and issubclass(given, Function)
-    if callable(given) and not is_a_class and not isinstance(given, Function):
+    if callable(given) and not is_a_class:
         return cast("Callable[[Any], Any]", given)
     remedy = instance_of(kind, given, "give for example a lambda")
     msg = (

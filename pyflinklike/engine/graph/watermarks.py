@@ -12,6 +12,7 @@ import attrs
 
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
 from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.functions import adopt
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 
@@ -28,16 +29,16 @@ class TimestampAssigner(ABC):
     """Returns the event time of an element, as PyFlink's `TimestampAssigner`."""
 
     @abstractmethod
-    def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         """Return the event time of an element.
 
         Args:
             value: The element.
-            record_timestamp: The time that the element has already, in ms; None where it has none
-                (PyFlink gives the least number of 64 bits).
+            record_timestamp: The time in ms that the source or an assigner before this one gave the
+                element; -9223372036854775808, the least int of 64 bits, if none did.
 
         Returns:
-            The time in ms since the epoch.
+            The time in ms since the epoch; an element for which it is that least int has no time.
         """
 
 
@@ -136,15 +137,16 @@ class WatermarkStrategy(WithoutJava):
             timestamp_assigner: Returns the event time of an element.
 
         Raises:
-            DeclarationTypeError: It is no `TimestampAssigner`.
+            DeclarationTypeError: It has no `extract_timestamp`, or is a class.
         """
-        if not isinstance(timestamp_assigner, TimestampAssigner):
+        assigner = adopt(timestamp_assigner, TimestampAssigner)
+        if not isinstance(assigner, TimestampAssigner):
             remedy = instance_of(
-                TimestampAssigner, timestamp_assigner, "subclass it, with extract_timestamp"
+                TimestampAssigner, assigner, "give an object that has extract_timestamp"
             )
-            msg = f"it takes a TimestampAssigner, got {shown(timestamp_assigner)}; {remedy}"
+            msg = f"it takes a TimestampAssigner, got {shown(assigner)}; {remedy}"
             raise DeclarationTypeError(msg)
-        self.assigner = timestamp_assigner
+        self.assigner = assigner
         return self
 
     def with_idleness(self, idle_timeout: DurationLike) -> WatermarkStrategy:

@@ -438,15 +438,15 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
     name = f"{type(assigner).__qualname__}.extract_timestamp"
     extract = guard(assigner.extract_timestamp, name)
 
-    def time_of(value: Any, timestamp: int | None) -> int:
-        found = extract(value, timestamp)
+    def time_of(value: Any, timestamp: int | None) -> int | None:
+        found = extract(value, MIN_WATERMARK if timestamp is None else timestamp)
         if not is_int64(found):
             msg = (
                 f"{name} gives an int of ms, got {shown(found)} for element {shown(value)}; "
                 "convert it, for example int(seconds * 1000)"
             )
             raise UserFunctionError(msg)
-        return found
+        return None if found == MIN_WATERMARK else found
 
     return time_of  # type: ignore[return-value]
 

@@ -36,7 +36,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike.engine.log.damage import RESTORE_ADVICE, decoding
-from pyflinklike.engine.shown import shown_state
+from pyflinklike.engine.shown import is_own_state, shown_state
 from pyflinklike.engine.state.table import (
     LAYOUT,
     REPLICATED,
@@ -243,7 +243,7 @@ def _read_sections(body: bytes, segment: Segment) -> None:
 # Declarations
 
 
-_OTHER_NAME = "declare it as before, or use another name"
+_AS_BEFORE = "declare it as before"
 
 
 @attrs.frozen
@@ -363,13 +363,15 @@ class Declaration:
         for field in ("kind", "shape", "key", "namespace", "user_key"):
             if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
-                raise self._refusal(declared, field, noun, _OTHER_NAME)
+                raise self._refusal(declared, field, noun, self._remedy)
         if self.value == declared.value:  # also where entries have none, as timers
             return
         try:
             grown(self.value, declared.value)
         except UngrownError as error:
-            remedy = f"declare it as before, or change a savepoint of it with {error.remedy}"
+            remedy = f"{_AS_BEFORE}, or change a savepoint of it with {error.remedy}"
+            if is_own_state(self.name) and "with_state" in error.remedy:
+                remedy = self._remedy  # its descriptor is ours
             raise self._refusal(declared, "value", "value type", remedy, error.why) from error
 
     def _check_settings(self, declared: Declaration) -> None:
@@ -379,7 +381,7 @@ class Declaration:
             if before != now.value and before not in now.accepts:
                 raise IncompatibleStateError(
                     f"{self._what}: restored state keeps {now.name}, {before!r}, got "
-                    f"{now.value!r}; {now.remedy or _OTHER_NAME}"
+                    f"{now.value!r}; {now.remedy or self._remedy}"
                 )
 
     def grows_into(self, declared: Declaration) -> bool:
@@ -412,7 +414,17 @@ class Declaration:
 
     @property
     def _what(self) -> str:
-        return "timers" if self.name.startswith(RESERVED_PREFIX) else shown_state(self.name)
+        return "timers" if self._is_timers else shown_state(self.name)
+
+    @property
+    def _is_timers(self) -> bool:
+        return self.name.startswith(RESERVED_PREFIX)
+
+    @property
+    def _remedy(self) -> str:
+        """The advice for another declaration: only a state of the user's can have another name."""
+        is_users = not self._is_timers and not is_own_state(self.name)
+        return f"{_AS_BEFORE}, or {'use another name' if is_users else 'begin a new checkpoint'}"
 
 
 def settings_said(said: Mapping[str, Any]) -> tuple[Setting, ...]:

@@ -6,7 +6,7 @@ import pytest
 from group_log_support import COUNT, Worker, read_cold
 
 from pyflinklike.engine.log.segments import Declaration
-from pyflinklike.engine.state.table import Setting, Shape, TableSpec
+from pyflinklike.engine.state.table import RESERVED_PREFIX, Setting, Shape, TableSpec
 from pyflinklike.engine.types import Types
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
@@ -102,6 +102,21 @@ def test_a_setting_that_changes_is_refused(store):
     expected = r"state 'count': restored state keeps the size, '5', got '3'; use another name"
     with pytest.raises(IncompatibleStateError, match=expected):
         Worker(RESIZED).load(store)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("count", "state 'count': .*; declare it as before, or use another name$"),
+        (f"{RESERVED_PREFIX}event", "timers: .*; declare it as before, or begin a new checkpoint$"),
+    ],
+)
+def test_another_name_is_the_remedy_where_there_is_a_name(name, told):
+    """Timers have none."""
+    kept = Declaration.of(attrs.evolve(COUNT, name=name), Types.STRING())
+
+    with pytest.raises(IncompatibleStateError, match=told):
+        kept.check(attrs.evolve(kept, key=Types.LONG().signature))
 
 
 def test_a_setting_that_is_accepted_is_the_one_that_is_written_next(store):
