@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from pyflinklike.engine.checks import as_tuple_of
 from pyflinklike.engine.shown import shown, shown_message
 from pyflinklike.engine.types.row import names_of
 from pyflinklike.engine.types.time_types import to_instants
@@ -93,10 +94,14 @@ class OutputEncoder:
             return tuple(row)
         if len(names) == 1:
             return (row,)
+        remedy = "yield a whole row at a time (what a function returns is taken apart into outputs)"
+        if row is None:
+            remedy = "for no output, yield nothing"
+        elif as_tuple_of(row):
+            remedy = f"yield {as_tuple_of(row)}"
         msg = (
             f"{self.what}: an output must be a tuple, Row or mapping of the columns {names}, "
-            f"got {shown(row)} for key {shown(self.show_key(key))}; yield a whole row at a time "
-            "(what a function returns is taken apart into outputs)"
+            f"got {shown(row)} for key {shown(self.show_key(key))}; {remedy}"
         )
         raise OutputError(msg)
 
