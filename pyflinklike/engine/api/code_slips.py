@@ -35,7 +35,6 @@ _GETTERS: Final = frozenset(
     }
 )
 _REGISTERS: Final = frozenset({"register_event_time_timer", "register_processing_time_timer"})
-_TIMER_METHODS: Final = ("on_timer", "on_timers")
 _SEEN: Final[WeakSet[type]] = WeakSet()
 
 
@@ -52,11 +51,11 @@ def warn_of_slips(function: object) -> None:
     methods = dict(_methods_of(kind))
     name = kind.__qualname__
     registers = [each for each in methods.values() if _REGISTERS & _names(each.__code__)]
-    handlers = [each for each in _TIMER_METHODS if hasattr(kind, each)]
-    if registers and handlers and all(_is_ours(getattr(kind, each)) for each in handlers):
+    # A columnar function has on_timers, and without it cannot register any.
+    if registers and _is_ours(getattr(kind, "on_timer", None)):
         tell_once(
-            f"a timer calls {handlers[0]} when it is due, got {name}, which registers timers "
-            f"({_place(registers[0])}) and has no {handlers[0]}; define it, or register none"
+            f"a timer calls on_timer when it is due, got {name}, which registers timers "
+            f"({_place(registers[0])}) and has no on_timer; define it, or register none"
         )
     for method in methods.values():
         for call, line in _lost_generators(kind, method):
