@@ -12,7 +12,7 @@ from pyflinklike.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.functions import adopt
+from pyflinklike.engine.functions import adopt, check_methods
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.nodes import AsyncWait
 from pyflinklike.engine.shown import instance_of, shown
@@ -173,6 +173,7 @@ def _check_function(function: Any) -> None:
         remedy = instance_of(AsyncFunction, function, "subclass AsyncFunction")
         msg = f"it takes an AsyncFunction, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
+    check_methods(function)
     if not inspect.iscoroutinefunction(function.async_invoke):
         msg = (
             f"Method 'async_invoke' of class {type(function).__qualname__!r} should be declared as "

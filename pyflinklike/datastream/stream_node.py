@@ -13,8 +13,10 @@ import attrs
 
 from pyflinklike.datastream.program import Program
 from pyflinklike.datastream.slot_sharing_group import SlotSharingGroup
+from pyflinklike.engine.api.code_slips import warn_of_slips
 from pyflinklike.engine.checks import is_int
 from pyflinklike.engine.foreign_names import WithoutJava
+from pyflinklike.engine.functions import check_methods
 from pyflinklike.engine.graph.function_copies import copy_function
 from pyflinklike.engine.graph.job_run import JobRun
 from pyflinklike.engine.graph.nodes import Node
@@ -195,6 +197,7 @@ def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
         remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
         msg = f"{message}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
+    warn_of_slips(check_methods(function))
     return copy_function(function)
 
 

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes that users subclass to fold values, and the base of all user functions."""
+"""The classes that users subclass to fold values, and the base of all user functions.
+
+`check_methods` compares what a user wrote with the method that it overrides, once, before anything
+runs: with how many arguments the runtime calls it, and that it is no coroutine.
+"""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from types import FunctionType
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import attrs
 
@@ -21,8 +29,16 @@ __all__ = [
     "ReduceFunctionWrapper",
     "adopt",
     "as_reduce_function",
+    "check_call",
+    "check_methods",
     "not_returned",
 ]
+
+F = TypeVar("F")
+
+_OURS: Final = __name__.partition(".")[0]
+_COLLECTORS: Final = frozenset({"out", "collector"})
+_CHECKED: Final[WeakSet[type]] = WeakSet()
 
 
 class Function:
@@ -138,17 +154,16 @@ class ReduceFunction(Function, ABC, Generic[T]):
 
 @attrs.frozen
 class ReduceFunctionWrapper(ReduceFunction[T]):
-    """A callable as a `ReduceFunction`; two are equal if their callables are.
+    """A callable as a `ReduceFunction`, whose method is the callable itself.
+
+    Two are equal if their callables are.
 
     Args:
         func: Folds the value so far and the next one.
     """
 
     _func: Callable[[T, T], T]
-
-    def reduce(self, value1: T, value2: T) -> T:
-        """Fold two values by the callable."""
-        return self._func(value1, value2)
+    reduce = property(attrgetter("_func"))
 
 
 def as_reduce_function(
@@ -158,15 +173,15 @@ def as_reduce_function(
 
     Raises:
         DeclarationTypeError: The argument is neither, or the class of a `ReduceFunction` instead
-            of an instance.
+            of an instance; or it cannot be called with two values.
     """
     if isinstance(function, ReduceFunction):
-        return function
+        return check_methods(function)
     given: Any = function
     # A class is callable, so PyFlink wraps it, and fails at the second element.
     is_its_class = isinstance(given, type) and issubclass(given, ReduceFunction)
     if callable(given) and not is_its_class:
-        return ReduceFunctionWrapper(given)
+        return check_methods(ReduceFunctionWrapper(given))
     remedy = instance_of(ReduceFunction, given, "give for example lambda a, b: a + b")
     msg = f"The input must be a ReduceFunction or a callable function! Got {shown(given)}; {remedy}"
     raise DeclarationTypeError(msg)
@@ -212,3 +227,94 @@ def not_returned(method: str, function: Any) -> StateValueError:
         f"what {method} makes of the elements is never None, got None from {name}; see that it "
         "returns what it made"
     )
+
+
+# Methods of the user's in place of ours
+
+
+def check_methods(function: F) -> F:
+    """Return a user's object whose methods can be called as the methods that they override.
+
+    Args:
+        function: An instance of a class of ours, or of a subclass; any other object passes.
+
+    Raises:
+        DeclarationTypeError: A method takes other arguments, or is a coroutine.
+    """
+    kind = type(function)
+    if kind in _CHECKED:
+        return function
+    for name, rule in _rules(kind):
+        method = getattr(function, name, None)
+        if method is not None and not _is_ours(method):
+            code = rule.__code__
+            takes = code.co_varnames[1 : code.co_argcount]
+            is_async = inspect.iscoroutinefunction(rule)
+            check_call(method, name, takes, is_async=is_async)
+    if not _is_ours(kind):  # the methods of a wrapper of ours differ from one to the next
+        _CHECKED.add(kind)
+    return function
+
+
+def _rules(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the methods of ours that a class has, by name, each as the nearest class of ours has it."""
+    seen = set()
+    for each in kind.__mro__:
+        if _is_ours(each):
+            for name, member in vars(each).items():
+                if isinstance(member, FunctionType) and name[0] != "_" and name not in seen:
+                    seen.add(name)
+                    yield name, member
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).partition(".")[0] == _OURS
+
+
+def check_call(call: Any, name: str, takes: Sequence[str], *, is_async: bool = False) -> None:
+    """Check that a user's callable can be called with so many arguments, and is no coroutine.
+
+    A callable that tells no signature passes, as some that are written in C.
+
+    Args:
+        call: The callable.
+        name: The name of the method that it overrides, or of the argument, for messages.
+        takes: The names of the arguments with which it is called.
+        is_async: Whether it may be a coroutine.
+
+    Raises:
+        DeclarationTypeError: It cannot be called with them, or is a coroutine.
+    """
+    is_method = inspect.ismethod(call)
+    called = f"{type(call.__self__).__qualname__}.{name}" if is_method else name
+    if not is_async and (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)):
+        msg = (
+            f"{called} is called without await, got async def {_named(call)}; write def without "
+            "async (for calls that wait, a job has AsyncDataStream and AsyncFunction)"
+        )
+        raise DeclarationTypeError(msg)
+    if getattr(call, "__signature__", None) is not None:
+        return  # it is what the callable claims, and not what it takes
+    try:
+        # A decorator is called, and not the function that it wraps.
+        signature = inspect.signature(call, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*takes)
+    except TypeError:
+        arguments = ", ".join(takes)
+        write = f"lambda {arguments}: ..."
+        if is_method:
+            write = f"def {name}({', '.join(['self', *takes])})"
+        no_collector = _COLLECTORS.isdisjoint(signature.parameters)
+        msg = (
+            f"{called} is called with ({arguments}), got {_named(call)}{signature}; write for "
+            f"example {write}{'' if no_collector else ', and yield outputs'}"
+        )
+        raise DeclarationTypeError(msg) from None
+
+
+def _named(call: Any) -> str:
+    """Return the name of a callable as its `def` has it."""
+    return str(getattr(call, "__name__", None) or type(call).__qualname__)

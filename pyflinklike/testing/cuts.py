@@ -21,11 +21,10 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.engine.checks import lacking
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.engine.runtime.assembly import make_keyed_operator
@@ -38,6 +37,12 @@ from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python, to_rows
 from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
+except ImportError as error:
+    raise lacking(__name__, "testing", error) from error
 
 __all__ = ["check_alternating", "check_cuts", "cuts_of"]
 

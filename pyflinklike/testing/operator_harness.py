@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike import __version__
+from pyflinklike.engine.api.code_slips import warn_of_slips
 from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
@@ -24,6 +25,7 @@ from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.checks import is_int, is_int64
 from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
+from pyflinklike.engine.functions import check_call, check_methods
 from pyflinklike.engine.inspection.column_values import type_to_show
 from pyflinklike.engine.inspection.key_columns import KeyColumns, name_of
 from pyflinklike.engine.inspection.snapshot_division import with_keys_of
@@ -140,7 +142,8 @@ class OperatorHarness:
     ) -> None:
         names = " or ".join(each.__name__ for each in kinds)
         _check_kind(function, kinds, f"{names} is required")
-        refuse_checkpointed_function(function)
+        refuse_checkpointed_function(check_methods(function))
+        warn_of_slips(function)
         key_type = options.key_type or AnyKeyTypeInfo()
         self._freeze_key = key_type.freeze_key
         state_backend = options.state_backend or HashMapStateBackend()
@@ -487,9 +490,10 @@ def check_key_selector(key_selector: Any, name: str) -> None:
         name: Name of the argument, for messages.
 
     Raises:
-        DeclarationTypeError: It cannot be called.
+        DeclarationTypeError: It cannot be called with an element.
     """
     _check_kind(key_selector, Callable, f"{name} should be a callable function")
+    check_call(key_selector, name, ["value"])
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:

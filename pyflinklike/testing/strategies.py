@@ -17,9 +17,7 @@ import datetime as dt
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
-
+from pyflinklike.engine.checks import lacking
 from pyflinklike.engine.state.ttl_config import StateTtlConfig
 from pyflinklike.engine.types import (
     BasicArrayTypeInfo,
@@ -32,6 +30,12 @@ from pyflinklike.engine.types import (
     Types,
 )
 from pyflinklike.engine.types.row import Row
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
+except ImportError as error:
+    raise lacking(__name__, "testing", error) from error
 
 __all__ = ["keyed_records", "keys", "timestamps", "ttl_configs", "type_infos", "values_of"]
 

@@ -12,8 +12,9 @@ from typing import Any, Generic
 
 import attrs
 
+from pyflinklike.engine.api.code_slips import warn_of_slips
 from pyflinklike.engine.api.contexts import KeyedStateStore, RuntimeContext
-from pyflinklike.engine.functions import Function
+from pyflinklike.engine.functions import Function, check_methods
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import IN, OUT, K, T, W
 from pyflinklike.errors import DeclarationTypeError
@@ -149,6 +150,7 @@ class AppliedFunction:
             remedy = instance_of(kinds[-1], function, "give an instance of one")
             msg = f"window_function should be a {names}, got {shown(function)}; {remedy}"
             raise DeclarationTypeError(msg)
+        warn_of_slips(check_methods(function))
         return cls(function)  # type: ignore[arg-type]  # it is one of the kinds
 
     def call(self) -> str:

@@ -19,6 +19,7 @@ from pyflinklike.engine.functions import (
     ReduceFunction,
     adopt,
     as_reduce_function,
+    check_methods,
 )
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import Self
@@ -172,7 +173,7 @@ class Windowed:
                 f"merging, got {trigger!r}; define can_merge and on_merge in it"
             )
             raise DeclarationTypeError(msg)
-        self._trigger = trigger
+        self._trigger = check_methods(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Windowed:
@@ -185,7 +186,7 @@ class Windowed:
             DeclarationTypeError: It is no evictor.
         """
         _check(evictor, Evictor, "evictor", "for example CountEvictor.of(10)")
-        self._evictor = evictor
+        self._evictor = check_methods(evictor)
         return self
 
     def allowed_lateness(self, time_ms: DurationLike) -> Windowed:
@@ -257,7 +258,7 @@ class Windowed:
         """
         remedy = "subclass it, with create_accumulator, add, get_result and merge"
         _check(aggregate_function, AggregateFunction, "aggregate", remedy)
-        _check_plain(aggregate_function, "an AggregateFunction")
+        _check_plain(check_methods(aggregate_function), "an AggregateFunction")
         if isinstance(accumulator_type, list):
             accumulator_type = Types.ROW(accumulator_type)
         kind = _PICKLED if accumulator_type is None else accumulator_type

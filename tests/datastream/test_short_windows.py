@@ -10,6 +10,7 @@ import pytest
 
 from pyflinklike import Duration, Time
 from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.engine import foreign_names
 from pyflinklike.windows import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
@@ -21,6 +22,12 @@ from pyflinklike.windows import (
 )
 
 SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch):
+    """A process that was told nothing."""
+    monkeypatch.setattr(foreign_names, "_TOLD", set())
 
 
 def told(assigner):

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from pyflinklike.engine.functions import Function
+from pyflinklike.engine.functions import Function, check_methods
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError
 
@@ -69,9 +69,11 @@ def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
     """Return a `MapFunction` as it is, and a callable of an element as one.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance.
+        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
+            called with an element.
     """
-    return func if isinstance(func, MapFunction) else _Map(_callable(func, MapFunction))
+    given = func if isinstance(func, MapFunction) else _Map(_callable(func, MapFunction))
+    return check_methods(given)
 
 
 def as_flat_map_function(
@@ -80,18 +82,24 @@ def as_flat_map_function(
     """Return a `FlatMapFunction` as it is, and a callable of an element as one.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance.
+        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
+            called with an element.
     """
-    return func if isinstance(func, FlatMapFunction) else _FlatMap(_callable(func, FlatMapFunction))
+    given = (
+        func if isinstance(func, FlatMapFunction) else _FlatMap(_callable(func, FlatMapFunction))
+    )
+    return check_methods(given)
 
 
 def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFunction:
     """Return a `FilterFunction` as it is, and a callable of an element as one.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance.
+        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
+            called with an element.
     """
-    return func if isinstance(func, FilterFunction) else _Filter(_callable(func, FilterFunction))
+    given = func if isinstance(func, FilterFunction) else _Filter(_callable(func, FilterFunction))
+    return check_methods(given)
 
 
 @attrs.frozen
@@ -104,12 +112,10 @@ class _Map(MapFunction):
 
 @attrs.frozen
 class _FlatMap(FlatMapFunction):
-    """A callable as a `FlatMapFunction`."""
+    """A callable as a `FlatMapFunction`, whose method is the callable itself."""
 
     func: Callable[[Any], Iterable[Any] | None]
-
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
-        return self.func(value)
+    flat_map = property(attrgetter("func"))
 
 
 @attrs.frozen
@@ -160,13 +166,14 @@ def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector
     """Return a `KeySelector` as it is, and a callable of an element as one.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance.
+        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
+            called with an element.
     """
     if isinstance(selector, KeySelector):
-        return selector
+        return check_methods(selector)
     given: Any = selector
     if callable(given) and not (isinstance(given, type) and issubclass(given, KeySelector)):
-        return _CallableKeySelector(given)
+        return check_methods(_CallableKeySelector(given))
     remedy = instance_of(KeySelector, given, "give for example lambda value: value[0]")
     msg = (
         "Parameter key_selector should be type of KeySelector or a callable function, "

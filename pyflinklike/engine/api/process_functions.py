@@ -30,6 +30,8 @@ Names are those of `pyflink.datastream`.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -698,10 +700,13 @@ def check_results(results: Any, givers: str = "process_element and on_timer") ->
     # As the language has it: what can be indexed from 0 can be iterated, too.
     iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
     if tagged or row or not iterable:
-        msg = (
-            f"{givers} give an iterable of outputs, got {shown(results)}; "
-            "yield it instead of returning it"
-        )
+        is_async = inspect.isawaitable(results) or inspect.isasyncgen(results)
+        remedy = "yield it instead of returning it"
+        if is_async:
+            remedy = "nothing awaits it: write def without async"
+            with contextlib.suppress(AttributeError):
+                results.close()  # else Python warns that nothing awaited it
+        msg = f"{givers} give an iterable of outputs, got {shown(results)}; {remedy}"
         raise OutputError(msg)
 
 

@@ -21,7 +21,7 @@ from pyflinklike.engine.graph.nodes import KeyBy, Node, Partition, Partitioning
 from pyflinklike.engine.graph.sinks import SinkWriter
 from pyflinklike.engine.graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.engine.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.engine.types.copies import as_given, copy_value
@@ -202,7 +202,7 @@ def guard_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
 
 
 def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
-    where = where_raised(error)
+    where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
     msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
     return UserFunctionError(msg)
 

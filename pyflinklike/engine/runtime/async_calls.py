@@ -16,7 +16,7 @@ import attrs
 
 from pyflinklike.engine.api.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.engine.api.process_functions import check_results
-from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 
@@ -100,7 +100,8 @@ class AsyncCalls:
             raise
         except Exception as error:
             name = type(self.function).__qualname__
-            raised = f"{shown_error(error)}{where_raised(error)}"
+            where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+            raised = f"{shown_error(error)}{where}"
             msg = f"{name}.async_invoke failed for element {shown(value)}: {raised}"
             raise UserFunctionError(msg) from error
         finally:

@@ -161,6 +161,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._stores = stores
         self._metrics = MetricGroup()
         self._specs: list[TableSpec] = []
+        self._taken: list[StateDescriptor[Any]] = []
         self.assembled = assembled
         """The states made so far, by name."""
         self.before_every_call: list[Callable[[], None]] = []
@@ -261,6 +262,24 @@ class OperatorRuntimeContext(RuntimeContext):
         spec = next(each for each in self._specs if each.name == name)
         return list(dict.fromkeys(key for key, _, _ in self._backend.table(spec).scan()))
 
+    def end_open(self) -> None:
+        """End `open` of the function, after which its descriptors may be used elsewhere.
+
+        Raises:
+            DeclarationError: A descriptor got another TTL than the state that was made of it.
+        """
+        # Only here, since a program may share a descriptor between functions that are open.
+        taken, self._taken = self._taken, []
+        for each in taken:
+            made = self.assembled.get(each.name)
+            if made is not None and each.ttl_config != made.ttl_config:
+                msg = (
+                    f"state {each.name!r} was made of its descriptor with ttl={made.ttl_config!r}, "
+                    f"got enable_time_to_live({each.ttl_config!r}) afterwards; call it before open() "
+                    "obtains the state"
+                )
+                raise DeclarationError(msg)
+
     def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:
         if not isinstance(descriptor, wanted):
             remedy = instance_of(StateDescriptor, descriptor, "use its own getter")
@@ -275,6 +294,7 @@ class OperatorRuntimeContext(RuntimeContext):
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
+        self._taken.append(descriptor)
         return self._make(descriptor, descriptor.spec())
 
     def _make(self, descriptor: StateDescriptor[S], spec: TableSpec) -> S:

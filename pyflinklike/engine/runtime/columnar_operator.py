@@ -53,7 +53,7 @@ from pyflinklike.engine.runtime.keyed_operator import (
     StateCleanup,
 )
 from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.engine.runtime.user_errors import where_raised
+from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error, whole_message
 from pyflinklike.engine.state.current_key import NO_NAMESPACE, CurrentKey
 from pyflinklike.engine.state.descriptors import MapStateDescriptor, StateDescriptor
@@ -321,7 +321,8 @@ class ColumnarCalls(FunctionCalls):
             raise
         except Exception as error:
             call = self._describe_failed_call(method, values)
-            msg = f"{call}: {shown_error(error)}{where_raised(error)}"
+            where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+            msg = f"{call}: {shown_error(error)}{where}"
             raise UserFunctionError(msg) from error
         finally:
             self._batch.end()

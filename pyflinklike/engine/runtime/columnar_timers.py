@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyflinklike.engine.api.contexts import ColumnTimerService
+from pyflinklike.engine.checks import warn_of_seconds
 from pyflinklike.engine.clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike.engine.columnar.arrays import check_codes, plain_array
 from pyflinklike.engine.columnar.column_tables import BatchRows, MapTable
@@ -99,8 +100,10 @@ class ColumnTimerQueue:
         Raises:
             UserFunctionError: The function registers timers without end.
         """
-        if self._earliest_known() > now:
+        earliest = self._earliest_known()
+        if earliest > now:
             return
+        warn_of_seconds(int(earliest), now)
         table = self.table
         self._firing, late = [], _NONE
         try:

@@ -157,10 +157,12 @@ class KeyedProcessOperator:
         """Open the function, which declares its states.
 
         Raises:
+            DeclarationError: The function gave a descriptor another TTL than its state has.
             UserFunctionError: The function raised.
         """
         try:
             self._calls.open(self.runtime_context)
+            self.runtime_context.end_open()
         except PyflinklikeError:
             self.backend.close()
             raise

@@ -27,6 +27,7 @@ after a hundred thousand rounds.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import closing
@@ -35,7 +36,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from pyflinklike.engine.api.contexts import NamespacedTimerService
-from pyflinklike.engine.checks import is_int, is_int64
+from pyflinklike.engine.checks import is_int, is_int64, warn_of_seconds
 from pyflinklike.engine.clock import Clock, TimeDomain
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.current_key import NamespacedKey
@@ -196,6 +197,8 @@ class TimerQueue:
             UserFunctionError: The function registers timers without end.
         """
         late: set[Hashable] = set()
+        if self._times:
+            warn_of_seconds(self._times[0], now)
         due = self._in_order(now, late)
         if self.domain is TimeDomain.PROCESSING_TIME:
             due = self._collect_late_keys(due, now, late)
@@ -389,11 +392,16 @@ def _check(timestamp: Any) -> int:
     if not is_int(timestamp):
         integral = None if isinstance(timestamp, bool) else getattr(timestamp, "__index__", None)
         if integral is None:
-            remedy = (
-                "ctx.timestamp() is None where the element has no event time"
-                if timestamp is None
-                else "convert it, for example int(seconds * 1000)"
-            )
+            remedy = "convert it, for example int(seconds * 1000)"
+            if timestamp is None:
+                remedy = "ctx.timestamp() is None where the element has no event time"
+            elif isinstance(timestamp, dt.datetime):
+                remedy = "convert it, for example int(time.timestamp() * 1000)"
+            elif isinstance(timestamp, dt.timedelta):
+                remedy = (
+                    "that is a length, so add it to a time: "
+                    "ctx.timestamp() + length // timedelta(milliseconds=1)"
+                )
             msg = f"the time of a timer must be an int of ms, got {shown(timestamp)}; {remedy}"
             raise StateValueError(msg)
         timestamp = int(integral())

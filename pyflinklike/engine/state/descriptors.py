@@ -15,7 +15,12 @@ from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, as_reduce_function
+from pyflinklike.engine.functions import (
+    AggregateFunction,
+    ReduceFunction,
+    as_reduce_function,
+    check_methods,
+)
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.state.keyed_states import (
     AggregatingState,
@@ -78,6 +83,8 @@ class StateDescriptor(Generic[T_co]):
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig | None) -> None:
         """Let entries of the state expire; a disabled config or None turns it off again.
+
+        It is called before `open` obtains the state; a change after that is refused when `open` ends.
 
         Raises:
             DeclarationTypeError: The argument is not a `StateTtlConfig`.
@@ -252,7 +259,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
                 f"got {shown(agg_function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
-        self._agg_function = agg_function
+        self._agg_function = check_methods(agg_function)
         super().__init__(name, _check_type(name, state_type_info))
 
     def get_agg_function(self) -> AggregateFunction[IN, ACC, OUT]:

@@ -26,6 +26,7 @@ from pyflinklike.engine.types import RowTypeInfo, TypeInformation
 from pyflinklike.errors import StateValueError
 
 __all__ = [
+    "ITERABLES",
     "AggregatingState",
     "AppendingState",
     "ListState",
@@ -403,6 +404,10 @@ class _Part:
 
 def _identity(value: Any) -> Any:
     return value
+
+
+ITERABLES = (_Elements, _Items, _Part)
+"""The classes of what states give to be iterated."""
 
 
 class _FoldingState(MergingState[IN, OUT]):

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 
-from pyflinklike.engine.checks import is_int
+from pyflinklike.engine.checks import is_int, warn_of_plain_ttl
 from pyflinklike.engine.clock import Duration, DurationLike, Time, to_milliseconds
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.state.table import Setting
@@ -130,6 +130,7 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
     if milliseconds < 1:
         msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
         raise DeclarationValueError(msg)
+    warn_of_plain_ttl(ttl)
     return Time(milliseconds)
 
 

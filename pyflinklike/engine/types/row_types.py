@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from pyflinklike.engine.checks import as_tuple_of
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.type_vars import T_co
 from pyflinklike.engine.types.arrow_rows import null_mask, put_nulls
@@ -327,6 +328,8 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         # The Row of jobs (`pyflinklike.common`) looks the same in a message.
         if kind.__name__ == "Row" and not isinstance(value, Row):
             remedy = f"this is {kind.__module__}.Row, not pyflinklike.Row: {remedy}"
+        elif as_tuple_of(value):
+            remedy = f"give {as_tuple_of(value)}"
         return TupleTypeInfo._misfit(self, value, remedy)
 
     def _takes(self) -> str:

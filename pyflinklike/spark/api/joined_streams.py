@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.checks import warn_of_short
 from pyflinklike.engine.clock import DurationLike, to_milliseconds
+from pyflinklike.engine.functions import check_call, check_methods
 from pyflinklike.engine.shown import instance_of, shown
 from pyflinklike.engine.type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -185,6 +186,9 @@ class WindowedJoin(_Windowed):
                 f"join takes a JoinFunction or a FlatJoinFunction, got {shown(function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
+        if callable(function):
+            check_call(function, "join", ["first", "second"])
+        check_methods(function)
         return self._apply(JoinedGroups(function, self._how), output_type, event_time, options)
 
 
@@ -234,7 +238,7 @@ class WindowedCoGroup(_Windowed):
             remedy = instance_of(CoGroupFunction, function, "subclass it")
             msg = f"co_group takes a CoGroupFunction, got {shown(function)}; {remedy}"
             raise DeclarationTypeError(msg)
-        return self._apply(function, output_type, event_time, options)
+        return self._apply(check_methods(function), output_type, event_time, options)
 
 
 _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper) first"
@@ -354,6 +358,7 @@ def _check(process_join_function: Any, event_time: Any) -> None:
         remedy = instance_of(ProcessJoinFunction, process_join_function, "subclass it")
         msg = f"process takes a ProcessJoinFunction, got {shown(process_join_function)}; {remedy}"
         raise DeclarationTypeError(msg)
+    check_methods(process_join_function)
     if event_time is None:
         msg = (
             "an interval join needs the times of its records, got event_time=None; name the column"

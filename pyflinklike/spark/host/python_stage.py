@@ -493,7 +493,8 @@ T = TypeVar("T")
 
 _REMEDY = (
     "ship its file, or a zip of its package: env.add_python_file(path) in a job, else "
-    "spark.sparkContext.addPyFile(path), or --py-files of spark-submit"
+    "spark.sparkContext.addPyFile(path), or --py-files of spark-submit "
+    "(docs/how-to/run-on-a-cluster.md)"
 )
 
 

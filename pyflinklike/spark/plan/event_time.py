@@ -26,6 +26,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike.engine.foreign_names import tell_once
 from pyflinklike.engine.shown import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.plan.process_options import check_column
@@ -50,6 +51,7 @@ _NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
 _LINE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w.*)$")
 _ALIAS = "SubqueryAlias "
 _WATERMARK = "EventTimeWatermark"
+_WATERMARK_COLUMN = re.compile(r"^ (?:[0-9a-f-]{36}, )?(.*?)#\d+")
 _NO_WAY = (
     "event time cannot follow an operator through which Spark passes no watermark (one that uses "
     "processing-time timers, and on PySpark 3.5 every one), got such an operator with a watermark "
@@ -93,7 +95,8 @@ def with_event_time(
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
-            instants, or the column that says which records came before the watermark is missing.
+            instants, the watermark is declared on another column, or the column that says which
+            records came before the watermark is missing.
     """
     check_event_time(df, event_time)
     if not df.isStreaming:
@@ -103,6 +106,7 @@ def with_event_time(
         raise DeclarationValueError(_NO_PHASE)
     if not way.has_watermark:
         return df.withWatermark(event_time, watermark_delay or _MONOTONOUS)
+    _check_watermarks(df, event_time, way)
     if watermark_delay is not None:
         msg = (
             "watermark_delay takes the place of withWatermark, got it for a stream that has a "
@@ -110,6 +114,34 @@ def with_event_time(
         )
         raise DeclarationValueError(msg)
     return df
+
+
+def _check_watermarks(df: DataFrame, event_time: str, way: _Way) -> None:
+    """Check that the watermark of a stream is declared on its event time, as far as the plan shows.
+
+    Raises:
+        DeclarationValueError: It is declared on another column.
+    """
+    marked = [each.name for each in df.schema.fields if WATERMARK_MARK in (each.metadata or {})]
+    if event_time in marked:
+        return
+    remedy = (
+        f'call withWatermark("{event_time}", ...), pass the other column as event_time, or behind '
+        f'another process() pass output_event_time="{event_time}" to that one'
+    )
+    if marked:
+        msg = (
+            "timers and TTL go by the watermark, so it must be declared on the event time, got "
+            f"event_time={event_time!r} and a watermark on {marked[0]!r}; {remedy}"
+        )
+        raise DeclarationValueError(msg)
+    if way.columns and event_time not in way.columns:
+        # The mark is lost in Python stages and in expressions, so the column may hold its times.
+        tell_once(
+            "timers and TTL go by the watermark, got "
+            f"event_time={event_time!r} and a watermark on {way.columns[0]!r}; unless both hold "
+            f"the same times, {remedy}"
+        )
 
 
 def delay_of(watermark_delay: str | None) -> int:
@@ -183,10 +215,12 @@ class _Way:
     Args:
         has_watermark: Whether a watermark is declared.
         advances: Whether an operator of ours emits while the watermark moves.
+        columns: The columns of the watermarks, as they were called there.
     """
 
     has_watermark: bool = False
     advances: bool = False
+    columns: list[str] = attrs.field(factory=list)
 
 
 def _way_of(df: DataFrame) -> _Way:
@@ -208,6 +242,7 @@ def _way_of(df: DataFrame) -> _Way:
             name = _NO_WAY
         if name == _WATERMARK:
             found.has_watermark = True
+            found.columns += _WATERMARK_COLUMN.findall(rest)
             if _NO_WAY in [each for _, each in way]:
                 raise DeclarationValueError(_NO_WAY)
             if _WATERMARK in [each for _, each in way]:

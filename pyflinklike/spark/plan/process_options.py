@@ -19,12 +19,13 @@ from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
+from pyflinklike.engine.api.code_slips import warn_of_slips
 from pyflinklike.engine.api.dead_letters import DeadLetters
 from pyflinklike.engine.api.output_tag import OutputTag
 from pyflinklike.engine.api.process_functions import KeyedProcessFunction
 from pyflinklike.engine.backends.state_backend import StateBackend
 from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.functions import Function
+from pyflinklike.engine.functions import Function, check_methods
 from pyflinklike.engine.shown import instance_of, shown, shown_message
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark.wire.own_columns import (
@@ -214,7 +215,11 @@ def check_column(df: DataFrame, column: Any, what: str) -> None:
         DeclarationTypeError, DeclarationValueError: It does not, or the name is not a str.
     """
     if not isinstance(column, str):
-        msg = f"{what} takes the name of a column, got {column!r}; add it with withColumn first"
+        remedy = "add it with withColumn first"
+        if isinstance(column, (list, tuple)):
+            names = ", ".join(map(repr, column))
+            remedy = f"write key_by(df, {names})" if what == "key_by" else "give one name"
+        msg = f"{what} takes the name of a column, got {column!r}; {remedy}"
         raise DeclarationTypeError(msg)
     if column not in df.columns:
         msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
@@ -320,6 +325,8 @@ def check_function(
         names = " or ".join(each.__name__ for each in kinds)
         msg = f"{names} is required for {stream}, got {shown(function)}; {remedy}"
         raise DeclarationTypeError(msg)
+    check_methods(function)
+    warn_of_slips(function)
 
 
 def check_pickle(function: Function) -> None:

@@ -15,6 +15,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 
+from pyflinklike.engine.checks import as_tuple_of
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.arrow_rows import cut_to_cover
 from pyflinklike.engine.types.fitting import Writer, writer_of
@@ -111,10 +112,14 @@ class OutputEncoder:
             return tuple(values)
         got = f"got {shown(row)} for key {shown(self.show_key(key))}"
         if not is_row:
+            remedy = "yield a whole row at a time (what a function returns is taken apart into outputs)"
+            if row is None:
+                remedy = "for no output, yield nothing"
+            elif as_tuple_of(row):
+                remedy = f"yield {as_tuple_of(row)}"
             msg = (
                 f"{self.what}: an output must be a tuple, Row or mapping of the columns "
-                f"{list(names)}, {got}; yield a whole row at a time (what a function returns is "
-                "taken apart into outputs)"
+                f"{list(names)}, {got}; {remedy}"
             )
             raise OutputError(msg)
         wrong = misnamed(row, names) or f"it has {len(row)} values: give one for each column"

@@ -28,10 +28,15 @@ that are stored.
 
 from __future__ import annotations
 
-from hypothesis.stateful import RuleBasedStateMachine
-
 from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.testing.agreement.machine import WorkersLife
+from pyflinklike.engine.checks import lacking
+
+try:
+    from hypothesis.stateful import RuleBasedStateMachine
+
+    from pyflinklike.testing.agreement.machine import WorkersLife
+except ImportError as error:
+    raise lacking(__name__, "testing", error) from error
 
 __all__ = ["agreement_machine"]
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import greenlet
 from pyspark import TaskContext
 
 from pyflinklike.engine.backends.heap import keyed_heap
 from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
 from pyflinklike.engine.backends.rocksdb import local_database
+from pyflinklike.engine.checks import lacking
 from pyflinklike.spark.host import task as host_task
 from pyflinklike.spark.host.group_state_host import FIRST_INITIAL, GroupStateTask
 from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
@@ -49,6 +49,11 @@ if HAS_TRANSFORM_WITH_STATE:  # else there is the host of PySpark 3.5 alone
         PandasKeyGroupProcessor,
         SharingProcessor,
     )
+
+try:
+    import greenlet
+except ImportError as error:
+    raise lacking(__name__.rpartition(".")[0], "simulation", error) from error
 
 __all__ = [
     "ASK",

@@ -74,7 +74,8 @@ def test_a_module_that_was_not_shipped_is_told_with_the_remedy(sent):
     assert (
         "pyflinklike.errors.HostError: a worker needs the modules of what it runs, got none called "
         "'myutil'; ship its file, or a zip of its package: env.add_python_file(path) in a job, else "
-        "spark.sparkContext.addPyFile(path), or --py-files of spark-submit"
+        "spark.sparkContext.addPyFile(path), or --py-files of spark-submit "
+        "(docs/how-to/run-on-a-cluster.md)"
     ) == last
 
 
