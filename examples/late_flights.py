@@ -69,8 +69,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     query.awaitTermination()
 
-    spark.read.parquet(str(directory / "alerts")).orderBy("departure").show()
-    spark.read.parquet(str(directory / "silences")).orderBy("last_departure").show()
+    for name, time in (("alerts", "departure"), ("silences", "last_departure")):
+        rows = spark.read.parquet(str(directory / name))
+        print(f"{rows.count()} {name}, the latest first")
+        rows.orderBy(rows[time].desc()).show()
 
 
 if __name__ == "__main__":
