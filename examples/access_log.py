@@ -19,7 +19,7 @@ k ** -1.2; a visit is by one of 200 hosts, begins at a uniform time of two days 
 geometric number of views (mean 4) with exponential pauses (mean 4 minutes).  Lines are in the
 order of time, but for one in fifty, which comes up to 20 lines late.
 
-It needs Java 17, awk, and `pip install 'pyflinklike[spark]'`.
+It needs Java 17, awk, and `pip install '.[spark]'`.
 """
 
 import datetime as dt

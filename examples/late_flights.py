@@ -13,7 +13,7 @@ Run it again with 28: it goes on with day 15, and an aircraft that was late twic
 by then needs one late flight more.  The function is in
 `pyflinklike/demo/flights.py`; `python -m pyflinklike.demo` shows more.
 
-It needs Java 17 and `pip install 'pyflinklike[demo]'`.
+It needs Java 17 and `pip install '.[demo]'`.
 """
 
 import sys

@@ -16,7 +16,7 @@ for the stream, and compares the view with the table, row by row.  On the way:
   and the upsert takes it from the row that it knows.
 * Records come twice, as from a connector that restarts.
 
-It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.
+It needs Java 17, `apt install postgresql`, and `pip install '.[spark]'`.
 """
 
 import random

@@ -18,7 +18,7 @@ of each sensor.  `Hottest` is keyed by the hour, collects the means and sorts th
 same time.  That works because what the first emits while the watermark moves reaches the second
 before the watermark does: when its timer fires, all means of the hour are there, and none is late.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import datetime as dt

@@ -10,7 +10,9 @@ from contextlib import redirect_stderr
 import pytest
 
 pytest.importorskip("rich")
-pty = pytest.importorskip("pty")
+pytest.importorskip("pty")
+
+import pty
 
 from pyflinklike.cli.answer_choice import end_waiting, tell_waiting
 

@@ -39,15 +39,15 @@ class Block(NamedTuple):
         return compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
 
 
-def blocks_of(page: Path) -> list[Block]:
-    """The Python snippets of a page."""
+def blocks_of(page: Path, *languages: str) -> list[Block]:
+    """The Python snippets of a page; with `"py"` among the languages also those that are in parts."""
     text = page.read_text(encoding="utf-8")
     return [
         Block(
             page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", found["code"]
         )
         for found in BLOCK.finditer(text)
-        if found["language"] == "python"
+        if found["language"] in ("python", *languages)
     ]
 
 
