@@ -198,7 +198,7 @@ def tell_waiting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         quiet: Whether nothing else is printed on standard error.
 
     Yields:
-        What says what is waited for from now on.
+        A function that changes the text.
     """
     if not quiet or not sys.stderr.isatty():
         yield lambda _text: None

@@ -75,7 +75,7 @@ _UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_00
 
 
 def length(milliseconds: int) -> str:
-    """Return a length of time in the largest unit of which it is a whole number, such as "7 days"."""
+    """Return a length of time as a whole number of the largest unit that fits, such as "7 days"."""
     for unit, size in _UNITS.items():
         if milliseconds and milliseconds % size == 0:
             number = milliseconds // size

@@ -6,9 +6,8 @@ Records, keys and row-typed state are `Row`s, so a row must cost what a tuple co
 * The names live in a class, one per schema, made once by `row_class`.  A row of a schema is a bare
   tuple of that class and has no dict of its own.
 * Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never enters Python
-  code.  A field called `count` or `index` hides the tuple's method, and one called `keys` that of
-  `Row`; a field named as another method of `Row`, or with a leading underscore, is read by
-  `row["as_dict"]`.
+  code.  A field called `count`, `index` or `keys` hides the method of that name; a field
+  named as another method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
 * A row is immutable, so state may hold and hand out the same object.  This causes the one
   difference from PyFlink: `set_field_names` can name an unnamed row, but cannot rename a named one.
 

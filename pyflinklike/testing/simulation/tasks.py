@@ -682,7 +682,7 @@ class _MapState:
 
     def containsKey(self, key: tuple[int]) -> bool:  # noqa: N802
         found = key[0] in self._store.contents.blobs.get((self._name, self._handle.key), ())
-        # Whoever asks reads what is there, so a read is one point, whatever the worker knows of it.
+        # The value is read next if it is there.  So each read is one point, whether the worker asks or not.
         if not found:
             self._attempt.point()
         return found
