@@ -19,7 +19,7 @@ k ** -1.2; a visit is by one of 200 hosts, begins at a uniform time of two days 
 geometric number of views (mean 4) with exponential pauses (mean 4 minutes).  Lines are in the
 order of time, but for one in fifty, which comes up to 20 lines late.
 
-It needs Java 17, awk, and `pip install 'pyflinklike[spark]'`.
+It needs Java 17, awk, and `pip install '.[spark]'`.
 """
 
 import datetime as dt
@@ -230,12 +230,11 @@ def main(arguments: Sequence[str]) -> None:
     in_stream = streamed(page_views(stream), directory / "pages")
 
     print(f"{PIPELINE}\n")
-    for name, found in (
-        ("shell", pipeline(directory)),
-        ("batch", top_five(in_batch)),
-        ("stream", top_five(in_stream)),
-    ):
+    shell, batch, stream = pipeline(directory), top_five(in_batch), top_five(in_stream)
+    for name, found in (("shell", shell), ("batch", batch), ("stream", stream)):
         print(name, *(f"{count:8} {page}" for count, page in found), sep="\n")
+    if not shell == batch == stream:
+        sys.exit("shell, batch and stream differ")
     hours = in_batch.groupBy("page", F.timestamp_millis("hour").alias("hour"))
     hours.agg(F.max("in_hour").alias("views")).orderBy(F.desc("views")).show(5, truncate=False)
     visited = visits(visit_changes(bounded))

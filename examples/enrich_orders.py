@@ -9,7 +9,7 @@ this process: it takes 20 ms for an answer, and is sometimes busy, so it is aske
 customer owes is compared with a plain loop at the end, and the time with that of one question after
 the other.
 
-On Spark it needs Java 17 and `pip install 'pyflinklike[spark]'`.
+On Spark it needs Java 17 and `pip install '.[spark]'`.
 """
 
 import asyncio

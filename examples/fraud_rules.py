@@ -11,7 +11,7 @@ alerts are compared with those of a plain loop over the same data.
 A rule says how much a user may pay within some minutes.  It comes, changes and goes as a record of
 its own stream; no payment is kept longer than the longest rule asks for.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import os

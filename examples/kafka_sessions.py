@@ -9,7 +9,7 @@ The second run goes on from the offsets in the checkpoint.
 
 With brokers of yours, `host:port` as a second argument, both topics have to be there.
 
-It needs Java 17 and `pip install 'pyflinklike[kafka]'`.
+It needs Java 17 and `pip install '.[kafka]'`.
 """
 
 import json

@@ -13,7 +13,7 @@
 
 At any time `rollback` would serve the old version again, as its stream left it.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import datetime as dt

@@ -14,7 +14,7 @@ in one layer (`layers`), and the sum is served.
    and a speed view from that cut-off on are served from then on; the former pair is kept for
    `rollback`.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import datetime as dt

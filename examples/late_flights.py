@@ -13,7 +13,7 @@ Run it again with 28: it goes on with day 15, and an aircraft that was late twic
 by then needs one late flight more.  The function is in
 `pyflinklike/demo/flights.py`; `python -m pyflinklike.demo` shows more.
 
-It needs Java 17 and `pip install 'pyflinklike[demo]'`.
+It needs Java 17 and `pip install '.[demo]'`.
 """
 
 import sys
@@ -69,8 +69,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     query.awaitTermination()
 
-    spark.read.parquet(str(directory / "alerts")).orderBy("departure").show()
-    spark.read.parquet(str(directory / "silences")).orderBy("last_departure").show()
+    for name, time in (("alerts", "departure"), ("silences", "last_departure")):
+        rows = spark.read.parquet(str(directory / name))
+        print(f"{rows.count()} {name}, the latest first")
+        rows.orderBy(rows[time].desc()).show()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ a restart between them.  A ride of which no end has come two hours after its sta
 it still lasts, by a timer; the timer waits until both streams have come so far.  An end that comes
 before its start waits for it.  At the end the result is compared with a plain loop.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import sys

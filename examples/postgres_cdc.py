@@ -16,7 +16,7 @@ for the stream, and compares the view with the table, row by row.  On the way:
   and the upsert takes it from the row that it knows.
 * Records come twice, as from a connector that restarts.
 
-It needs Java 17, `apt install postgresql`, and `pip install 'pyflinklike[spark]'`.
+It needs Java 17, `apt install postgresql`, and `pip install '.[spark]'`.
 """
 
 import random
@@ -121,8 +121,9 @@ def run(spark: SparkSession, directory: Path, rounds: int, seed: int = 5) -> Ite
 
 def main(arguments: Sequence[str]) -> None:
     if binaries() is None:
-        print("There is no PostgreSQL here, so there is nothing to capture: apt install postgresql")
-        return
+        sys.exit(
+            "There is no PostgreSQL here, so there is nothing to capture: apt install postgresql"
+        )
     directory, rounds = Path(arguments[0]), int(arguments[1])
     directory.mkdir(parents=True)
     for line in run(local_session("PostgreSQL to a view"), directory, rounds):

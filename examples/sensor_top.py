@@ -18,7 +18,7 @@ of each sensor.  `Hottest` is keyed by the hour, collects the means and sorts th
 same time.  That works because what the first emits while the watermark moves reaches the second
 before the watermark does: when its timer fires, all means of the hour are there, and none is late.
 
-It needs Java 17 and `pip install 'pyflinklike[spark]'`.
+It needs Java 17 and `pip install '.[spark]'`.
 """
 
 import datetime as dt
@@ -229,7 +229,9 @@ def main(arguments: Sequence[str]) -> None:
     for hour, place, sensor, mean in sorted(streamed)[:6]:
         print(f"{hour:%H:%M} {place}. {sensor} {mean / 10:.2f} degrees")
     batched, queried = ranking(hottest(everything)), ranking(by_sql(everything))
-    print(f"{len(streamed)} places: stream, batch and SQL agree: {streamed == batched == queried}")
+    if not streamed == batched == queried:
+        sys.exit("stream, batch and SQL differ")
+    print(f"{len(streamed)} places: stream, batch and SQL agree")
 
 
 if __name__ == "__main__":

@@ -26,5 +26,7 @@ def local_session(name: str) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
         .config("spark.log.level", "ERROR")
+        # The JVM compiles less of what a short run does only a few times.
+        .config("spark.driver.defaultJavaOptions", "-XX:TieredStopAtLevel=1")
         .getOrCreate()
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The batches of a `KeyedBatchFunction`, their groups by key, and states as columns.
 
-It needs NumPy: `pip install 'pyflinklike[columns]'`; the extra `spark` has it, too.
+It needs NumPy: `pip install '.[columns]'`; the extra `spark` has it, too.
 """
 
 from pyflinklike.engine.columnar.column_state import (

@@ -24,6 +24,7 @@ __all__ = [
     "as_text",
     "cells_of",
     "iso",
+    "length",
     "lines_of",
     "rows_of",
     "write_dataset",
@@ -68,6 +69,18 @@ def iso(milliseconds: int) -> str | None:
     """Return a time in ms as ISO 8601 in UTC; None beyond Python's datetimes."""
     instant = _instant(milliseconds * 1000)
     return None if instant is None else _iso(instant)
+
+
+_UNITS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
+
+
+def length(milliseconds: int) -> str:
+    """Return a length of time as a whole number of the largest unit that fits, such as "7 days"."""
+    for unit, size in _UNITS.items():
+        if milliseconds and milliseconds % size == 0:
+            number = milliseconds // size
+            return f"{number:,} {unit}{'' if number == 1 else 's'}"
+    return f"{milliseconds:,} ms"
 
 
 def _iso(instant: dt.datetime) -> str:

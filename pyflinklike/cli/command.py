@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from pyflinklike.cli.answer_choice import open_answers
+from pyflinklike.cli.answer_choice import end_waiting, open_answers
 from pyflinklike.cli.answers import Answers
 from pyflinklike.cli.cells import as_json, as_text, rows_of
 
@@ -60,8 +60,8 @@ def state() -> None:
     PATH is the checkpoint of a query, running or stopped (Spark reads it, so Java is needed), or
     the directory of a savepoint (which needs neither); for `failures` it is where dead letters are.
 
-    Exit codes: 0 done and nothing found; 1 `check` found damage, `diff` a difference, `get` no
-    such key, `explain` a refusal, `failures --replay` the failure again; 2 it could not be done.
+    Exit codes: 0 done; 1 `check` found damage, `diff` a difference, `get` no such key, `explain` a
+    refusal, `failures --replay` the failure again; 2 it could not be done.
     """
 
 
@@ -151,11 +151,13 @@ class Printer:
 
     def note(self, text: str) -> None:
         """Print a line beside the rows, but none among JSON lines."""
+        end_waiting()
         if not self.is_json:
             click.echo(click.style(text, dim=True))
 
     def warn(self, text: str) -> None:
         """Print a line about the answer on standard error."""
+        end_waiting()
         click.echo(text, err=True)
 
     def rows(
@@ -168,6 +170,7 @@ class Printer:
             columns: The names of the columns, which a table without rows shows as well.
             facts: Further fields of every line of JSON.
         """
+        end_waiting()
         if self.is_json:
             for row in rows:
                 shown = as_json(row)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyflinklike.cli.answer_choice import choose_state, is_savepoint, operator_of, session
 from pyflinklike.cli.answers import Answers, EntryChoice
-from pyflinklike.cli.cells import iso
+from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command, print_rows
 from pyflinklike.engine.inspection.key_columns import column_key_of, time_of
 from pyflinklike.engine.inspection.log_check import Checked, Finding
@@ -77,7 +77,7 @@ def _short(info: StateInfo) -> dict[str, Any]:
         "key": ", ".join(f"{name} {kind}" for name, kind in info.key_columns),
         "entry": info.user_key_type,
         "value": info.value_type,
-        "ttl": None if info.ttl is None else f"{info.ttl['ms']} ms, {info.ttl['time']}",
+        "ttl": None if info.ttl is None else f"{length(info.ttl['ms'])}, {info.ttl['time']}",
         "entries": info.entries,
         "bytes": info.bytes,
     }
@@ -117,12 +117,15 @@ def _get(look: Look, words: tuple[str, ...], every: bool) -> int:
         )
         for info in infos:
             table = answers.rows(info, EntryChoice(key=_key(info, words[-1]), has_key=True))
-            found += table.num_rows
-            if every and (not table.num_rows):
+            if not table.num_rows:
                 continue
+            found += table.num_rows
             if every:
                 look.printer.note(f"{info.name}:")
             print_rows(look, answers, table, 0, **({"state": info.name} if every else {}))
+        if not found:
+            having = "no state has an" if every else f"state {words[0]!r} has no"
+            look.printer.warn(f"{answers.where}: {having} entry of key {words[-1]}")
     return 0 if found else 1
 
 
@@ -178,8 +181,8 @@ def _check(look: Look, all_batches: bool) -> int:
         look.printer.rows(map(attrs.asdict, found), ["part", "message"])
     counts = [f"{getattr(checked, name)} {what}" for name, what in _CHECKED.items()]
     looked_at = ", ".join(each for each in counts if not each.startswith("0 "))
-    what = f"{len(found)} findings" if found else "nothing found"
-    look.printer.note(f"{what} in {looked_at or 'what could be read'}")
+    what = f"{len(found)} findings" if found else "no damage found"
+    look.printer.note(f"{what}; checked {looked_at or 'what could be read'}")
     for each in checked.left_out:
         look.printer.note(f"not checked: {each}")
     return 1 if found else 0

@@ -3,7 +3,7 @@
 
 | code | |
 |---|---|
-| 0 | done, nothing found |
+| 0 | done; no damage, difference or refusal |
 | 1 | `check` found damage, `diff` a difference, `get` no such key, `explain` a refusal, `failures --replay` the failure |
 | 2 | could not: usage, unreadable, no such state or batch |
 """

@@ -18,7 +18,7 @@ import click
 
 from pyflinklike.cli.answer_choice import choose_state, is_savepoint
 from pyflinklike.cli.answers import Answers
-from pyflinklike.cli.cells import iso
+from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command
 from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.engine.clock import MIN_WATERMARK
@@ -215,7 +215,7 @@ def _of_ttl(
     elif now is None:
         yield "TTL switched off: all that is stored stays, expired or not"
     elif stored["ms"] != now["ms"]:
-        yield f"TTL of {now['ms']} ms, was {stored['ms']} ms: {expiring(name, stored, now)}"
+        yield f"TTL of {length(now['ms'])}, was {length(stored['ms'])}: {expiring(name, stored, now)}"
     else:
         yield "TTL of the same length, with other settings"
 

@@ -181,7 +181,8 @@ def _operators(batches: Sequence[Progress]) -> Picture:
             told = metrics_of(each, uid)
             if told is not None and set(names) <= set(told.asDict()):
                 said = {"batch": each["batchId"], "operator": uid}
-                rows += [{**said, "metric": what, "value": told[what]} for what in names]
+                known = [what for what in names if told[what] is not None]
+                rows += [{**said, "metric": what, "value": told[what]} for what in known]
     drawn = [
         {"batch": r["batch"], "what": f"{r['operator']} {r['metric']}", "number": r["value"]}
         for r in rows

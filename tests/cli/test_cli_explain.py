@@ -152,9 +152,9 @@ def test_the_same_program_changes_nothing(explained):
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("Longer", "5000 ms, was 1000 ms: 2 entries that had expired come back"),
-        ("Shorter", "10 ms, was 1000 ms: 0 entries expire at once"),
-        ("Half", "1900 ms, was 1000 ms: 1 entries that had expired come back"),
+        ("Longer", "5 seconds, was 1 second: 2 entries that had expired come back"),
+        ("Shorter", "10 ms, was 1 second: 0 entries expire at once"),
+        ("Half", "1,900 ms, was 1 second: 1 entries that had expired come back"),
         ("Forever", "TTL switched off: all that is stored stays, expired or not"),
     ],
 )

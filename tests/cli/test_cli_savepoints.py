@@ -24,6 +24,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
 from pyflinklike.engine.inspection.key_columns import key_of
 from pyflinklike.errors import IncompatibleStateError
@@ -168,9 +169,35 @@ def test_a_text_of_digits_is_a_key_as_it_is(lines, savepoint):
     )
 
 
-def test_a_key_that_is_not_there_is_an_exit_code(lines, savepoint):
-    """As grep does."""
-    assert (1, []) == lines("get", savepoint, "all", "carl")
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["table", "json"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("all", "carl"), "state 'all' has no entry of key carl"),
+        (("carl", "--all"), "no state has an entry of key carl"),
+    ],
+)
+def test_a_key_that_is_not_there_is_told_and_an_exit_code(ran, savepoint, words, said, options):
+    """The code is grep's; what reads the rows gets none."""
+    told = f"savepoint '{savepoint}': {said}\n"
+    assert (1, "", told) == ran("get", savepoint, *words, *options)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (604_800_000, "7 days"),
+        (86_400_000, "1 day"),
+        (129_600_000, "36 hours"),
+        (5_400_000, "90 minutes"),
+        (1_000, "1 second"),
+        (1_500, "1,500 ms"),
+        (0, "0 ms"),
+    ],
+)
+def test_a_length_of_time_is_told_in_the_largest_whole_unit(milliseconds, text):
+    """JSON has it in ms."""
+    assert text == length(milliseconds)
 
 
 def test_a_key_is_got_of_all_states(lines, savepoint):
@@ -189,7 +216,7 @@ def test_timers_are_counted_and_the_next_ones_shown(ran, savepoint):
 
 def test_a_healthy_savepoint_passes(ran, savepoint):
     """And what was looked at is told."""
-    assert (0, "nothing found in 5 files, 18 entries\n", "") == ran("check", savepoint)
+    assert (0, "no damage found; checked 5 files, 18 entries\n", "") == ran("check", savepoint)
 
 
 def test_a_cut_file_and_a_missing_one_are_both_found(lines, tmp_path):
@@ -348,6 +375,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(savepoint, options):
 
 _NO_SPARK = """
 import sys
+from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
 code = main(["state", "list", sys.argv[1]])
 assert not any(name.partition(".")[0] in ("pyspark", "py4j", "pandas") for name in sys.modules)
@@ -364,6 +392,7 @@ def test_a_savepoint_needs_no_spark(savepoint):
 _NO_CLICK = """
 import sys
 sys.modules["click"] = None
+from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
 sys.exit(main(["state", "list", "x"]))
 """

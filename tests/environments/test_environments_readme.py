@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README from an empty environment, on the oldest and the newest pairs of Python and PySpark.
+"""The README and the tutorial from an empty environment, on the oldest and the newest pairs of Python and PySpark.
 
 Each takes some minutes and 1 GB: PySpark is large.  Interpreters are looked for on the PATH and under
 `~/.pyenv/versions`; a pair whose interpreter is not there is skipped.
@@ -13,16 +13,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from doc_snippets import ROOT, blocks_of
+from doc_snippets import ROOT, blocks_of, printed_of
 
 PAIRS = [("3.10", "4.0"), ("3.13", "4.3"), ("3.14", "4.3")]
-
-SESSION = """
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.master("local[2]").getOrCreate()
-"""
-
 
 def interpreter(version: str) -> str:
     """The path of a Python that runs; skips the test where there is none."""
@@ -68,6 +61,22 @@ class Newcomer:
         return done.stdout
 
 
+    def runs(self, page: Path) -> str:
+        """What all snippets of a page print, as one program."""
+        program = self.checkout.parent / f"{page.stem}.py"
+        program.write_text("\n".join(each.code for each in blocks_of(page)), "utf-8")
+        done = subprocess.run(
+            ["python", "-I", str(program)],
+            cwd=self.checkout.parent,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+
 @pytest.fixture
 def folder(tmp_path):
     """An empty one, which is removed: pytest would keep those of three runs."""
@@ -77,13 +86,12 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(("python", "pyspark"), PAIRS)
 def test_what_the_readme_says_works_in_an_empty_environment(python, pyspark, folder):
-    """Its example, the demo, and the test command on a part of the tests."""
+    """Its example, the demo, and the test command on a part of the tests; and the tutorial."""
     newcomer = Newcomer(folder, interpreter(python))
-    example = [each.code for each in blocks_of(ROOT / "README.md")]
-    (folder / "example.py").write_text("\n".join([SESSION, *example]), "utf-8")
+    pages = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
 
-    newcomer.types("pip", "install", "--quiet", ".[spark]", f"pyspark=={pyspark}.*")
-    newcomer.types("python", "-I", str(folder / "example.py"))
+    newcomer.types("pip", "install", "--quiet", ".[spark,testing]", f"pyspark=={pyspark}.*")
+    printed = {page: newcomer.runs(page) for page in pages}
     shown = newcomer.types("./scripts/demo", "--days", "9", "--days-per-batch", "3")
     part = ["tests/testing", "tests/spark/test_spark_docs.py", "-k", "harness or README"]
     tested = newcomer.types("./scripts/test", "-q", *part)
@@ -91,6 +99,7 @@ def test_what_the_readme_says_works_in_an_empty_environment(python, pyspark, fol
         "python", "-c", "import pyspark, sys; print(pyspark.__version__, sys.version)"
     )
 
+    assert {page: printed_of(page) for page in pages} == printed
     assert versions.startswith(f"{pyspark}.")
     assert python in versions
     assert "equal   yes" in shown

@@ -10,6 +10,7 @@ the site is built: `scripts/site.py` looks at that.
 import inspect
 import pkgutil
 import re
+import symtable
 
 import pytest
 from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
@@ -56,6 +57,37 @@ def test_every_snippet_compiles(page):
     """Also those that are not run."""
     for block in blocks_of(page):
         assert block.compiled() is not None
+
+
+def names_of(code):
+    """The names that a module makes, and those that it or a function in it uses without making them."""
+    made, used = set(), set()
+
+    def look(table, *, is_module):
+        for each in table.get_symbols():
+            if is_module and (each.is_assigned() or each.is_imported() or each.is_namespace()):
+                made.add(each.get_name())
+            if each.is_referenced() and (is_module or each.is_global()):
+                used.add(each.get_name())
+        for child in table.get_children():
+            look(child, is_module=False)
+
+    look(symtable.symtable(code, "snippet", "exec"), is_module=True)
+    return made, used - made
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_snippet_imports_what_is_ours(page):
+    """Or one before it on the page does; also in those that are not run, where nothing else would show it."""
+    public = {name for door in DOORS if can_be_resolved(door) for name in resolved(door).__all__}
+    known, missing = set(), {}
+    for block in blocks_of(page, "py"):
+        made, used = names_of(block.code)
+        if lacks := (used & {*public, "timedelta", "datetime", "Path", "dt"}) - known:
+            missing[block.line] = sorted(lacks)
+        known |= made
+
+    assert {} == missing
 
 
 @pytest.mark.parametrize("page", PAGES + OTHERS, ids=lambda page: str(page.relative_to(ROOT)))

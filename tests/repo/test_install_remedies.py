@@ -7,20 +7,47 @@ import configparser
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyflinklike"
 
 
-def test_one_place_words_the_command_for_an_extra():
-    """No package index has the name yet, so it changes on publication."""
-    wording = [
-        str(path.relative_to(PACKAGE))
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if '"' in (text := path.read_text(encoding="utf-8"))
-        and "pip install 'pyflinklike[" in text.replace("`pip install 'pyflinklike[", "")
-    ]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md")),
+    *sorted(path for path in (ROOT / "bench").rglob("*.md")),
+    *sorted(
+        path for path in (ROOT / "examples").rglob("*") if path.suffix in (".md", ".py", ".ipynb")
+    ),
+    *sorted(PACKAGE.rglob("*.py")),
+]
+_FROM_AN_INDEX = re.compile(r"pip install[^`\n]*(?<!of)[ ']pyflinklike(?![-\w/.])")
 
-    assert [] == wording
+
+def test_nothing_says_to_install_from_a_package_index():
+    """None has the name yet: the command is one of a checkout, and finds nothing elsewhere."""
+    found = {
+        str(page.relative_to(ROOT)): said
+        for page in PAGES
+        if (said := _FROM_AN_INDEX.findall(page.read_text("utf-8")))
+    }
+
+    assert {} == found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pip install pyflinklike", True),
+        ("pip install 'pyspark==3.5.*' 'pyflinklike[spark]'", True),
+        ("pip install '.[spark]' in a checkout of pyflinklike", False),
+        ("pip install 'pyflinklike-0.1.0-py3-none-any.whl[spark]'", False),
+    ],
+)
+def test_what_installs_from_an_index_is_told_apart(text, expected):
+    """A wheel is a file."""
+    assert expected is bool(_FROM_AN_INDEX.search(text))
 
 
 def test_the_install_page_names_every_extra():

@@ -2,7 +2,7 @@
 """The snippets of the README and the docs that need a session."""
 
 import pytest
-from doc_snippets import ROOT, blocks_of, pages_with, run
+from doc_snippets import ROOT, blocks_of, pages_with, printed_of, run
 
 LONG = {
     f"docs/how-to/{name}.md"
@@ -21,6 +21,9 @@ def test_the_long_pages_are_there():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_snippets_of_a_page_run_on_spark(page, spark):
-    """All snippets of a page that has some for Spark, in order."""
+def test_the_snippets_of_a_page_run_on_spark(page, spark, capsys):
+    """All snippets of a page that has some for Spark, in order; they print what it shows."""
     run([block for block in blocks_of(page) if block.mark in ("", "spark")], spark=spark)
+
+    shown = printed_of(page)
+    assert not shown or shown == capsys.readouterr().out

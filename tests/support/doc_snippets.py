@@ -4,8 +4,11 @@
 The blocks of one page share their names, in order.  A comment right before a block says what it
 needs:
 
+    <!-- session -->            makes the session, where a test has none
     <!-- spark -->              runs where there is a session, called `spark`
     <!-- not run: reason -->    is only compiled
+
+A text after `<!-- printed -->` is what the snippets before it print.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>spark|not run: [^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    r"^(?:<!-- (?P<mark>spark|session|printed|not run: [^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -39,16 +42,22 @@ class Block(NamedTuple):
         return compile("\n" * (self.line - 1) + self.code, str(self.page), "exec")
 
 
-def blocks_of(page: Path) -> list[Block]:
-    """The Python snippets of a page."""
+def blocks_of(page: Path, *languages: str) -> list[Block]:
+    """The Python snippets of a page; with `"py"` among the languages also those that are in parts."""
     text = page.read_text(encoding="utf-8")
     return [
         Block(
             page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", found["code"]
         )
         for found in BLOCK.finditer(text)
-        if found["language"] == "python"
+        if found["language"] in ("python", *languages)
     ]
+
+
+def printed_of(page: Path) -> str:
+    """What the snippets of a page print, as it shows it; empty if it shows nothing."""
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return "".join(each["code"] for each in found if each["mark"] == "printed")
 
 
 def run(blocks: list[Block], **names: Any) -> None:

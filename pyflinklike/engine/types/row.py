@@ -6,8 +6,8 @@ Records, keys and row-typed state are `Row`s, so a row must cost what a tuple co
 * The names live in a class, one per schema, made once by `row_class`.  A row of a schema is a bare
   tuple of that class and has no dict of its own.
 * Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never enters Python
-  code.  A field called `count` or `index` hides the tuple's method; a field named as a method of
-  `Row`, or with a leading underscore, is read by `row["as_dict"]`.
+  code.  A field called `count`, `index` or `keys` hides the method of that name; a field
+  named as another method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
 * A row is immutable, so state may hold and hand out the same object.  This causes the one
   difference from PyFlink: `set_field_names` can name an unnamed row, but cannot rename a named one.
 
@@ -124,12 +124,25 @@ class Row(tuple[Any, ...]):
         Raises:
             ValueError: The row has no names.
         """
+        values = map(_as_dicts, self) if recursive else self
+        return dict(zip(self._names("as_dict"), values))
+
+    def keys(self) -> list[str]:
+        """Return the names of the fields, for `dict(row)` and `f(**row)`.
+
+        If a field has this name, `row.keys` is the field; call `row.as_dict()` for a dict.
+
+        Raises:
+            ValueError: The row has no names.
+        """
+        return list(self._names("dict(row)"))
+
+    def _names(self, asked: str) -> tuple[str, ...]:
         names = type(self)._fields
         if not names and len(self):
-            msg = f"as_dict needs field names, got {shown(self)}; call set_field_names first"
+            msg = f"{asked} needs field names, got {shown(self)}; call set_field_names first"
             raise ValueError(msg)
-        values = map(_as_dicts, self) if recursive else self
-        return dict(zip(names, values))
+        return names
 
     def _replace(self, /, **fields: Any) -> Row:
         """Return a row like this one, with these fields changed."""
@@ -203,7 +216,8 @@ class _NoSuchFieldError(KeyError, ValueError):
     __str__ = Exception.__str__
 
 
-_METHODS = frozenset(vars(Row)) - frozenset(vars(tuple))
+# A field called `keys` stays an attribute: a bound method in its place would be true in every `if`.
+_METHODS = frozenset(vars(Row)) - frozenset(vars(tuple)) - {"keys"}
 
 
 @lru_cache(maxsize=4096)

@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 
+OF_STATE = ("live_entries", "timers", "state_bytes")
+"""The metrics that tell what the key groups hold that a micro-batch served."""
 OF_INPUTS = " (inputs)"
 """The end of the name under which the inputs of an operator are shown, if two have event time."""
 _INCREMENT_TYPES = (pa.string(), pa.string(), pa.int64())
@@ -121,8 +123,11 @@ def _observe(transformed: DataFrame, name: str, own: str | None) -> DataFrame:
         each if own is None else f"IF({own}, {each}, NULL)" for each in ("counts", "user_counts")
     )
     names = OperatorMetrics.names()
+    sums = {number: f"sum(({counts})[{at}])" for at, number in enumerate(names)}
+    # Without a row there is no key group whose state could be counted: null, and not 0.
     numbers = [
-        f"coalesce(sum(({counts})[{at}]), 0L) AS {number}" for at, number in enumerate(names)
+        f"{total if number in OF_STATE else f'coalesce({total}, 0L)'} AS {number}"
+        for number, total in sums.items()
     ]
     # A row of counts is of one call for a key group: beside the mean, the greatest tells of skew.
     records = f"({counts})[{names.index('records')}]"
@@ -179,7 +184,8 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
 
     Returns:
         The metrics, by name: ints, and under `user` a dict of ints by the full name of the
-        function's metrics.  An operator of two inputs with event time has `inputs` as well: how
+        function's metrics.  `live_entries`, `timers` and `state_bytes` are None if the micro-batch
+        served no key group, as one without data.  An operator of two inputs with event time has `inputs` as well: how
         many `records` each brought, and the `latest` event time among them in ms, or None; the
         watermark waits for the input that brings no records, or the older ones.  None if there are
         no metrics: no micro-batch has run yet, or the trigger had nothing to do.
@@ -207,6 +213,9 @@ def read_metrics(progress: Any, uid: str) -> SparkRow | None:
         )
         raise DeclarationValueError(msg)
     names, values = _columns(observed[uid])
+    if "key_groups" in names:  # JSON may leave out what is null
+        missing = [name for name in OF_STATE if name not in names]
+        names, values = [*names, *missing], [*values, *[None] * len(missing)]
     if uid + OF_INPUTS in observed:
         names, values = [*names, "inputs"], [*values, _inputs(observed[uid + OF_INPUTS])]
     return SparkRow(*names)(*values)

@@ -122,6 +122,8 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         plan: The plan of the query.
     """
 
+    _store: SparkLogStorage
+
     def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
         """Declare the state variable.
 
@@ -130,13 +132,13 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             place: The operator's place among those that share the state operator.
         """
         self._handle = handle
-        self._store = SparkLogStorage(handle, place)
+        self._store = SparkLogStorage(handle, place, self._plan.plan_id)
         self._planned, self._plan = self._plan, of_checkpoint(self._plan)
 
     @tell_errors
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
-        self._grouping_key = int(key[0])
+        self._grouping_key = self._store.grouping_key = int(key[0])
         packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
@@ -156,7 +158,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Any]:
         """Serve a key group that has no data but timers that may be due."""
-        self._grouping_key = int(key[0])
+        self._grouping_key = self._store.grouping_key = int(key[0])
         self._set_time(timerValues, None)
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
@@ -164,7 +166,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     @tell_errors
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
-        self._grouping_key = int(key[0])
+        self._grouping_key = self._store.grouping_key = int(key[0])
         for batch_time, payload in self._initial(initialState):
             if is_roll_call(int(key[0])):
                 self._call_roll([payload], batch_time)

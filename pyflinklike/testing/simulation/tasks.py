@@ -685,6 +685,13 @@ class _MapState:
     def __init__(self, handle: _Handle, name: str, attempt: Attempt, store: LoadedStore) -> None:
         self._handle, self._name, self._attempt, self._store = handle, name, attempt, store
 
+    def containsKey(self, key: tuple[int]) -> bool:  # noqa: N802
+        found = key[0] in self._store.contents.blobs.get((self._name, self._handle.key), ())
+        # The value is read next if it is there.  So each read is one point, whether the worker asks or not.
+        if not found:
+            self._attempt.point()
+        return found
+
     def getValue(self, key: tuple[int]) -> tuple[bytes] | None:  # noqa: N802
         self._attempt.point()
         blobs = self._store.contents.blobs.get((self._name, self._handle.key))

@@ -8,6 +8,8 @@ import pickle
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyflinklike.engine.types.row import Row, row_class
 
@@ -135,6 +137,32 @@ def test_as_dict_turns_inner_rows_on_request():
     row = Row(a=Row(b=1), c=[Row(d=2)], e={"f": Row(g=3)})
     assert Row(b=1) == row.as_dict()["a"]
     assert {"a": {"b": 1}, "c": [{"d": 2}], "e": {"f": {"g": 3}}} == row.as_dict(recursive=True)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers()))
+def test_dict_of_a_row_has_its_fields_in_order(fields):
+    """Also of one that was pickled, and unpacked into another dict; rows inside stay rows."""
+    row = pickle.loads(pickle.dumps(Row(**fields, inner=Row(b=1))))
+    expected = [*fields.items(), ("inner", Row(b=1))]
+    assert (expected, expected) == ([*dict(row).items()], [*{**row}.items()])
+
+
+def test_fields_are_passed_on_as_arguments():
+    """By their names."""
+    assert {"b": 2, "a": 1} == dict(**Row(b=2, a=1))
+
+
+@pytest.mark.parametrize("make", [dict, lambda row: {**row}])
+def test_a_row_without_names_is_no_dict(make):
+    """Its values are not taken for pairs of a key and a value."""
+    with pytest.raises(ValueError, match=r"needs field names, got .*; call set_field_names first"):
+        make(Row(("a", 1), ("b", 2)))
+
+
+def test_a_field_called_keys_is_read_as_any_other():
+    """The method gives way to it; the dict is had by name of another method."""
+    row = Row(keys=0, other=1)
+    assert (0, 0, {"keys": 0, "other": 1}) == (row.keys, row["keys"], row.as_dict())
 
 
 def test_unnamed_rows_can_be_named_once():

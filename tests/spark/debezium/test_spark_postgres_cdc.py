@@ -39,13 +39,12 @@ def test_the_view_of_a_captured_table_is_the_table(spark, postgres, tmp_path):
     assert unchanged
 
 
-def test_without_postgresql_the_example_says_so(postgres, tmp_path, monkeypatch, capsys):
-    """And does nothing."""
+def test_without_postgresql_the_example_says_so(postgres, tmp_path, monkeypatch):
+    """It ends with an error, and does nothing."""
     monkeypatch.setenv("PATH", "")
 
-    postgres.main([str(tmp_path / "not made"), "1"])
-
-    assert "apt install postgresql" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="apt install postgresql"):
+        postgres.main([str(tmp_path / "not made"), "1"])
     assert not (tmp_path / "not made").exists()
 
 

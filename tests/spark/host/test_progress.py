@@ -49,6 +49,18 @@ def test_metrics_are_the_same_in_every_form(form):
     assert [EXPECTED] * 3 == [metrics_of(each, "counts") for each in (json, as_object, event)]
 
 
+@pytest.mark.parametrize("said", [{}, {"live_entries": None}], ids=["left out", "null"])
+def test_what_no_key_group_holds_is_none(said):
+    """JSON may leave out what is null; what a function alone is observed for stays as it is."""
+    served, user = (
+        metrics_of(progress({"counts": {"key_groups": 0, **said}}), "counts"),
+        {"user": {}},
+    )
+
+    assert (None, None, None) == (served.live_entries, served.timers, served.state_bytes)
+    assert user == metrics_of(progress({"counts": user}), "counts").asDict()
+
+
 _INPUTS = {"records_1": 3, "latest_1": 90_000, "records_2": 0, "latest_2": None}
 _INPUT_FIELDS = [{"name": name} for name in _INPUTS]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -121,7 +122,8 @@ class Told(KeyGroupProcessor):
     """One that is told a watermark."""
 
     def init(self, handle, place=0):
-        """Has no state."""
+        """Has a state that is not asked."""
+        self._store = SimpleNamespace()
 
     def _call_home(self, payloads):
         assert [struct.pack("<i", 0)] == payloads

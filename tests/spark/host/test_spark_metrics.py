@@ -72,7 +72,7 @@ def listener(spark):
 
 @pytest.mark.telling
 def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tmp_path, listener):
-    """Sums over tasks and key groups, the operator's and the user's, by the operator's name; also of a batch that only cleans up."""
+    """Sums over tasks and key groups, the operator's and the user's, by the operator's name; also of a batch that only cleans up, and of one that does nothing."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
     feed.add(
         [("a", at(10), 1), ("b", at(20), 5), ("c", at(20), 5), ("a", at(20), 3)],
@@ -110,6 +110,11 @@ def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tm
     assert (1, 1, 2, 1) == (
         *(third.records, third.late_records),
         *(third.expired_entries, third.live_entries),
+    )
+    # The last batch has no data: it serves no key group, and says nothing of what they hold.
+    last = metrics_of(query.lastProgress, "measured")
+    assert (0, 0, None, None, None) == (
+        *(last.records, last.key_groups, last.live_entries, last.timers, last.state_bytes),
     )
     told = list(iter(lambda: listener.observed.get(timeout=PATIENCE), None))
     assert [first, second, third] == told[:3]
