@@ -37,7 +37,6 @@ Convert: TypeAlias = Callable[[Any], Any]
 _UTC = dt.timezone.utc
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_ZERO = dt.date(1970, 1, 1)
-_NO_TIME = dt.datetime.min.time()
 _WIDE = Context(prec=100)  # the default context would round decimals that Spark can hold
 _MOST_SCALE = 5_000
 _DIGITS_OF_A_FLOAT, _DIGITS_OF_A_DOUBLE = 6, 15  # of any decimal number that one gives back
@@ -111,31 +110,25 @@ _DECLARE: Final[Mapping[str, str]] = {
     "struct": "declare it STRUCT, or STRING for its JSON",
 }
 _SCHEMAS = "let the converter write schemas (schemas.enable=true)"
+_TINY = (
+    "declare it SMALLINT if it is MySQL's tinyint(1), or set the connector's converter "
+    "TinyIntOneToBooleanConverter"
+)
+_NOT_BASE64 = (
+    "set binary.handling.mode=bytes, or declare it STRING and decode that with unhex or unbase64"
+)
 _REMEDIES: Final[Mapping[tuple[str, str], str]] = {
-    ("BINARY", "text"): (
-        "set binary.handling.mode=bytes, or declare it STRING and decode that with unhex or unbase64"
-    ),
-    ("BINARY", "bare"): (
-        "set binary.handling.mode=bytes, or declare it STRING and decode that with unhex or unbase64"
-    ),
-    ("BOOLEAN", "integer"): (
-        "declare it SMALLINT, or set MySQL's converter TinyIntOneToBooleanConverter"
-    ),
-    ("BOOLEAN", "bare"): "declare it as the database has it",
+    ("BINARY", "text"): _NOT_BASE64,
+    ("BINARY", "bare"): _NOT_BASE64,
+    ("BOOLEAN", "integer"): _TINY,
+    ("BOOLEAN", "bare"): _TINY,
     ("DECIMAL", "bare"): (f"{_SCHEMAS}, or set decimal.handling.mode=string, or declare it STRING"),
     ("DECIMAL", "text"): "set decimal.handling.mode=precise, or declare it STRING",
     ("DECIMAL", "float"): "set decimal.handling.mode=precise, or declare it DOUBLE",
     ("DECIMAL", "double"): "set decimal.handling.mode=precise, or declare it DOUBLE",
-    ("DATE", "bare"): "declare it as the database has it",
-    (
-        "TIMESTAMP",
-        "bare",
-    ): f"{_SCHEMAS}, or declare it BIGINT; TIMESTAMP_NTZ for a time without a zone",
+    ("TIMESTAMP", "bare"): f"{_SCHEMAS}, or declare it BIGINT; TIMESTAMP_NTZ if it has no zone",
     ("TIMESTAMP", "text"): "declare it TIMESTAMP_NTZ if it has no zone, else STRING",
-    (
-        "TIMESTAMP_NTZ",
-        "bare",
-    ): f"{_SCHEMAS}, or declare it BIGINT; TIMESTAMP for a time with a zone",
+    ("TIMESTAMP_NTZ", "bare"): f"{_SCHEMAS}, or declare it BIGINT; TIMESTAMP if it has a zone",
     ("TIMESTAMP_NTZ", "text"): "declare it TIMESTAMP if it has a zone, else STRING",
     ("STRING", "bare"): f"{_SCHEMAS}, or declare it BIGINT, DOUBLE, DECIMAL or BOOLEAN",
     ("STRING", "bytes"): "declare it BINARY, or set binary.handling.mode=base64 or hex",
@@ -146,7 +139,7 @@ _LONGER = "declare it DECIMAL, or STRING for its digits"
 
 
 class _Reading:
-    """The reading of a column's values: what messages say of it.
+    """The reading of a column's values, and the messages of its errors.
 
     Args:
         column: The column's type; None for the value that fits the schema best.
@@ -161,7 +154,7 @@ class _Reading:
 
     @property
     def family(self) -> str:
-        """The column's type without what it is of."""
+        """The column's type, without precision and parts."""
         if self.column is None:
             return ""
         if pa.types.is_decimal(self.column):
@@ -185,7 +178,7 @@ class _Reading:
             remedy = (
                 _REMEDIES.get((self.family, kind))
                 or _DECLARE.get(kind)
-                or ("declare it as the database has it")
+                or "declare it as the database has it"
             )
         msg = f"must be {expected}, got {shown(value)}{told}; {remedy}"
         raise ValueError(msg)

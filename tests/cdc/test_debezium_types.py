@@ -283,7 +283,7 @@ hostile = st.recursive(
 )
 
 
-@settings(max_examples=settings().max_examples * 10)
+@settings(max_examples=settings().max_examples * 2)
 @given(hostile, st.sampled_from(CASES), st.sampled_from([None, *COLUMNS]), st.booleans())
 def test_no_value_is_more_than_an_error_of_its_record(value, case, column, has_schema):
     """Whatever its schema says, and whatever its column is."""
@@ -294,6 +294,14 @@ def test_no_value_is_more_than_an_error_of_its_record(value, case, column, has_s
         message = str(error)
 
     assert message == "" or (MESSAGE.match(message) and len(message) < 5_000)
+
+
+def test_the_error_of_a_tinyint_names_the_connectors_converter():
+    """0 and 1 of MySQL's tinyint(1) are booleans, other numbers are none."""
+    for schema in (None, {"type": "int16"}):
+        assert [False, True] == [decoded(each, "boolean", schema) for each in (0, 1)]
+        with pytest.raises(ValueDecodeError, match=r"got 2.*TinyIntOneToBooleanConverter"):
+            decoded(2, "boolean", schema)
 
 
 # Keys, declarations, and back
