@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Savepoint`: state edited as DataFrames, and begun with."""
 
+import re
+
 import pytest
 from pyspark.sql import functions as F
 from spark_support import Feed, at, bounded, drain, pickle_by_value, reads_state
 
 from pyflinklike import (
+    AggregateFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -20,6 +23,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark import Savepoint, key_by, read_state
+from pyflinklike.windows import TumblingEventTimeWindows
 
 pytestmark = [reads_state, pytest.mark.thorough]
 pickle_by_value(__name__)
@@ -372,3 +376,54 @@ def test_keys_are_split_into_two_operators(spark, users, tmp_path):
     assert ["a 2 ['x', 'w'] ['p', 'z']", "b 1 [] ['z']"] == outputs
     with pytest.raises(DeclarationValueError, match="of another uid, got 'keeping'"):
         users.split(F.col("user") > "a", "keeping")
+
+
+class Total(AggregateFunction):
+    """Adds numbers to an accumulator, which is an int or its text."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def create_accumulator(self):
+        return self.kind(0)
+
+    def add(self, value, accumulator):
+        return self.kind(int(accumulator) + value.n)
+
+    def get_result(self, accumulator):
+        return repr(accumulator)
+
+    def merge(self, acc_a, acc_b):
+        return self.kind(int(acc_a) + int(acc_b))
+
+
+def test_contents_of_a_window_are_cast_as_their_refusal_says(spark, tmp_path):
+    """By the name and the verb of the message, which the user never gave."""
+    feed = Feed(spark, tmp_path / "feed", "user string, ts timestamp, n long")
+
+    def totals(function, accumulator_type, directory, **options):
+        windows = key_by(feed.stream(), "user").window(TumblingEventTimeWindows.of(10_000))
+        query = windows.aggregate(
+            function,
+            accumulator_type=accumulator_type,
+            output_type="total string",
+            event_time="ts",
+            uid="totals",
+            **options,
+        )
+        return [row.total for rows in drain(query, directory).values() for row in rows]
+
+    feed.add([("a", at(1_000), 1), ("a", at(2_000), 2)])
+    totals(Total(int), Types.LONG(), tmp_path / "1")
+    feed.add([("a", at(20_000), 4)])
+    with pytest.raises(Exception, match="restored state keeps the value type") as refused:
+        totals(Total(str), Types.STRING(), tmp_path / "1")
+    told = re.search(r"\(state '(\S+)'\): .*with Savepoint\.(\w+)\(\)", str(refused.value))
+    state, verb = told.groups()
+
+    edited = getattr(Savepoint.read(spark, tmp_path / "1"), verb)(state, Types.STRING())
+    edited.write(tmp_path / "edited")
+    found = totals(Total(str), Types.STRING(), tmp_path / "2", from_savepoint=tmp_path / "edited")
+
+    assert ("window-contents", "cast_state") == (state, verb)
+    assert ["'6'"] == found
