@@ -81,7 +81,7 @@ class IntegralTypeInfo(TypeInformation[int]):
 
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = pa.array(values)
-        # If Arrow is told the type, it cuts floats; it infers this one of nothing but ints.
+        # With the type given, Arrow cuts floats; it infers this type from ints alone.
         if column.type != _INT64:
             return None
         return column if self.bits == 64 else column.cast(self.arrow_type)
@@ -255,7 +255,7 @@ class StringTypeInfo(TypeInformation[str]):
 
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = pa.array(values)
-        # If Arrow is told the type, it decodes bytes; it infers this one of nothing but texts.
+        # With the type given, Arrow decodes bytes; it infers this type from texts alone.
         return column if column.type == self.arrow_type else None
 
     def _convert(self, value: Any) -> str:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which value of Python is a value of which column: one table for states, keys and outputs.
+"""The values of Python that a column takes: one table for states, keys and outputs.
 
-A value fits a column if the column gives it back.  Nothing is rounded, cut or shifted, but for two
-things that a type says: a float of 32 bits is rounded to these, and an instant comes back as a
-local time.  No value is taken for one of another kind: True is no number, bytes are no text, and a
-number is no time.  A row with names goes by them.
+A value fits a column if the column gives it back.  No value is rounded, cut or shifted, with two
+exceptions: a column of floats of 32 bits rounds to these, and an instant comes back as a local
+time.  No value is taken for one of another kind: True is no number, bytes are no text, and a number
+is no time.  A row with names goes by them.
 
 Each type without parts has its line of the table in its own `freeze`, which states call value by
 value.  Outputs come in columns, and `to_column` writes a column at a time: values of the classes
@@ -64,7 +64,7 @@ def type_of_column(kind: pa.DataType, time_zone: str) -> TypeInformation:
     Its `freeze` returns a value as the column gives it back, or raises a `StateValueError`.
 
     Args:
-        kind: Arrow's type of the column, of which Spark has one of the same values.
+        kind: Arrow's type of the column.
         time_zone: The zone of the session, in which naive datetimes are read.
 
     Raises:
@@ -198,7 +198,7 @@ def _maps(kind: pa.DataType, write_keys: Writer, write: Writer, values: Sequence
 
 
 def _cut(values: Sequence[Any]) -> tuple[Column, Column | None, Sequence[Any]]:
-    """Return where each value begins among the parts of all, which are None, and the others."""
+    """Return the offset of each value among all parts, the mask of None, and the other values."""
     mask = null_mask(values)
     if mask is None:
         return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32()), None, values
@@ -238,7 +238,7 @@ def _check_all(
     """Check that all values have parts.
 
     Raises:
-        StateValueError: One that is not None has none.
+        StateValueError: A value that is not None has no parts.
     """
     for value, found in zip(values, parts):
         if found is None and value is not None:

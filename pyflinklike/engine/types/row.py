@@ -324,7 +324,7 @@ def _picked(row: Any, names: tuple[str, ...]) -> list[Any]:
 
 
 def numbered_names(count: int) -> tuple[str, ...]:
-    """Return the names of fields that have none: f0, f1, and so on."""
+    """Return the names of fields without names of their own: f0, f1, and so on."""
     return tuple(f"f{i}" for i in range(count))
 
 

@@ -154,7 +154,9 @@ def _takes_nulls(kind: st.DataType, nullable: bool) -> bool:
 
 
 def check_nulls(column: pa.Array, kind: st.DataType, nullable: bool) -> None:
-    """Check that a column has no null where its type has none: Spark would read it as 0.
+    """Refuse a null in a column, or in a part of it, that is declared without null.
+
+    Spark would read it as 0.
 
     Args:
         column: The values.
