@@ -31,6 +31,7 @@ from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.savepoints import SavepointDirectory, open_savepoint
 from pyflinklike.savepoints.manifest import folder_of
+from pyflinklike.savepoints.savepoint_location import damage_error
 
 __all__ = ["SavepointAnswers"]
 
@@ -109,8 +110,10 @@ class SavepointAnswers:
         """Read some columns of a state, without a dataset, which would import pandas."""
         location = self.saved.location
         for file in self.saved.manifest.operator(uid, self.where).states[state].files:
-            with location.filesystem.open_input_file(location.path(file.path)) as opened:
-                yield from pq.ParquetFile(opened).iter_batches(columns=columns)
+            read = location.read_file(file)
+            if isinstance(read, str):
+                raise damage_error(location, read)
+            yield from pq.ParquetFile(pa.BufferReader(read)).iter_batches(columns=columns)
 
     def count_timers(self) -> dict[str, dict[str, int]]:
         """Count the registered timers, by the uid of the operator and then by domain."""

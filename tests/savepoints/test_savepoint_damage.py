@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.cli.savepoint_answers import SavepointAnswers
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.replica import open_state
 from pyflinklike.savepoints import open_savepoint
@@ -77,6 +78,7 @@ def removed(file):
 
 READERS = {
     "dataset": lambda path: open_savepoint(path).dataset("value").to_table(),
+    "keys": lambda path: SavepointAnswers.open(str(path), None).count_keys(),
     "segment": lambda path: open_savepoint(path).segment(),
     "replica": lambda path: open_state(path)["value"].get(0),
     "restore": lambda path: harness(restore=path),
