@@ -230,10 +230,10 @@ def main(arguments: Sequence[str]) -> None:
     in_stream = streamed(page_views(stream), directory / "pages")
 
     print(f"{PIPELINE}\n")
-    shell, batch, stream = pipeline(directory), top_five(in_batch), top_five(in_stream)
-    for name, found in (("shell", shell), ("batch", batch), ("stream", stream)):
+    by_shell, by_batch, by_stream = pipeline(directory), top_five(in_batch), top_five(in_stream)
+    for name, found in (("shell", by_shell), ("batch", by_batch), ("stream", by_stream)):
         print(name, *(f"{count:8} {page}" for count, page in found), sep="\n")
-    if not shell == batch == stream:
+    if not by_shell == by_batch == by_stream:
         sys.exit("shell, batch and stream differ")
     hours = in_batch.groupBy("page", F.timestamp_millis("hour").alias("hour"))
     hours.agg(F.max("in_hour").alias("views")).orderBy(F.desc("views")).show(5, truncate=False)

@@ -17,6 +17,7 @@ from doc_snippets import ROOT, blocks_of, printed_of
 
 PAIRS = [("3.10", "4.0"), ("3.13", "4.3"), ("3.14", "4.3")]
 
+
 def interpreter(version: str) -> str:
     """The path of a Python that runs; skips the test where there is none."""
     versions = Path.home() / ".pyenv" / "versions"
@@ -59,7 +60,6 @@ class Newcomer:
         )
         assert 0 == done.returncode, f"{command}: {done.stdout}"
         return done.stdout
-
 
     def runs(self, page: Path) -> str:
         """What all snippets of a page print, as one program."""

@@ -43,7 +43,6 @@ from urllib.parse import unquote
 import attrs
 
 from pyflinklike.engine.graph.durable_files import (
-    FolderPath,
     Ledger,
     read_json,
     remove_folder,
@@ -53,7 +52,7 @@ from pyflinklike.engine.graph.hybrid_source import HybridSource
 from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.engine.graph.nodes import FromSource, Node
-from pyflinklike.engine.paths import RemotePath, local_path
+from pyflinklike.engine.paths import FolderPath, RemotePath, local_path
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.savepoints.history_parts import read_manifest
 from pyflinklike.savepoints.savepoint_directory import SavepointDirectory

@@ -37,7 +37,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.engine.graph.durable_files import (
-    FolderPath,
     read_file,
     read_json,
     rename_durably,
@@ -48,7 +47,7 @@ from pyflinklike.engine.graph.job import JobSettings
 from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.engine.graph.source_positions import find_beginning, find_parts_left
 from pyflinklike.engine.graph.sources import Source
-from pyflinklike.engine.paths import RemotePath
+from pyflinklike.engine.paths import FolderPath, RemotePath
 from pyflinklike.errors import HostError
 from pyflinklike.savepoints.saved_job import Position
 from pyflinklike.savepoints.savepoint_location import copy_to_arrow

@@ -112,7 +112,9 @@ class OutputEncoder:
             return tuple(values)
         got = f"got {shown(row)} for key {shown(self.show_key(key))}"
         if not is_row:
-            remedy = "yield a whole row at a time (what a function returns is taken apart into outputs)"
+            remedy = (
+                "yield a whole row at a time (what a function returns is taken apart into outputs)"
+            )
             if row is None:
                 remedy = "for no output, yield nothing"
             elif as_tuple_of(row):
