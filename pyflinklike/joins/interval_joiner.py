@@ -13,7 +13,7 @@ The rules are those of Flink's `IntervalJoinOperator`:
 Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
 without a partner is emitted with None, at the time of rule 4.
 
-Where calls that fail become dead letters, each pair fails alone: an element meets its other
+If calls that fail become dead letters, each pair fails alone: an element meets its other
 partners, is kept and is removed, whatever the function did.
 """
 

@@ -111,7 +111,7 @@ class JoinedGroups(CoGroupFunction):
             self._function.close()
 
     def co_group(self, first: list[Any], second: list[Any]) -> Iterator[Any]:
-        """Yield the outputs of all pairs, each of which fails alone where that becomes a letter."""
+        """Yield the outputs of all pairs, each of which may fail alone, as a dead letter."""
         left_outer, right_outer = self._outer
         # [None] * False is empty: without an outer join an empty side gives no pairs.
         pairs = (

@@ -370,7 +370,7 @@ class _Evicted(_StoredElements):
         elements = [TimestampedValue(*each) for each in self.state.get()]
         if not elements:
             return
-        # What is evicted stays so if the function fails: else the contents would grow for ever.
+        # An evicted element stays so if the function fails: else the contents would grow for ever.
         if self._evict(self._evictor.evict_before, elements, window):
             self.alone(window, self._apply_to, elements, window, apply)
             self._evict(self._evictor.evict_after, elements, window)

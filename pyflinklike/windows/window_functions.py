@@ -198,4 +198,4 @@ class AppliedFunction:
 
     def clear(self, context: Any) -> None:
         """Have the function clear its state of a window that ends."""
-        self.function.clear(context)  # type: ignore[union-attr]  # asked only where it `clears`
+        self.function.clear(context)  # type: ignore[union-attr]  # asked only if it `clears`

@@ -5,7 +5,7 @@ State and timers of a window are those of the pair of key and window.  Where win
 contents are those of the pair of key and state window; the trigger's state is always that of the
 window itself.
 
-Where calls that fail become dead letters, an element that cannot be put into its windows has not
+If calls that fail become dead letters, an element that cannot be put into its windows has not
 come.  A firing is a part of its own: what the user's function did is undone, and the window is
 purged, goes on or ends as if it had succeeded.
 """
@@ -546,7 +546,7 @@ class WindowTask:
     def _ask(
         self, on_time: Callable[..., TriggerResult], time: int, window: Window
     ) -> TriggerResult:
-        """Return what the trigger says to a timer; nothing happens where it fails."""
+        """Return what the trigger says to a timer; `CONTINUE` if it fails."""
         said = [CONTINUE]
         self._alone(
             shown, window, lambda: said.append(on_time(time, window, self._trigger_context))

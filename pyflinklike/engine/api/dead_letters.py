@@ -40,8 +40,8 @@ class DeadLetters:
     """Have a query go on where its function raises: the record or timer becomes a dead letter.
 
     What the call had written, registered, deleted and yielded is undone, as if the record had not
-    come; a timer that failed is gone.  Of windows and joins one call of the user's function is
-    undone: they go on, purge and end as if it had succeeded.  A dead letter is a row of the side output `tag`: the columns
+    come; a timer that failed is gone.  Windows and joins undo one call of the user's
+    function, and go on, purge and end as if it had succeeded.  A dead letter is a row of the side output `tag`: the columns
     of the key (`key` in a harness), and
 
     | column | is |
