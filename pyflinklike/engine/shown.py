@@ -5,7 +5,7 @@ Keys, elements, the contents of states and rows, and errors of a user's code hav
 their `__repr__` and `__str__` are the user's code.  Every message shows them through this module;
 `repr` is for names and declarations of a program.
 
-What comes out can be written as UTF-8: a lone surrogate, as in the name of a file that is no text,
+The text can be written as UTF-8: a lone surrogate, as in the name of a file that is no text,
 becomes `\udcff`.  Neither Spark's workers nor Arrow take it as it is.
 """
 

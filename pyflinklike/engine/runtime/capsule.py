@@ -428,7 +428,7 @@ def _ascending(namespaces: list[Any]) -> list[Any]:
     """Return the namespaces of a key in an order that does not depend on when they came."""
     try:
         return sorted(namespaces)
-    except TypeError:  # the user's, of which two cannot be compared
+    except TypeError:  # of a class of the user that has no order
         return sorted(namespaces, key=shown)
 
 

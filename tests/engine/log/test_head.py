@@ -32,6 +32,8 @@ def heads(draw):
         *[draw(counts) for _ in range(5)],
         draw(times),
         *[draw(st.none() | times) for _ in range(2)],
+        dead_letters=draw(counts),
+        dead_letter_calls=draw(counts),
     )
 
 

@@ -607,8 +607,8 @@ BUGS = [
     _bug(
         "what a call wrote before it raised stays",
         GUARD,
-        "        self._stage.drop()\n        for queue",
-        "        for queue",
+        "            self._stage.drop()\n            timers",
+        "            timers",
     ),
     _bug(
         "a table keeps what a call wrote before it raised",
@@ -619,19 +619,19 @@ BUGS = [
     _bug(
         "timers of a call that raised stay",
         GUARD,
-        "            queue.undo_changes()\n",
+        "            queue.undo_changes(left)\n",
         "            pass\n",
     ),
     _bug(
         "a call that raises undoes timers of the call before",
         GUARD,
-        "        if self._event_changes:\n            self._event_changes.clear()\n",
-        "",
+        "= True\n        if self._event_changes:\n            self._event_changes.clear()\n",
+        "= True\n",
     ),
     _bug(
         "outputs of a call that raised stay",
         GUARD,
-        "        self._outputs.go_back(self._main, self._side)\n",
+        "        self._outputs.go_back(main, side)\n",
         "",
     ),
     _bug(
