@@ -192,10 +192,12 @@ class ConversionPlan:
             raise KeyDecodeError(msg) from error
         if len(self._keys) >= _MOST_PLANS:
             self._keys.clear()
+        # A struct that lists no fields says nothing of those that the key has.
+        plain = None if root is None or own or root.type == "struct" else root
         if not columns:
-            natural = None if root is None or own else natural_of(root)
+            natural = None if plain is None else natural_of(plain)
             return [] if natural is None else [(None, natural)]
-        plain = root if len(columns) == 1 and root is not None and not own else None
+        plain = plain if len(columns) == 1 else None
         semantics = {name: own.get(name, self._semantics.get(name)) for name in columns}
         found = [self._column(name, plain or semantics[name]) for name in columns]
         if not any(convert for _, convert in found):

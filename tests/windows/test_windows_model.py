@@ -43,7 +43,7 @@ from pyflinklike.windows import (
     window,
 )
 
-LATE, DEAD = OutputTag("late", Types.LONG()), OutputTag("dead")
+LATE, DEAD = OutputTag("late"), OutputTag("dead")
 LETTERS = DeadLetters(DEAD, at_most=10_000, per="batch")
 
 

@@ -67,8 +67,8 @@ class DeadLetters:
     ones, and never for ten letters or fewer; a number in a micro-batch with `per="batch"`.  A
     harness judges no share.
 
-    Errors that are not the record's always fail the query: those of declarations, of damaged or
-    incompatible state, of the host, of brokers, and a lack of memory.
+    Errors that are not the record's always fail the query: those of declarations, of outputs,
+    of damaged or incompatible state, of the host, of brokers, and a lack of memory.
 
     Args:
         tag: The side output, or its name.

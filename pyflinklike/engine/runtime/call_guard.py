@@ -36,6 +36,7 @@ from pyflinklike.errors import (
     DeclarationError,
     HostError,
     IncompatibleStateError,
+    OutputError,
     UserFunctionError,
 )
 
@@ -47,6 +48,7 @@ _NOT_OF_A_RECORD = (
     IncompatibleStateError,
     HostError,
     BrokerError,
+    OutputError,
     MemoryError,
 )
 _MOST_TRACEBACK = 8_000

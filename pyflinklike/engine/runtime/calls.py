@@ -30,7 +30,7 @@ from pyflinklike.engine.api.process_functions import (
 from pyflinklike.engine.runtime.call_contexts import OperatorParts
 from pyflinklike.engine.runtime.call_guard import CallMark
 from pyflinklike.engine.runtime.capsule import ELEMENT, TIMER, Called
-from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs, check_side_output
+from pyflinklike.engine.runtime.outputs import CHANGEABLE, Outputs
 from pyflinklike.engine.runtime.timer_queue import TimerQueue
 from pyflinklike.engine.runtime.user_errors import hint, where_raised
 from pyflinklike.engine.shown import shown, shown_error, shown_state, whole_message
@@ -243,11 +243,7 @@ class FunctionCalls:
             guard.settle()
         mark = guard.mark()
         try:
-            results = call()
-            for result in results:
-                if result.__class__ is tuple and result and result[0].__class__ is OutputTag:
-                    check_side_output(result)
-            return results
+            return call()
         except Exception as error:
             if not guard.may_keep(error):
                 raise

@@ -22,7 +22,7 @@ from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.copies import as_given
 from pyflinklike.errors import OutputError, StateValueError
 
-__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs", "check_side_output"]
+__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again."""
@@ -136,7 +136,11 @@ class Outputs:
         Raises:
             OutputError: The tuple is not a pair, or the value does not fit the type of the tag.
         """
-        check_side_output(result)
+        if len(result) != 2:
+            msg = (
+                f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
+            )
+            raise OutputError(msg)
         tag, value = result
         if self.checks_tags and value is not None:
             try:
@@ -146,17 +150,6 @@ class Outputs:
         keys, values = self.side.setdefault(tag.tag_id, ([], []))
         keys.append(key)
         values.append(_detach(value))
-
-
-def check_side_output(result: Sequence[Any]) -> None:
-    """Refuse a tuple that begins with an `OutputTag` and is no pair.
-
-    Raises:
-        OutputError: It has another length.
-    """
-    if len(result) != 2:
-        msg = f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
-        raise OutputError(msg)
 
 
 class TimedOutputs(Outputs):

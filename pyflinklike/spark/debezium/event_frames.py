@@ -93,9 +93,7 @@ def decode_debezium(
         placeholder=placeholder,
     )
     if order_type != _ORDER_TYPE and not callable(order):
-        msg = (
-            f"order_type is of an order that is a function, got {order_type!r} with order={order!r}"
-        )
+        msg = f"order_type is of an order that is a function, got {order_type!r} with order={shown(order)}"
         raise DeclarationValueError(msg)
     work = FrameDecoder.of(decoder, row, _row_schema(df, f"order_key {order_type}", "order_type"))
     prepare_workers(df.sparkSession)

@@ -111,11 +111,34 @@ def test_metrics_are_in_the_progress_of_each_batch_and_reach_listeners(spark, tm
         *(third.records, third.late_records),
         *(third.expired_entries, third.live_entries),
     )
-    # The last batch has no data: it serves no key group, and says nothing of what they hold.
-    last = metrics_of(query.lastProgress, "measured")
-    assert (0, 0, None, None, None) == (
-        *(last.records, last.key_groups, last.live_entries, last.timers, last.state_bytes),
-    )
     told = list(iter(lambda: listener.observed.get(timeout=PATIENCE), None))
     assert [first, second, third] == told[:3]
     assert [4, 3, 1] == [len(batches[number]) for number in range(3)]
+
+
+class Counted(KeyedProcessFunction):
+    """A number of records for each key, for ever."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        yield value.key, self.count.value()
+
+
+def test_a_batch_without_data_says_nothing_of_what_key_groups_hold(spark, tmp_path):
+    """The last batch only moves the watermark: 0 entries would be wrong, and those of before are not known."""
+    feed = Feed(spark, tmp_path / "input", SCHEMA)
+    feed.add([("a", at(10), 1), ("b", at(20), 5)])
+    result = key_by(feed.stream(), "key").process(
+        Counted(), "key string, total long", event_time="ts", uid="counted"
+    )
+
+    query, _ = start(result, tmp_path / "checkpoint", availableNow=True)
+    assert query.awaitTermination(PATIENCE)
+
+    last = metrics_of(query.lastProgress, "counted")
+    assert (0, 0, None, None, None) == (
+        *(last.records, last.key_groups, last.live_entries, last.timers, last.state_bytes),
+    )

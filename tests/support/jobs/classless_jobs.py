@@ -98,7 +98,7 @@ class Opened(Doubled):
     """Another one."""
 
     def open(self, runtime_context):
-        self.factor = runtime_context.get_number_of_parallel_subtasks() * 3
+        self.factor = 3
 
     def process_element(self, value, ctx):
         yield value * self.factor
