@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
@@ -39,12 +39,6 @@ _LONG_FUNCTION = 25
 _WINGS = ("engine",)
 # Last words of names that end as a gerund or a participle does, and are nouns.
 _NOUNS = {"feed", "testing"}
-# First words of functions that end so, and are verbs or nouns.
-_NO_PARTICIPLES = {"embed", "feed", "need", "processing", "string"}
-_PARTICIPLE = re.compile(
-    r"([a-z]+(ed|ing)|begun|bound|built|drawn|found|given|gone|held|hidden|kept|known|left|made|seen"
-    r"|sent|shown|taken|told|written)$"
-)
 _LOADED_PROGRAM = """
 import sys, time
 start = time.perf_counter()
@@ -122,40 +116,11 @@ class Source:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield node.name, _lines_of(node)
 
-    def participles(self) -> Iterator[str]:
-        """Each function or method whose name begins with a participle or a gerund; no property."""
-        classes = [node for node in self.tree.body if isinstance(node, ast.ClassDef)]
-        for scope in (None, *classes):
-            for node in (self.tree if scope is None else scope).body:
-                if (
-                    isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-                    and _begins_with_participle(node.name)
-                    and not any("property" in ast.unparse(each) for each in node.decorator_list)
-                ):
-                    yield node.name if scope is None else f"{scope.name}.{node.name}"
-
-    def public_names(self) -> set[str]:
-        """The texts in its `__all__`."""
-        return {
-            each.value
-            for node in self.tree.body
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
-            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-            if isinstance(target, ast.Name) and target.id == "__all__"
-            for each in ast.walk(node.value)
-            if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        }
-
     def arguments(self) -> Iterator[str]:
         """What each entry under `Args:` says."""
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 yield from _arguments(ast.get_docstring(node) or "")
-
-
-def _begins_with_participle(name: str) -> bool:
-    word = name.lstrip("_").partition("_")[0]
-    return word not in _NO_PARTICIPLES and _PARTICIPLE.match(word) is not None
 
 
 def _arguments(docstring: str) -> Iterator[str]:
@@ -253,28 +218,6 @@ class Package:
             module
             for module, word in last_words.items()
             if word not in _NOUNS and re.search(r"(ing|ed|held|kept|told|given|taken)$", word)
-        ]
-
-    def participles(self, doors: Set[str]) -> list[str]:
-        """Return the functions and methods that a participle or a gerund names, not a verb.
-
-        A name that a door shows is public, and so is each method without an underscore of a class
-        that it shows.
-
-        Args:
-            doors: The names of the doors.
-        """
-        public = {
-            name
-            for module, source in self.sources.items()
-            if f"{self.name}.{module}".rstrip(".") in doors
-            for name in source.public_names()
-        }
-        return [
-            f"{module}:{name}"
-            for module, source in self.sources.items()
-            for name in source.participles()
-            if "._" in name or name.partition(".")[0] not in public
         ]
 
     def namesakes(self) -> list[tuple[str, str]]:

@@ -2,46 +2,12 @@
 """`scripts/house.py`: what it says of a package."""
 
 import importlib.util
-import itertools
 import re
 from pathlib import Path
 
 import pytest
 
-from pyflinklike.engine.doors import DOORS
-
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "house.py"
-
-
-# Functions that a participle may name, by reason.
-PARTICIPLES = {
-    "stands within the sentence of a message, as `repr` does": {
-        "engine.shown:shown",
-        "engine.shown:shown_error",
-        "engine.shown:shown_message",
-        "engine.shown:shown_state",
-    },
-    "older pickles name it": {
-        "datastream.formats.csv:_restored",
-        "datastream.formats.json:_restored",
-        "views.view:_reopened",
-    },
-    "a public class has it from here, or overrides it": {
-        "cdc.debezium_decoder:DebeziumDecoder.failed",
-        "common.data_types:DataType.bridged_to",
-        "common.restart_strategy:RestartStrategies.fixed_delay_restart",
-        "common.types:AssignableRowTypeInfo.converted",
-        "datastream.connected_streams:Connectable.joined",
-        "engine.api.process_functions:NamespacedFunction.called",
-        "engine.api.process_functions:NamespacedFunction.failed_call",
-        "folds.fold:FieldFold.fixed",
-        "folds.fold:FieldFold.folded_field",
-        "spark.jobs.data_frame_source:FrameSource.beginning",
-        "windows.assigners:_CountWindows.fixed",
-        "windows.window_options:WindowOptions.allowed_lateness",
-    },
-    "a strategy of Hypothesis is named by what it draws": {"testing.strategies:keyed_records"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -180,27 +146,6 @@ def test_the_package_has_no_circle(house):
 def test_a_module_is_named_by_a_noun(house):
     """`loading` says what is done, `loader` what is there; a participle stands before a noun."""
     assert [] == house.package_at(SCRIPT.parent.parent).verbs()
-
-
-def test_a_function_is_named_by_a_verb(house):
-    """`apply_plan` says what is done, `applied` leaves that open; the exceptions have a reason."""
-    excepted = sorted(itertools.chain.from_iterable(PARTICIPLES.values()))
-
-    assert excepted == sorted(house.package_at(SCRIPT.parent.parent).participles(DOORS))
-
-
-def test_a_function_that_a_participle_names_is_found(package):
-    """Also a method and a private one; a property is an attribute, and a public name stays."""
-    found = package(
-        door="__all__ = ['Shown', 'counted']",
-        x="def _held_rows(): ...\ndef need(): ...\ndef counted(): ...",
-        y="class Y:\n    @property\n    def closed(self): ...\n    async def serving(self): ...",
-        z="class Shown:\n    def opened(self): ...\n    def _opened(self): ...",
-    )
-
-    assert ["x:_held_rows", "y:Y.serving", "z:Shown._opened"] == found.participles(
-        {"house_of.door"}
-    )
 
 
 def test_two_modules_near_each_other_have_two_names(house):

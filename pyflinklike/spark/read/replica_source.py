@@ -18,7 +18,7 @@ from pyflinklike.engine.inspection.column_values import BatchClock
 from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.catalog import type_of
-from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.engine.types.conversions import to_column
 from pyflinklike.errors import HostError, StateValueError
 from pyflinklike.replica.image import (
     Image,

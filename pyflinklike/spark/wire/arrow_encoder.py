@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyflinklike.engine.checks import as_tuple_of
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types.arrow_rows import cut_to_cover
-from pyflinklike.engine.types.fitting import Writer, writer_of
+from pyflinklike.engine.types.conversions import Writer, writer_of
 from pyflinklike.engine.types.row import Row, in_order, misnamed
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark.wire.schema import arrow_schema

@@ -14,7 +14,7 @@ from pyflinklike.engine.columnar.keyed_batch import KeyReader
 from pyflinklike.engine.runtime.columnar_records import ColumnReader, ColumnRecords
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.fitting import cast_column
+from pyflinklike.engine.types.conversions import cast_column
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark.wire.arrow_encoder import check_nulls
 from pyflinklike.spark.wire.output_layout import OutputLayout

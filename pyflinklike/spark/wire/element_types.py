@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.fitting import Writer, type_of_column, writer_of
+from pyflinklike.engine.types.conversions import Writer, type_of_column, writer_of
 from pyflinklike.engine.types.row import row_class
 from pyflinklike.engine.types.time_types import LocalTimeTypeInfo
 from pyflinklike.errors import DeclarationValueError, StateValueError

@@ -20,7 +20,7 @@ from pyspark.sql import types as st
 from pyflinklike.engine.shown import shown
 from pyflinklike.engine.types import TypeInformation
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.engine.types.conversions import to_column
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.spark.wire.own_columns import frame_of, quote
 from pyflinklike.spark.wire.schema import arrow_type

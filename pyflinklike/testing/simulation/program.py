@@ -42,7 +42,7 @@ from pyflinklike.engine.runtime.assembly import make_keyed_operator
 from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.engine.state.table import REPLICATED, Shape
 from pyflinklike.engine.types.catalog import type_of
-from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.engine.types.conversions import to_column
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark.host.python_stage import make_packing_of
 from pyflinklike.spark.host.task import of_checkpoint

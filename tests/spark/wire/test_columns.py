@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row
 from pyflinklike.engine.types.arrow_rows import milliseconds, to_python
-from pyflinklike.engine.types.fitting import to_column
+from pyflinklike.engine.types.conversions import to_column
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
 

@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 from pyflinklike import KeyedProcessFunction, OutputTag, Row
 from pyflinklike.engine.runtime.outputs import Outputs
 from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.fitting import cast_column, to_column
+from pyflinklike.engine.types.conversions import cast_column, to_column
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark.wire.columnar_layout import ColumnLayout
 from pyflinklike.spark.wire.element_types import element_type
