@@ -141,7 +141,7 @@ class DataStream(StreamNode):
         """Accept a timeout without effect: here elements travel in batches.
 
         Args:
-            timeout_millis: A time in ms; -1 is that of the environment.
+            timeout_millis: A time in ms; -1 takes the environment's.
 
         Raises:
             DeclarationValueError: It is less than -1.

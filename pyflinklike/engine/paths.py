@@ -7,8 +7,8 @@ A remote file system is asked for little, so that the rules of HDFS and of objec
 - what was created is listed and read by whoever asks next.
 
 It need not rename a folder, replace a file, lock one or set its time.  A record that changes is a file for
-each of its versions, `watermark.json`, `watermark.json.1` and so on.  The greatest one counts.  Who writes a
-version that is there already is not the only one who writes, and is refused.
+each of its versions, `watermark.json`, `watermark.json.1` and so on.  The greatest one counts.  If a version is
+there already, somebody else writes too, and the write is refused.
 
 A folder is removed file by file.  So a mark beside it says that it is to go, until all of it has gone: what
 is left of it is never taken for a damaged folder.

@@ -167,7 +167,7 @@ class AvroSchema:
             fastavro.validation.validate(value, self.parsed, raise_errors=True, strict=True)
             if not self._may_change_values:
                 return
-            # What writes takes any text for a uuid, and cuts off what is finer than milliseconds.
+            # fastavro takes any text for a uuid, and cuts off what is finer than milliseconds.
             fastavro.schemaless_writer(out, self.parsed, value, strict=True)
             written = out.getvalue()
             read = fastavro.schemaless_reader(io.BytesIO(written), self.parsed)

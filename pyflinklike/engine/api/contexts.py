@@ -99,7 +99,7 @@ class Attempt(Protocol):
         """Make a call; where it raises, undo what it did, put out its dead letter, and go on.
 
         Args:
-            call: Makes it, and returns its outputs, which nobody changes any more.
+            call: Makes it, and returns its outputs, which stay as they are.
             subject: Shows what the function was called with, once the call is undone.
             name: The name of the method, for messages; None if the traceback tells it.
             settled: Whether all stands that was done before, whatever comes.  Else it is undone if
@@ -113,7 +113,7 @@ class Attempt(Protocol):
 class RuntimeContext(KeyedStateStore):
     """What a function may know of the place where it runs; `Function.open` receives it."""
 
-    _attempt: Attempt | None = None  # for programs of ours; None where no letters are made
+    _attempt: Attempt | None = None  # for programs of ours; None if no letters are made
 
     @abstractmethod
     def get_task_name(self) -> str:

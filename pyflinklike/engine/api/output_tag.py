@@ -83,7 +83,7 @@ class OutputTag(Generic[T], WithoutJava):
 class ChangelogTag(OutputTag[T]):
     """The side output of a store's changes: it knows the parts of a `ChangelogRecord`.
 
-    On Spark a side output has columns.  Those of a changelog follow from the store's types and, if
+    On Spark a side output has columns.  A changelog's columns follow from the store's types and, if
     the current key is part of the logged key, from the key columns of the stream, which only the
     host knows.
 

@@ -333,7 +333,7 @@ class CallGuard(LetterOffice):
     def settle(self) -> None:
         """Have all stand that the call has done so far: it was its own, or of parts that are over.
 
-        The capsule of a part to come has what there is from here on.
+        The capsule of a later part begins here.
         """
         namespace = self.namespace
         self.begin()
