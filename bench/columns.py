@@ -26,10 +26,10 @@ from results import Check
 from sides.floor import expected
 from workloads import WORKLOADS, Workload
 
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.runtime.micro_batch import serve
-from pyflinklike.engine.types import Types
-from pyflinklike.spark.wire.columnar_layout import ColumnRecordReader
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.micro_batch import serve
+from pyflinklike.columns.columnar_layout import ColumnRecordReader
+from pyflinklike.types import Types
 
 _GROUPS = 16  # as two shuffle partitions make them
 _COLD_ENTRIES = 1_000_000

@@ -143,8 +143,8 @@ def drive(place: Path, program: str, *, history_first: bool) -> None:
     """Run the program, as a user would: it may be killed anywhere, and started again."""
     from pyspark.sql import SparkSession
 
-    from pyflinklike.savepoints import is_savepoint
     from pyflinklike.spark import history_of
+    from pyflinklike.state_processor._savepoints import is_savepoint
 
     spark = SparkSession.builder.master("local[2]").config(map=_SETTINGS).getOrCreate()
     apply = _functions()[program]

@@ -23,8 +23,8 @@ from typing import Any
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.cli.serve_command import _server
-from pyflinklike.replica import open_state
-from pyflinklike.serve import app
+from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state.http import app
 from pyflinklike.testing import KeyedProcessHarness
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
-from pyflinklike.common import Configuration, TimestampAssigner, WatermarkStrategy
-from pyflinklike.datastream import DataStream, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors import NumberSequenceSource
+from pyflinklike.pyflink.common import Configuration, TimestampAssigner, WatermarkStrategy
+from pyflinklike.pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors import NumberSequenceSource
 
 KEYS = 1_000
 

@@ -24,10 +24,10 @@ from sides import ours
 from spark_run import ddl, session, stop
 from workloads import WORKLOADS
 
-from pyflinklike.spark.api import query as operators
-from pyflinklike.spark.host.python_stage import pack_records
-from pyflinklike.spark.host.streaming_host import apply_plan
-from pyflinklike.spark.plan.operator_plan import Plan
+from pyflinklike.spark._api import query as operators
+from pyflinklike.spark._host.python_stage import pack_records
+from pyflinklike.spark._host.streaming_host import apply_plan
+from pyflinklike.spark._plan.operator_plan import Plan
 
 _W1 = WORKLOADS["W1"]
 Cut = Callable[[DataFrame], DataFrame]

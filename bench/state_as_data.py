@@ -31,11 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.group_reader import StateReader
-from pyflinklike.engine.inspection.state_infos import describe_states
-from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import check_log
-from pyflinklike.savepoints import open_savepoint
+from pyflinklike._changelog.checkpoint_logs import check_log
 from pyflinklike.spark import (
     key_by,
     list_states,
@@ -45,8 +41,12 @@ from pyflinklike.spark import (
     read_state_changes,
     take_savepoint,
 )
-from pyflinklike.spark.read.checkpoint import CheckpointState, checkpoint_states
-from pyflinklike.spark.wire.key_groups import group_ids
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, checkpoint_states
+from pyflinklike.state_processor._logs.group_reader import StateReader
+from pyflinklike.state_processor._logs.state_infos import describe_states
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._savepoints import open_savepoint
 
 _BATCHES = 10
 _SHARE = 10

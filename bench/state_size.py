@@ -45,14 +45,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
-from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark.wire.key_groups import ROLL_CALL
+from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark._wire.key_groups import ROLL_CALL
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _LOAD = 250_000

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups, weight_of
-from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
 
 _GROUPS, _PARTITIONS = 128, 2
 _BYTES = 1_000_000

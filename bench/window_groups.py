@@ -22,10 +22,10 @@ from typing import Any
 from windowed import Count
 
 from pyflinklike import HashMapStateBackend, Row, Types
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.calls import FunctionCalls
-from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
     EventTimeSessionWindows,

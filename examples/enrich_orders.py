@@ -20,14 +20,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from pyflinklike.common import Configuration, Time, Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Configuration, Time, Types
+from pyflinklike.pyflink.datastream import (
     AsyncDataStream,
     AsyncFunction,
     AsyncRetryStrategy,
     StreamExecutionEnvironment,
 )
-from pyflinklike.datastream.async_retry_predicates import has_exception_predicate
+from pyflinklike.pyflink.datastream.async_retry_predicates import has_exception_predicate
 
 ORDER = Types.TUPLE([Types.STRING(), Types.STRING(), Types.LONG()])
 OWED = Types.TUPLE([Types.STRING(), Types.LONG()])

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
-from pyflinklike.engine.api.contexts import ColumnTimerService, RuntimeContext, TimerService
-from pyflinklike.engine.api.dead_letters import DeadLetters
-from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import (
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
+from pyflinklike._exports import pin
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.rocksdb.rocksdb_backend import (
+    EmbeddedRocksDBStateBackend,
+    PredefinedOptions,
+)
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.functions.contexts import ColumnTimerService, RuntimeContext, TimerService
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.functions.metric_group import MetricGroup
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -15,27 +23,13 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.rocksdb.rocksdb_backend import (
-    EmbeddedRocksDBStateBackend,
-    PredefinedOptions,
-)
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
-from pyflinklike.engine.doors import pin
-from pyflinklike.engine.functions import (
-    AggregateFunction,
-    Function,
-    ReduceFunction,
-    ReduceFunctionWrapper,
-)
-from pyflinklike.engine.legacy_backends import (
+from pyflinklike.pyflink._legacy_backends import (
     CustomStateBackend,
     FsStateBackend,
     MemoryStateBackend,
     RocksDBStateBackend,
 )
-from pyflinklike.engine.state import (
+from pyflinklike.state import (
     AggregatingState,
     AppendingState,
     ListState,
@@ -45,8 +39,8 @@ from pyflinklike.engine.state import (
     State,
     ValueState,
 )
-from pyflinklike.engine.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
-from pyflinklike.engine.state.descriptors import (
+from pyflinklike.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
+from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -54,9 +48,15 @@ from pyflinklike.engine.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.types import Instant, Pickled, TypeInformation, Types
-from pyflinklike.engine.types.row import Row, restore_row
+from pyflinklike.state.fold_functions import (
+    AggregateFunction,
+    Function,
+    ReduceFunction,
+    ReduceFunctionWrapper,
+)
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import Instant, Pickled, TypeInformation, Types
+from pyflinklike.types.row import Row, restore_row
 
 __all__ = [
     "MAX_WATERMARK",
@@ -117,7 +117,7 @@ pin(
     Pickled,
     ReduceFunctionWrapper,
     restore_row,
-    # Flink 1.x's, which are shown where PyFlink has them: pyflinklike.datastream.state_backend.
+    # Flink 1.x's, which are shown where PyFlink has them: pyflinklike.pyflink.datastream.state_backend.
     CustomStateBackend,
     FsStateBackend,
     MemoryStateBackend,

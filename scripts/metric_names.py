@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pyflinklike.observe.catalogue import CATALOGUE
+from pyflinklike.monitoring.catalogue import CATALOGUE
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/metric-names.md"
 _HEAD: Final = """# Metrics for Prometheus and OpenTelemetry
@@ -34,9 +34,9 @@ _GROUPS: Final = {
 }
 _API: Final = """## API
 
-::: pyflinklike.observe.PrometheusListener
+::: pyflinklike.monitoring.PrometheusListener
 
-::: pyflinklike.observe.OpenTelemetryListener
+::: pyflinklike.monitoring.OpenTelemetryListener
 """
 
 

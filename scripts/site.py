@@ -19,7 +19,7 @@ from pathlib import Path
 
 import griffe
 
-from pyflinklike.engine.doors import DOORS
+from pyflinklike._exports import DOORS
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "pyflinklike"

@@ -141,7 +141,7 @@ def spark(
     from pyspark.sql import SparkSession
 
     from pyflinklike.errors import HostError
-    from pyflinklike.spark.plan.requirements import check_java
+    from pyflinklike.spark._plan.requirements import check_java
 
     try:
         check_java()

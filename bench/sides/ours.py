@@ -27,8 +27,8 @@ from workloads import LIMITS, RULES, Workload, limit_of
 
 import pyflinklike.run
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.spark import broadcast, connect, key_by
 
 _NAMES = {"heap": "hashmap", "rocksdb": "rocksdb"}

@@ -6,10 +6,10 @@
 `pyflinklike.spark.decode_debezium` does the same for DataFrames.
 """
 
+from pyflinklike._exports import pin
 from pyflinklike.cdc.change_event import CdcEvent
 from pyflinklike.cdc.debezium_decoder import decode_debezium
 from pyflinklike.cdc.debezium_encoder import to_debezium
-from pyflinklike.engine.doors import pin
 
 __all__ = ["CdcEvent", "decode_debezium", "to_debezium"]
 

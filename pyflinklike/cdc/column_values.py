@@ -25,9 +25,9 @@ from typing import Any, Final, NoReturn, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from pyflinklike._checks import is_int, is_number
+from pyflinklike._messages import shown
 from pyflinklike.cdc.connect_schema import Meaning, Semantic, classify
-from pyflinklike.engine.checks import is_int, is_number
-from pyflinklike.engine.shown import shown
 
 __all__ = ["Convert", "converter_of", "is_as_it_is", "json_text", "natural_of", "type_name"]
 

@@ -32,6 +32,8 @@ from typing import Any, Final
 
 import attrs
 
+from pyflinklike._checks import is_int
+from pyflinklike._messages import shown, shown_error
 from pyflinklike.cdc.change_event import (
     CREATE,
     LOWEST,
@@ -57,8 +59,6 @@ from pyflinklike.cdc.envelope import (
     placeholder_of,
 )
 from pyflinklike.cdc.table_row import UNDECLARED, ConversionPlan, TableRow, row_of
-from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.shown import shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from pyflinklike._messages import shown, shown_message
 from pyflinklike.cdc.change_event import CREATE, READ, REMOVE, TRUNCATE, UPDATE, coordinates
 from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
-from pyflinklike.engine.shown import shown, shown_message
-from pyflinklike.engine.types import row as row_kind
-from pyflinklike.engine.types.row import field_of, names_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.types import row as row_kind
+from pyflinklike.types.row import field_of, names_of
 
 __all__ = ["to_debezium"]
 

@@ -24,7 +24,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import KeyDecodeError, ValueDecodeError
 
 __all__ = [

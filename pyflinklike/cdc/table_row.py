@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pyflinklike._messages import shown
 from pyflinklike.cdc.column_values import (
     Convert,
     converter_of,
@@ -25,7 +26,6 @@ from pyflinklike.cdc.column_values import (
     type_name,
 )
 from pyflinklike.cdc.connect_schema import Semantic, fields_of, schema_at
-from pyflinklike.engine.shown import shown
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,

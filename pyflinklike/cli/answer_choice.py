@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike.cli.answers import Answers
-from pyflinklike.engine.inspection.state_infos import StateInfo, state_of
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._logs.state_infos import StateInfo, state_of
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +133,7 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
     Raises:
         HostError: Java or PySpark is missing, or does not start.
     """
-    from pyflinklike.spark.plan.requirements import pyspark_checked
+    from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
         from pyspark.sql import SparkSession
@@ -160,7 +160,10 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
             raise HostError(f"{msg}; install Java 17 or newer, or give a savepoint") from error
         try:
             say(f"reading {path}")
-            from pyflinklike.spark.read.checkpoint import location_of, take_format_of
+            from pyflinklike.state_processor._checkpoints.checkpoint import (
+                location_of,
+                take_format_of,
+            )
 
             take_format_of(spark, location_of(path, spark))
             yield spark

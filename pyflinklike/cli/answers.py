@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
-from pyflinklike.engine.log.operator_record import OperatorRecord
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
 
 __all__ = ["Answers", "EntryChoice", "TimerCounts", "order_of"]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
 __all__ = [
     "as_json",

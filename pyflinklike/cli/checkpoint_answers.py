@@ -18,31 +18,31 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
+from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import cells_of, lines_of
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_differences import entry_columns
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos, describe_states
-from pyflinklike.engine.inspection.state_summaries import SummaryReader
-from pyflinklike.engine.log.operator_record import OperatorRecord
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
-from pyflinklike.savepoints.manifest import folder_of
 from pyflinklike.spark import diff_state, error_of, take_savepoint
-from pyflinklike.spark.read.checkpoint import (
+from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     checkpoint_states,
     operators_of,
     query_id_of,
 )
-from pyflinklike.spark.read.group_job import Batches, frame_of_groups, map_frame
-from pyflinklike.spark.read.state_frames import (
+from pyflinklike.state_processor._checkpoints.group_job import Batches, frame_of_groups, map_frame
+from pyflinklike.state_processor._checkpoints.state_frames import (
     entries_of,
     has_clock,
     list_sized_states,
     read_registered_timers_of,
 )
-from pyflinklike.spark.wire.own_columns import quote
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_differences import entry_columns
+from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos, describe_states
+from pyflinklike.state_processor._logs.state_summaries import SummaryReader
+from pyflinklike.state_processor._savepoints.manifest import folder_of
 
 __all__ = ["CheckpointAnswers"]
 

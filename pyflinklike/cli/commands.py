@@ -18,16 +18,16 @@ from pyflinklike.cli.answer_choice import choose_state, is_savepoint, operator_o
 from pyflinklike.cli.answers import Answers, EntryChoice
 from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command, print_rows
-from pyflinklike.engine.inspection.key_columns import column_key_of, time_of
-from pyflinklike.engine.inspection.log_check import Checked, Finding
-from pyflinklike.engine.inspection.state_infos import StateInfo
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._logs.key_columns import column_key_of, time_of
+from pyflinklike.state_processor._logs.log_check import Checked, Finding
+from pyflinklike.state_processor._logs.state_infos import StateInfo
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
 _limit = click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
@@ -191,8 +191,8 @@ def _check(look: Look, all_batches: bool) -> int:
 def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     if not is_savepoint(look.path):
         return _check_checkpoint(look, all_batches=all_batches)
-    from pyflinklike.savepoints import open_savepoint
-    from pyflinklike.savepoints.savepoint_directory import check_savepoint
+    from pyflinklike.state_processor._savepoints import open_savepoint
+    from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 
     if all_batches or look.batch is not None or look.operator is not None:
         msg = "a savepoint is checked as a whole, got an option that chooses a part"
@@ -206,7 +206,7 @@ def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Check
 
 def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     with session(look.master, look.path, quiet=not look.traceback) as spark:
-        from pyflinklike.spark.read.checkpoint_check import check_checkpoint
+        from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
 
         return check_checkpoint(
             spark,

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from pyflinklike.engine.checks import install
+from pyflinklike._checks import install
 from pyflinklike.errors import PyflinklikeError
 
 __all__ = ["main"]

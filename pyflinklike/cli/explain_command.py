@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 import click
 
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.cli.answer_choice import choose_state, is_savepoint
 from pyflinklike.cli.answers import Answers
 from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.functions import Function
-from pyflinklike.engine.inspection.state_infos import declaration_of
-from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.state.ttl_rules import horizon_at
-from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError, UnknownStateError
+from pyflinklike.state.fold_functions import Function
+from pyflinklike.state.ttl_rules import horizon_at
+from pyflinklike.state_processor._logs.state_infos import declaration_of
+from pyflinklike.types.catalog import type_of
 
 if TYPE_CHECKING:
     from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
@@ -258,7 +258,7 @@ def _timers_outcome(
         counts: The number of registered timers, by domain.
         is_fixed: Whether the time mode cannot change, as in a checkpoint.
     """
-    from pyflinklike.spark.plan.timer_use import uses_processing_timers
+    from pyflinklike.spark._plan.timer_use import uses_processing_timers
 
     uid, many = record.identity.name, counts.get("processing_time", 0)
     uses, had = uses_processing_timers(function), record.time_mode == "ProcessingTime"

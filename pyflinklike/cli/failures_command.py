@@ -19,15 +19,14 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pyflinklike._messages import shown, shown_traceback, whole_message
+from pyflinklike._runtime.capsule import BATCHES, FailedCall
 from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command
 from pyflinklike.cli.explain_command import import_function
-from pyflinklike.engine.api.dead_letters import LETTER_FIELDS
-from pyflinklike.engine.runtime.capsule import BATCHES, FailedCall
-from pyflinklike.engine.shown import shown, shown_traceback, whole_message
-from pyflinklike.engine.state.descriptors import MapStateDescriptor
-from pyflinklike.engine.types.catalog import type_of
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
+from pyflinklike.functions.dead_letters import LETTER_FIELDS
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.testing import (
     BroadcastHarness,
     KeyedBatchHarness,
@@ -35,6 +34,7 @@ from pyflinklike.testing import (
     KeyedTwoInputHarness,
 )
 from pyflinklike.testing.operator_harness import OperatorHarness, read_failure
+from pyflinklike.types.catalog import type_of
 
 _FIELDS = [name for name, _ in LETTER_FIELDS]
 _SHORT = ("index", "operator", "call", "subject", "timestamp", "batch", "error", "raised_at")

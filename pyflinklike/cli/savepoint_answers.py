@@ -11,27 +11,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import iso, write_dataset
-from pyflinklike.engine.inspection.column_values import (
+from pyflinklike.errors import DeclarationValueError, StateValueError
+from pyflinklike.state_processor._logs.column_values import (
     BatchClock,
     are_alive,
     expires_at,
     timestamps,
 )
-from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.state_differences import (
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_differences import (
     differences,
     entry_columns,
     schema_of_differences,
 )
-from pyflinklike.engine.inspection.state_infos import StateInfo, StateInfos
-from pyflinklike.engine.inspection.stored_table import codes_of, sort_rows
-from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.errors import DeclarationValueError, StateValueError
-from pyflinklike.savepoints import SavepointDirectory, open_savepoint
-from pyflinklike.savepoints.manifest import folder_of
-from pyflinklike.savepoints.savepoint_location import damage_error
+from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
+from pyflinklike.state_processor._logs.stored_table import codes_of, sort_rows
+from pyflinklike.state_processor._savepoints import SavepointDirectory, open_savepoint
+from pyflinklike.state_processor._savepoints.manifest import folder_of
+from pyflinklike.state_processor._savepoints.savepoint_location import damage_error
 
 __all__ = ["SavepointAnswers"]
 

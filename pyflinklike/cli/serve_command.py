@@ -15,8 +15,8 @@ import click
 from pyflinklike.cli.answer_choice import is_savepoint, operator_of
 from pyflinklike.cli.command import Look, command
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.replica.queryable_state import QueryableState, open_state
-from pyflinklike.serve.application import app
+from pyflinklike.queryable_state.http.application import app
+from pyflinklike.queryable_state.queryable_state import QueryableState, open_state
 
 _HOST = "127.0.0.1"
 _NAMES = ("localhost", _HOST, "[::1]")

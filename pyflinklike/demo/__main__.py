@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike import HashMapStateBackend
+from pyflinklike._checks import install
 from pyflinklike.demo import findings
 from pyflinklike.demo.flights import read_days, write_days
-from pyflinklike.engine.checks import install
 from pyflinklike.errors import PyflinklikeError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace) -> int:
     try:
-        from pyflinklike.spark.plan.requirements import check_java
+        from pyflinklike.spark._plan.requirements import check_java
     except ImportError as missing:
         msg = f"the demo needs PySpark ({missing}); run: {install('demo')}"
         raise ModuleNotFoundError(msg, name=missing.name) from missing

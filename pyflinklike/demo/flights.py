@@ -53,7 +53,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.checks import install
+from pyflinklike._checks import install
 
 __all__ = [
     "ALERT_TYPE",

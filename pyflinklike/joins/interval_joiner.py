@@ -26,18 +26,18 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from pyflinklike.engine.api.contexts import RuntimeContext
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.log.damage import RESTORE_ADVICE
-from pyflinklike.engine.shown import own_state, shown_state
-from pyflinklike.engine.state.descriptors import MapStateDescriptor
-from pyflinklike.engine.state.keyed_states import MapState
-from pyflinklike.engine.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._changelog.damage import RESTORE_ADVICE
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._messages import own_state, shown_state
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
 from pyflinklike.joins.join_functions import ProcessJoinFunction, call_alone, outputs_in
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.keyed_states import MapState
+from pyflinklike.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from types import GeneratorType
 from typing import Any
 
-from pyflinklike.engine.api.contexts import Attempt
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import check_results
-from pyflinklike.engine.functions import Function
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.copies import as_given
+from pyflinklike._messages import shown
+from pyflinklike.functions.contexts import Attempt
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import check_results
+from pyflinklike.state.fold_functions import Function
+from pyflinklike.types.copies import as_given
 
 __all__ = [
     "CoGroupFunction",

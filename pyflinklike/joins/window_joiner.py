@@ -15,11 +15,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.api.contexts import Attempt
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.functions import Function
-from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.arrow_rows import null_mask
+from pyflinklike.functions.contexts import Attempt
+from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.joins.interval_joiner import OUTER
 from pyflinklike.joins.join_functions import (
     CoGroupFunction,
@@ -28,6 +25,9 @@ from pyflinklike.joins.join_functions import (
     call_alone,
     outputs_in,
 )
+from pyflinklike.state.fold_functions import Function
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import null_mask
 from pyflinklike.windows.window_functions import ProcessWindowFunction
 
 __all__ = ["CoGrouping", "JoinedGroups", "TaggedTypeInfo"]

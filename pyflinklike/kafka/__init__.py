@@ -7,7 +7,7 @@
 Options and columns are those of Spark's own Kafka connector.
 """
 
-from pyflinklike.engine.doors import pin
+from pyflinklike._exports import pin
 from pyflinklike.kafka.packages import require_packages
 
 require_packages()

@@ -42,7 +42,7 @@ from pyflinklike.kafka.messages import (
 from pyflinklike.kafka.offsets import OffsetRange, split_ranges
 from pyflinklike.kafka.options import ReaderOptions, WriterOptions, reader_options, writer_options
 from pyflinklike.kafka.stream_reader import stream_reader
-from pyflinklike.spark.plan.session import prepare_workers
+from pyflinklike.spark._plan.session import prepare_workers
 
 __all__ = [
     "FORMAT",

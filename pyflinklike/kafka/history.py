@@ -14,13 +14,13 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import DataLossError, DeclarationValueError
 from pyflinklike.kafka.cluster import Cluster, resolve_offsets
 from pyflinklike.kafka.offsets import Offsets, Partition
 from pyflinklike.kafka.options import EARLIEST, LATEST, PREFIX, SUBSCRIPTIONS, reader_options
-from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.spark.savepoint.history import add_kind
+from pyflinklike.spark._savepoint.history import add_kind
+from pyflinklike.state_processor._savepoints.saved_job import Position
 
 __all__ = ["KafkaHistory", "add_kafka"]
 

@@ -9,13 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.foreign_names import WithoutJava
-from pyflinklike.engine.graph.function_copies import copy_function
-from pyflinklike.engine.graph.serialization import SerializationSchema, check_schema
-from pyflinklike.engine.graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
-from pyflinklike.engine.shown import instance_of, shown, shown_error
-from pyflinklike.engine.types import TypeInformation
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._messages import instance_of, shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -27,6 +23,10 @@ from pyflinklike.errors import (
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
 from pyflinklike.kafka.options import as_options, check_property, writer_options
+from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.serialization import SerializationSchema, check_schema
+from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
+from pyflinklike.types import TypeInformation
 
 __all__ = [
     "KafkaRecordSerializationSchema",

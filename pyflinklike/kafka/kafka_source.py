@@ -21,12 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike.engine.checks import is_int64
-from pyflinklike.engine.foreign_names import WithoutJava
-from pyflinklike.engine.graph.function_copies import copy_function
-from pyflinklike.engine.graph.serialization import DeserializationSchema, check_schema
-from pyflinklike.engine.shown import instance_of, shown, shown_error
-from pyflinklike.engine.types import TypeInformation
+from pyflinklike._checks import is_int64
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._messages import instance_of, shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -46,7 +43,10 @@ from pyflinklike.kafka.options import (
     reader_options,
 )
 from pyflinklike.kafka.stream_reader import HAS_LIMITS
-from pyflinklike.spark.jobs.data_frame_source import Elements, FrameSource
+from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.serialization import DeserializationSchema, check_schema
+from pyflinklike.pyflink._spark.data_frame_source import Elements, FrameSource
+from pyflinklike.types import TypeInformation
 
 __all__ = [
     "KafkaOffsetResetStrategy",

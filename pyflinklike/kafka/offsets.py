@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from pyspark.sql.datasource import InputPartition
 
-from pyflinklike.engine.checks import is_int64
+from pyflinklike._checks import is_int64
 from pyflinklike.errors import CorruptStateError
 
 __all__ = ["OffsetRange", "Offsets", "Partition", "limit_ends", "split_ranges"]

@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 from confluent_kafka import KafkaException
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import BrokerError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.offsets import Partition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 
-from pyflinklike.engine.checks import install
+from pyflinklike._checks import install
 from pyflinklike.errors import HostError
 
 __all__ = ["require_packages"]

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, ValueStateDescriptor
-from pyflinklike.engine.clock import DurationLike
+from pyflinklike._clock import DurationLike
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.kafka.messages import HEADER
 from pyflinklike.spark import key_by

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of a checkpoint and of a running query: pages that a browser opens without a network."""
 
-from pyflinklike.engine.doors import pin
-from pyflinklike.spark.plan.requirements import pyspark_checked
+from pyflinklike._exports import pin
+from pyflinklike.spark._plan.requirements import pyspark_checked
 
 with pyspark_checked():
     from pyflinklike.report.checkpoint_pages import checkpoint_report

@@ -18,9 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.inspection.column_values import BatchClock, timestamps
-from pyflinklike.engine.inspection.state_summaries import BUCKETS, SummaryReader, WrittenKeys
-from pyflinklike.engine.log.log_storage import Head
+from pyflinklike._changelog.log_storage import Head
 from pyflinklike.report.page import (
     Picture,
     Report,
@@ -30,8 +28,10 @@ from pyflinklike.report.page import (
     size_in_words,
     stack_bars,
 )
-from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.read.checkpoint import (
+from pyflinklike.spark._host.blob_map import HEAD_AT
+from pyflinklike.spark._wire.key_groups import index_of
+from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     change_feed,
     checkpoint_states,
@@ -41,12 +41,12 @@ from pyflinklike.spark.read.checkpoint import (
     partitions_of_batches,
     refuse_errors,
 )
-from pyflinklike.spark.read.checkpoint_check import check_checkpoint
-from pyflinklike.spark.read.group_job import frame_of_groups
-from pyflinklike.spark.read.state_changes import changes_up_to
-from pyflinklike.spark.read.state_frames import Location, list_sized_states
-from pyflinklike.spark.wire.key_groups import index_of
-from pyflinklike.spark.wire.own_columns import KEY_GROUP
+from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
+from pyflinklike.state_processor._checkpoints.group_job import frame_of_groups
+from pyflinklike.state_processor._checkpoints.state_changes import changes_up_to
+from pyflinklike.state_processor._checkpoints.state_frames import Location, list_sized_states
+from pyflinklike.state_processor._logs.column_values import BatchClock, timestamps
+from pyflinklike.state_processor._logs.state_summaries import BUCKETS, SummaryReader, WrittenKeys
 
 __all__ = [
     "checkpoint_report",

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyflinklike.engine.checks import install
-from pyflinklike.engine.inspection.state_infos import html_table
+from pyflinklike._checks import install
 from pyflinklike.errors import RequirementError
+from pyflinklike.state_processor._logs.state_infos import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

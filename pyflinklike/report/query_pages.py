@@ -17,10 +17,10 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.report.page import Picture, Report, check_path, lines, stack_bars
-from pyflinklike.spark.host.observed_metrics import metrics_of
+from pyflinklike.spark._host.observed_metrics import metrics_of
 
 __all__ = ["ProgressLog", "query_report", "read_progress"]
 

@@ -5,7 +5,7 @@ python -m pyflinklike.run job.py            # in a shell
 pyflinklike.run.install()                   # in a program or test, before it imports pyflink
 """
 
-from pyflinklike.engine.doors import pin
+from pyflinklike._exports import pin
 from pyflinklike.run.finder import install, uninstall
 
 __all__ = ["install", "uninstall"]

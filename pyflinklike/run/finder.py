@@ -12,8 +12,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from pyflinklike.common.pyflink_names import is_known, module_of_names, why_missing
 from pyflinklike.errors import DeclarationError
+from pyflinklike.pyflink._names import is_known, module_of_names, why_missing
 
 __all__ = ["install", "uninstall"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
-from pyflinklike.engine.doors import opens, pin
+from pyflinklike._exports import opens, pin
 
 __all__ = [
     "BroadcastConnectedStream",
@@ -49,37 +49,39 @@ __all__ = [
 ]
 
 if opens(globals()):
-    from pyflinklike.spark.plan.requirements import pyspark_checked
+    from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
-        from pyflinklike.spark.api.broadcast_streams import (
-            BroadcastConnectedStream,
-            BroadcastStream,
-            broadcast,
-        )
-        from pyflinklike.spark.api.joined_streams import (
+        from pyflinklike.cdc._spark.event_frames import decode_debezium
+        from pyflinklike.joins._spark import (
             CoGroupedStreams,
             IntervalJoined,
             JoinedStreams,
             WindowedCoGroup,
             WindowedJoin,
         )
-        from pyflinklike.spark.api.keyed_connected_streams import KeyedConnectedStreams
-        from pyflinklike.spark.api.keyed_stream import (
+        from pyflinklike.queryable_state.replica_source import open_state
+        from pyflinklike.spark._api.broadcast_streams import (
+            BroadcastConnectedStream,
+            BroadcastStream,
+            broadcast,
+        )
+        from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams
+        from pyflinklike.spark._api.keyed_stream import (
             ConnectedStreams,
             KeyedStream,
             connect,
             key_by,
         )
-        from pyflinklike.spark.api.windowed_stream import WindowedStream, window_all
-        from pyflinklike.spark.debezium.event_frames import decode_debezium
+        from pyflinklike.spark._host.observed_metrics import metrics_of
+        from pyflinklike.spark._host.python_stage import error_of
+        from pyflinklike.spark._savepoint.history import History, history_at, history_of
+        from pyflinklike.spark._savepoint.initial_state import read_savepoint
         from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
-        from pyflinklike.spark.host.observed_metrics import metrics_of
-        from pyflinklike.spark.host.python_stage import error_of
-        from pyflinklike.spark.read.replica_source import open_state
-        from pyflinklike.spark.read.state_changes import read_state_changes
-        from pyflinklike.spark.read.state_diff import diff_state
-        from pyflinklike.spark.read.state_frames import (
+        from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+        from pyflinklike.state_processor._checkpoints.state_changes import read_state_changes
+        from pyflinklike.state_processor._checkpoints.state_diff import diff_state
+        from pyflinklike.state_processor._checkpoints.state_frames import (
             list_states,
             read_heads,
             read_keyed_state,
@@ -87,12 +89,14 @@ if opens(globals()):
             read_state,
             read_timers,
         )
-        from pyflinklike.spark.read.state_views import StateView, StateViews, create_state_views
-        from pyflinklike.spark.savepoint.history import History, history_at, history_of
-        from pyflinklike.spark.savepoint.initial_state import read_savepoint
-        from pyflinklike.spark.savepoint.repartition import repartition_state
-        from pyflinklike.spark.savepoint.saved_files import take_savepoint
-        from pyflinklike.spark.savepoint.savepoint import Savepoint
-        from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+        from pyflinklike.state_processor._checkpoints.state_views import (
+            StateView,
+            StateViews,
+            create_state_views,
+        )
+        from pyflinklike.state_processor._edits.repartition import repartition_state
+        from pyflinklike.state_processor._edits.saved_files import take_savepoint
+        from pyflinklike.state_processor._edits.savepoint import Savepoint
+        from pyflinklike.windows._spark import WindowedStream, window_all
 
     pin(globals())

@@ -13,10 +13,10 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.plan.event_time import check_event_time, has_watermark
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT, quote
+from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
+from pyflinklike.spark._wire.own_columns import END_OF_INPUT, quote
 
 __all__ = ["end_input", "with_ending_watermark"]
 

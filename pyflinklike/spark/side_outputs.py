@@ -14,12 +14,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.host.python_stage import ours_alone
-from pyflinklike.spark.plan.operator_chain import keep_phases_of_part, phase_columns
-from pyflinklike.spark.wire.own_columns import OUTPUT_TAG, quote
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.spark._host.python_stage import ours_alone
+from pyflinklike.spark._plan.operator_chain import keep_phases_of_part, phase_columns
+from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, quote
 
 __all__ = ["foreach_output", "get_side_output", "main_output"]
 

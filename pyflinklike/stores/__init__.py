@@ -15,7 +15,7 @@
 A store is declared by a descriptor and used under the current key, as state is.
 """
 
-from pyflinklike.engine.doors import opens, pin
+from pyflinklike._exports import opens, pin
 
 __all__ = [
     "NOT_PUT",
@@ -58,7 +58,6 @@ __all__ = [
 ]
 
 if opens(globals()):
-    from pyflinklike.engine.api.output_tag import ChangelogTag
     from pyflinklike.errors import (
         CursorClosedError,
         KeyDecodeError,
@@ -71,6 +70,7 @@ if opens(globals()):
         UpsertError,
         ValueDecodeError,
     )
+    from pyflinklike.functions.output_tag import ChangelogTag
     from pyflinklike.stores.in_memory_store import InMemoryWindowStore, open_in_memory
     from pyflinklike.stores.key_value_store import (
         KeyValueStore,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pyflinklike.engine.api.contexts import StoreDeclaration
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.clock import Clock, DurationLike, to_milliseconds
-from pyflinklike.engine.state.current_key import CurrentKey
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._clock import Clock, DurationLike, to_milliseconds
+from pyflinklike._type_vars import K, V
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.functions.contexts import StoreDeclaration
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["InMemoryWindowStore", "open_in_memory"]
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, overload
 
 import attrs
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import MISSING, Entry
-from pyflinklike.engine.type_vars import K, V
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, V
 from pyflinklike.errors import StateValueError
+from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.state_store import Cursor, StateStore
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import KeyValue, TimeLike, ValueAndTimestamp, to_instant

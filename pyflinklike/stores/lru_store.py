@@ -14,16 +14,16 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.log.damage import RESTORE_ADVICE
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import MISSING, Entry, OrderedTable, Shape, Table
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import Types
+from pyflinklike._changelog.damage import RESTORE_ADVICE
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, V
 from pyflinklike.errors import CorruptStateError
+from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
 from pyflinklike.stores.key_value_store import KeyValueStore
 from pyflinklike.stores.state_store import StoreContext
 from pyflinklike.stores.store_codec import encode_int, read_int
 from pyflinklike.stores.store_descriptors import StoreDescriptor, check_max_entries
+from pyflinklike.types import Types
 
 __all__ = ["LruKeyValueStore", "LruStoreDescriptor"]
 

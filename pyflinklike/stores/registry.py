@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.shown import instance_of, shown
+from pyflinklike._messages import instance_of, shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.stores.store_descriptors import StoreDescriptor

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyflinklike.engine.state.table import LAYOUT, MISSING, Entry, Shape, Table
-from pyflinklike.engine.types import Types
+from pyflinklike.state.table import LAYOUT, MISSING, Entry, Shape, Table
 from pyflinklike.stores.state_store import LOG, StateStore, StoreContext, StreamTime
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
+from pyflinklike.types import Types
 
 __all__ = ["Found", "SegmentedStore"]
 

@@ -8,11 +8,10 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import MISSING
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._clock import DurationLike, to_milliseconds
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, V
+from pyflinklike.state.table import MISSING
 from pyflinklike.stores.segmented_store import Found, SegmentedStore
 from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
@@ -25,6 +24,7 @@ from pyflinklike.stores.store_records import (
     WindowedKeyValue,
     to_instant,
 )
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["SessionStore", "SessionStoreDescriptor"]
 

@@ -18,12 +18,19 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.current_key import GROUP_KEY
-from pyflinklike.engine.state.staged_tables import Stage
-from pyflinklike.engine.state.table import (
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from pyflinklike._messages import shown
+from pyflinklike.errors import (
+    CursorClosedError,
+    StateValueError,
+    StoreClosedError,
+    StoreNotInitializedError,
+    StoreValueError,
+)
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.staged_tables import Stage
+from pyflinklike.state.table import (
     MISSING,
     Entry,
     OrderedTable,
@@ -33,17 +40,10 @@ from pyflinklike.engine.state.table import (
     TableSpec,
     stream_time_kind,
 )
-from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import (
-    CursorClosedError,
-    StateValueError,
-    StoreClosedError,
-    StoreNotInitializedError,
-    StoreValueError,
-)
 from pyflinklike.stores.store_codec import KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["LOG", "MAX_DIRTY", "Cursor", "StateStore", "StoreContext", "StreamTime"]
 

@@ -13,25 +13,25 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pyflinklike.engine.log.damage import RAW_ERRORS, RESTORE_ADVICE
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
-from pyflinklike.engine.types.basic_types import (
+from pyflinklike._changelog.damage import RAW_ERRORS, RESTORE_ADVICE
+from pyflinklike._messages import shown
+from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
+from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
+from pyflinklike.types.basic_types import (
     BigIntTypeInfo,
     BooleanTypeInfo,
     DoubleTypeInfo,
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.engine.types.key_codec import decode_first, encode_key
-from pyflinklike.engine.types.nested_types import ByteArrayTypeInfo
-from pyflinklike.engine.types.time_types import (
+from pyflinklike.types.key_codec import decode_first, encode_key
+from pyflinklike.types.nested_types import ByteArrayTypeInfo
+from pyflinklike.types.time_types import (
     DateTypeInfo,
     InstantTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
 )
-from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
 
 __all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
 

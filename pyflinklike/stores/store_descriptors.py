@@ -14,16 +14,16 @@ from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike.engine.api.output_tag import ChangelogTag, OutputTag
-from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.shown import instance_of, shown
-from pyflinklike.engine.state.table import Shape, TableSpec
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._checks import is_int
+from pyflinklike._clock import DurationLike, to_milliseconds
+from pyflinklike._messages import instance_of, shown
+from pyflinklike._type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.output_tag import ChangelogTag, OutputTag
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.stores.store_codec import check_key_type
 from pyflinklike.stores.store_records import ChangelogRecord
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
     "DAY",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Final, NamedTuple, Union
 
-from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.shown import shown
+from pyflinklike._checks import is_int
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._messages import shown
 from pyflinklike.errors import StateValueError, StoreValueError
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Generic
 
 import attrs
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import MISSING, Entry
-from pyflinklike.engine.type_vars import K, V
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, V
+from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.state_store import LOG, Cursor, StateStore, StoreContext, StreamTime
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
 from pyflinklike.stores.store_descriptors import (

@@ -7,11 +7,10 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.table import MISSING
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, V
 from pyflinklike.errors import StateValueError
+from pyflinklike.state.table import MISSING
 from pyflinklike.stores.segmented_store import Found, SegmentedStore
 from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
@@ -22,6 +21,7 @@ from pyflinklike.stores.store_descriptors import (
     to_window_size,
 )
 from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturate, to_instant
+from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["WindowStore", "WindowStoreDescriptor"]
 

@@ -22,21 +22,21 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike.engine.api.process_functions import KeyedBatchFunction, KeyedProcessFunction
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.checks import lacking
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.columnar_records import ColumnReader
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import NO_RECORDS, Records, serve
-from pyflinklike.engine.state.table import ColumnChanges, Shape
-from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.arrow_rows import to_python, to_rows
-from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike._checks import lacking
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, serve
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.columns.columnar_records import ColumnReader
+from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.functions.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.state.table import ColumnChanges, Shape
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 try:
     from hypothesis import strategies as st

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.shown import shown
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions.output_tag import OutputTag
 
 __all__ = ["HarnessChain"]
 

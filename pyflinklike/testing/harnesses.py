@@ -24,9 +24,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike.engine.api.dead_letters import DeadLetters
-from pyflinklike.engine.api.element_functions import FilterFunction, FlatMapFunction, MapFunction
-from pyflinklike.engine.api.process_functions import (
+from pyflinklike._changelog.entry_codec import encode_columns
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._messages import shown, shown_message
+from pyflinklike._runtime.capsule import FailedCall
+from pyflinklike._type_vars import K, V
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -35,18 +42,9 @@ from pyflinklike.engine.api.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.log.entry_codec import encode_columns
-from pyflinklike.engine.runtime.capsule import FailedCall
-from pyflinklike.engine.shown import shown, shown_message
-from pyflinklike.engine.state.broadcast_state import ReadOnlyBroadcastState
-from pyflinklike.engine.state.current_key import GROUP_KEY
-from pyflinklike.engine.state.descriptors import MapStateDescriptor
-from pyflinklike.engine.type_vars import K, V
-from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
-from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.state.broadcast_state import ReadOnlyBroadcastState
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.testing.operator_harness import (
     HarnessOptions,
     OperatorHarness,
@@ -55,6 +53,8 @@ from pyflinklike.testing.operator_harness import (
     key_of_failure,
     read_failure,
 )
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 __all__ = [
     "BroadcastHarness",
@@ -612,8 +612,8 @@ class KeyedBatchHarness(OperatorHarness):
     def _read_by(self, names: tuple[str, ...], key_type: TypeInformation, time: str | None) -> None:
         """Read records by these key columns and this event time from now on."""
         # Imported only here, because it needs NumPy.
-        from pyflinklike.engine.columnar.keyed_batch import KeyReader, frozen_keys
-        from pyflinklike.engine.runtime.columnar_records import ColumnReader
+        from pyflinklike.columns.columnar_records import ColumnReader
+        from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 
         reader = KeyReader(names, key_type, lambda columns: frozen_keys(key_type, columns))
         self._reader = ColumnReader(reader, time)

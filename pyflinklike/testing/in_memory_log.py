@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike.engine.log.checkpoint_logs import sections_of
-from pyflinklike.engine.log.entry_codec import entries_in
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.log.segments import read_segment
+from pyflinklike._changelog.checkpoint_logs import sections_of
+from pyflinklike._changelog.entry_codec import entries_in
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.segments import read_segment
 
 __all__ = ["InMemoryLogStorage"]
 

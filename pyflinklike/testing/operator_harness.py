@@ -17,36 +17,21 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike import __version__
-from pyflinklike.engine.api.code_slips import warn_of_slips
-from pyflinklike.engine.api.dead_letters import DeadLetters
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import refuse_checkpointed_function
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.checks import is_int, is_int64
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
-from pyflinklike.engine.functions import check_call, check_methods
-from pyflinklike.engine.inspection.column_values import type_to_show
-from pyflinklike.engine.inspection.key_columns import KeyColumns, name_of
-from pyflinklike.engine.inspection.snapshot_division import with_keys_of
-from pyflinklike.engine.inspection.state_infos import owner_of
-from pyflinklike.engine.log.entry_codec import encode_entries
-from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike.engine.log.segments import Segment, read_segment
-from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import inputs_of, make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.capsule import BATCHES, FailedCall, read_capsule
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import ElementBundles
-from pyflinklike.engine.runtime.user_errors import where_raised
-from pyflinklike.engine.shown import instance_of, shown, shown_error
-from pyflinklike.engine.state.current_key import GROUP_KEY
-from pyflinklike.engine.state.descriptors import MapStateDescriptor
-from pyflinklike.engine.state.table import RESERVED_PREFIX, TableChanges
-from pyflinklike.engine.types import TupleTypeInfo, TypeInformation
-from pyflinklike.engine.types.key_codec import ANY_KEY, AnyKeyTypeInfo
-from pyflinklike.engine.types.pickled_type import pickle_allowed
+from pyflinklike._changelog.entry_codec import encode_entries
+from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
+from pyflinklike._checks import is_int, is_int64
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
+from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._runtime.assembly import inputs_of, make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.capsule import BATCHES, FailedCall, read_capsule
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import ElementBundles
+from pyflinklike._runtime.user_errors import where_raised
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -55,8 +40,23 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.savepoints.savepoint_directory import open_savepoint, write_log
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import refuse_checkpointed_function
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.fold_functions import check_call, check_methods
+from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
+from pyflinklike.state_processor._logs.column_values import type_to_show
+from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
+from pyflinklike.state_processor._logs.snapshot_division import with_keys_of
+from pyflinklike.state_processor._logs.state_infos import owner_of
+from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint, write_log
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.types import TupleTypeInfo, TypeInformation
+from pyflinklike.types.key_codec import ANY_KEY, AnyKeyTypeInfo
+from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
     "HarnessOptions",

@@ -17,9 +17,9 @@ import datetime as dt
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from pyflinklike.engine.checks import lacking
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.types import (
+from pyflinklike._checks import lacking
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import (
     BasicArrayTypeInfo,
     Instant,
     ListTypeInfo,
@@ -29,7 +29,7 @@ from pyflinklike.engine.types import (
     TypeInformation,
     Types,
 )
-from pyflinklike.engine.types.row import Row
+from pyflinklike.types.row import Row
 
 try:
     from hypothesis import strategies as st

@@ -10,7 +10,7 @@
 `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
-from pyflinklike.engine.doors import pin
+from pyflinklike._exports import pin
 from pyflinklike.upsert.index.auto_spill_backend import AutoSpillBackend
 from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend

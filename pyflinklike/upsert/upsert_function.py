@@ -36,16 +36,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from pyflinklike.engine.api.contexts import RuntimeContext
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import KeyedProcessFunction
-from pyflinklike.engine.clock import DurationLike
-from pyflinklike.engine.shown import shown, shown_error
-from pyflinklike.engine.state.descriptors import ValueStateDescriptor
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.types import RowTypeInfo, TypeInformation, Types, row
-from pyflinklike.engine.types.order_keys import check_order, is_newer
-from pyflinklike.engine.types.row import Row, field_of, row_class
+from pyflinklike._clock import DurationLike
+from pyflinklike._messages import shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -55,6 +47,14 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
+from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import KeyedProcessFunction
+from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row
+from pyflinklike.types.order_keys import check_order, is_newer
+from pyflinklike.types.row import Row, field_of, row_class
 from pyflinklike.upsert.index.value_codec import decode_value, encode_value, error_of, text_of
 
 __all__ = ["Upsert", "UpsertFunction"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables by key that stay up to date and can be queried: views, and the union of two of them."""
 
-from pyflinklike.engine.doors import opens, pin
+from pyflinklike._exports import opens, pin
 
 __all__ = [
     "Change",

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.engine.checks import is_int, is_int64
-from pyflinklike.engine.shown import shown
+from pyflinklike._checks import is_int, is_int64
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 
 __all__ = [

@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.arrow_rows import to_python, to_rows
-from pyflinklike.engine.types.row import Row
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.types.arrow_rows import to_python, to_rows
+from pyflinklike.types.row import Row
 
 __all__ = ["SERVED", "BatchFrame", "Feed", "ServedStream", "rows_of", "zone_named"]
 

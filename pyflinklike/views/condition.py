@@ -16,9 +16,9 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.row import names_of
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.types.row import names_of
 from pyflinklike.views.incoming_rows import column_of
 from pyflinklike.views.row_codec import Failure, part_form
 

@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.order_keys import is_nan, is_newer
-from pyflinklike.engine.types.row import (
+from pyflinklike._messages import shown
+from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
+from pyflinklike.types.order_keys import is_nan, is_newer
+from pyflinklike.types.row import (
     DELETE,
     INSERT,
     OPS,
@@ -35,7 +36,6 @@ from pyflinklike.engine.types.row import (
     names_of,
     row_class,
 )
-from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
 __all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of"]

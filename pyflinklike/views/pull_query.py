@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
-from pyflinklike.engine.shown import shown, shown_error
+from pyflinklike._messages import shown, shown_error
 from pyflinklike.errors import (
     ScanDisabledError,
     StateValueError,

@@ -32,10 +32,10 @@ from zoneinfo import ZoneInfo
 import attrs
 import msgspec
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.key_codec import decode_key, encode_key
-from pyflinklike.engine.types.row import Row, names_of, row_class
+from pyflinklike._messages import shown
 from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.types.key_codec import decode_key, encode_key
+from pyflinklike.types.row import Row, names_of, row_class
 
 __all__ = ["Failure", "decode_row", "encode_row", "from_key_bytes", "part_form", "to_key_bytes"]
 

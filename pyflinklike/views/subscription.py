@@ -25,10 +25,9 @@ from typing import Any, NamedTuple, Protocol, Union
 
 import attrs
 
-from pyflinklike.engine.checks import is_number
-from pyflinklike.engine.clock import Duration, Time, to_milliseconds
-from pyflinklike.engine.shown import shown, shown_error
-from pyflinklike.engine.types.row import DELETE, INSERT, UPDATE_AFTER
+from pyflinklike._checks import is_number
+from pyflinklike._clock import Duration, Time, to_milliseconds
+from pyflinklike._messages import shown, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -36,6 +35,7 @@ from pyflinklike.errors import (
     UserFunctionError,
     ValueDecodeError,
 )
+from pyflinklike.types.row import DELETE, INSERT, UPDATE_AFTER
 from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange

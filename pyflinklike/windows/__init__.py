@@ -10,7 +10,7 @@ The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  W
 ends in is a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
 """
 
-from pyflinklike.engine.doors import opens, pin
+from pyflinklike._exports import opens, pin
 
 __all__ = [
     "AllWindowFunction",

@@ -19,16 +19,16 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.engine.api.contexts import RuntimeContext
-from pyflinklike.engine.checks import check_count, is_int, note_plain
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.functions import adopt
-from pyflinklike.engine.shown import instance_of, shown
-from pyflinklike.engine.state.descriptors import ValueStateDescriptor
-from pyflinklike.engine.state.table import Setting, TableSpec
-from pyflinklike.engine.type_vars import T, V, W
-from pyflinklike.engine.types import Types
+from pyflinklike._checks import check_count, is_int, note_plain
+from pyflinklike._clock import DurationLike, to_milliseconds
+from pyflinklike._messages import instance_of, shown
+from pyflinklike._type_vars import T, V, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.state.descriptors import ValueStateDescriptor
+from pyflinklike.state.fold_functions import adopt
+from pyflinklike.state.table import Setting, TableSpec
+from pyflinklike.types import Types
 from pyflinklike.windows.triggers import (
     CountTrigger,
     EventTimeTrigger,

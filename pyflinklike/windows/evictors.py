@@ -13,12 +13,12 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.checks import check_count
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.type_vars import T, W
+from pyflinklike._checks import check_count
+from pyflinklike._clock import DurationLike, to_milliseconds
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.metric_group import MetricGroup
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor", "TimestampedValue"]
 

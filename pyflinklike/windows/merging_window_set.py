@@ -15,10 +15,10 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
-from pyflinklike.engine.shown import own_state
-from pyflinklike.engine.state import MapState
-from pyflinklike.engine.state.descriptors import MapStateDescriptor
+from pyflinklike._messages import own_state
+from pyflinklike.functions.contexts import NamespacedRuntimeContext
+from pyflinklike.state import MapState
+from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.windows.assigners import MergingWindowAssigner, SessionWindows, WindowAssigner
 from pyflinklike.windows.window_kinds import TimeWindow, Window, WindowSerializer
 

@@ -14,17 +14,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
-from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.checks import check_count
-from pyflinklike.engine.clock import MAX_WATERMARK, DurationLike, to_milliseconds
-from pyflinklike.engine.foreign_names import INSIDE, WithoutJava
-from pyflinklike.engine.functions import adopt
-from pyflinklike.engine.shown import instance_of, shown
-from pyflinklike.engine.state.descriptors import ReducingStateDescriptor, StateDescriptor
-from pyflinklike.engine.state.table import Setting, TableSpec
-from pyflinklike.engine.type_vars import T, W
-from pyflinklike.engine.types import Types
+from pyflinklike._checks import check_count
+from pyflinklike._clock import MAX_WATERMARK, DurationLike, to_milliseconds
+from pyflinklike._deprecation import INSIDE, WithoutJava
+from pyflinklike._messages import instance_of, shown
+from pyflinklike._type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions.metric_group import MetricGroup
+from pyflinklike.state.descriptors import ReducingStateDescriptor, StateDescriptor
+from pyflinklike.state.fold_functions import adopt
+from pyflinklike.state.table import Setting, TableSpec
+from pyflinklike.types import Types
 from pyflinklike.windows.window_kinds import TimeWindow
 
 __all__ = [

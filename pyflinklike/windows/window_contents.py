@@ -13,19 +13,19 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.api.contexts import NamespacedRuntimeContext
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.functions import AggregateFunction, ReduceFunction, not_returned
-from pyflinklike.engine.shown import own_state
-from pyflinklike.engine.state.descriptors import (
+from pyflinklike._messages import own_state
+from pyflinklike.functions.contexts import NamespacedRuntimeContext
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from pyflinklike.engine.state.keyed_states import field_of_fold
-from pyflinklike.engine.state.table import Setting
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction, not_returned
+from pyflinklike.state.keyed_states import field_of_fold
+from pyflinklike.state.table import Setting
+from pyflinklike.types import TypeInformation, Types
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.evictors import Evictor, TimestampedValue
 from pyflinklike.windows.triggers import Trigger

@@ -12,12 +12,12 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike.engine.api.code_slips import warn_of_slips
-from pyflinklike.engine.api.contexts import KeyedStateStore, RuntimeContext
-from pyflinklike.engine.functions import Function, check_methods
-from pyflinklike.engine.shown import instance_of, shown
-from pyflinklike.engine.type_vars import IN, OUT, K, T, W
+from pyflinklike._messages import instance_of, shown
+from pyflinklike._type_vars import IN, OUT, K, T, W
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext
+from pyflinklike.state.fold_functions import Function, check_methods
 
 __all__ = [
     "AllWindowFunction",

@@ -29,9 +29,9 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.engine.api.process_functions import PreparedTogether
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.state.current_key import CurrentKey
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike.functions.process_functions import PreparedTogether
+from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.windows.assigners import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,

@@ -13,10 +13,10 @@ from typing import Any, Generic
 
 import pyarrow.compute as pc
 
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.foreign_names import WithoutJava
-from pyflinklike.engine.type_vars import V, W
-from pyflinklike.engine.types import TupleTypeInfo, TypeInformation, Types
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._type_vars import V, W
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 
 __all__ = [
     "CountWindow",

@@ -20,29 +20,29 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from pyflinklike.engine.api.contexts import (
+from pyflinklike._clock import MAX_WATERMARK, TimeDomain
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationError, StateAccessError
+from pyflinklike.functions.contexts import (
     KeyedStateStore,
     NamespacedRuntimeContext,
     NamespacedTimerService,
     RuntimeContext,
 )
-from pyflinklike.engine.api.metric_group import MetricGroup
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import (
+from pyflinklike.functions.metric_group import MetricGroup
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import (
     KeyedProcessFunction,
     NamespacedFunction,
     PreparedTogether,
     TimedResult,
     check_results,
 )
-from pyflinklike.engine.clock import MAX_WATERMARK, TimeDomain
-from pyflinklike.engine.functions import AggregateFunction
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.descriptors import StateDescriptor
-from pyflinklike.engine.state.table import Setting
-from pyflinklike.engine.types import TypeInformation
-from pyflinklike.engine.types.copies import are_unchangeable, as_given
-from pyflinklike.errors import DeclarationError, StateAccessError
+from pyflinklike.state.descriptors import StateDescriptor
+from pyflinklike.state.fold_functions import AggregateFunction
+from pyflinklike.state.table import Setting
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.copies import are_unchangeable, as_given
 from pyflinklike.windows.assigners import WindowAssigner, kind_of, make_windows_setting
 from pyflinklike.windows.evictors import Evictor
 from pyflinklike.windows.merging_window_set import MergingWindowSet

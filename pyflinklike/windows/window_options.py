@@ -11,9 +11,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.clock import DurationLike, to_milliseconds
-from pyflinklike.engine.functions import (
+from pyflinklike._clock import DurationLike, to_milliseconds
+from pyflinklike._messages import instance_of, shown
+from pyflinklike._type_vars import Self
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.state.fold_functions import (
     AggregateFunction,
     Function,
     ReduceFunction,
@@ -21,10 +24,7 @@ from pyflinklike.engine.functions import (
     as_reduce_function,
     check_methods,
 )
-from pyflinklike.engine.shown import instance_of, shown
-from pyflinklike.engine.type_vars import Self
-from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.types import TypeInformation, Types
 from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,

@@ -19,7 +19,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness
 
 HERE = __name__

@@ -26,9 +26,9 @@ from pyflinklike import (
 )
 from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
-from pyflinklike.engine.inspection.key_columns import key_of
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.replica import open_state
+from pyflinklike.queryable_state import open_state
+from pyflinklike.state_processor._logs.key_columns import key_of
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 

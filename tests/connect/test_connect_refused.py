@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.errors import HostError
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.spark import repartition_state
 
 

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, passes_watermarks, pickle_by_value, rows_of
 
 from pyflinklike import OutputTag, Row, Time, Types
-from pyflinklike.folds import Sum
+from pyflinklike.aggregations import Sum
 from pyflinklike.spark import (
     end_input,
     get_side_output,

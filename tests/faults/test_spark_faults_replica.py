@@ -22,7 +22,7 @@ from fault_ledger import await_that
 from fault_lives import SETTINGS, kill, program
 from spark_support import Feed
 
-from pyflinklike.serve import app
+from pyflinklike.queryable_state.http import app
 from pyflinklike.spark import open_state, read_heads
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")

@@ -7,7 +7,7 @@ import pytest
 from tasks import Task
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Types
-from pyflinklike.engine.clock import TimeDomain
+from pyflinklike._clock import TimeDomain
 from pyflinklike.joins import (
     CoGrouping,
     IntervalJoin,

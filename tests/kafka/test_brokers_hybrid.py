@@ -8,9 +8,9 @@ from kafka_jobs import endless, numbers, values_to, writing
 from kafka_support import new_topic, wait_for
 from test_brokers_job_modes import environment, has, texts
 
-from pyflinklike.common import Types, WatermarkStrategy
-from pyflinklike.datastream.connectors import FileSource, StreamFormat
-from pyflinklike.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.common import Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream.connectors import FileSource, StreamFormat
+from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 
 PAIR = Types.TUPLE([Types.STRING(), Types.STRING()])
 

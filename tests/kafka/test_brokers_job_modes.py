@@ -10,18 +10,21 @@ import pytest
 from kafka_jobs import endless, numbers, reading, timed, values_to, writing
 from kafka_support import Brokers, committed, new_topic, wait_for
 
-from pyflinklike.common import (
+from pyflinklike.errors import BrokerError, DeclarationError
+from pyflinklike.pyflink.common import (
     Configuration,
     Duration,
     Time,
     Types,
     WatermarkStrategy,
 )
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from pyflinklike.datastream.connectors.kafka import KafkaSource
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.errors import BrokerError, DeclarationError
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.datagen import (
+    DataGeneratorSource,
+    RateLimiterStrategy,
+)
+from pyflinklike.pyflink.datastream.connectors.kafka import KafkaSource
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 

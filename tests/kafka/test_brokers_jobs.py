@@ -15,7 +15,7 @@ from job_lives import END, amounts_of_running_sums, expected_windows, is_window,
 from kafka_support import Brokers, committed, mock_brokers, wait_for
 
 from pyflinklike.kafka.messages import HEADER
-from pyflinklike.spark.jobs.job_folder import folder_name
+from pyflinklike.pyflink._spark.job_folder import folder_name
 
 KILLS = 3
 LOTS_OF_A_LIFE = 10

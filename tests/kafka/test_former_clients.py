@@ -9,8 +9,10 @@ import pytest
 from kafka_jobs import numbers
 from local_support import local
 
-from pyflinklike.common import SimpleStringSchema, Types
-from pyflinklike.datastream.connectors.kafka import (
+from pyflinklike import _deprecation as foreign_names
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.pyflink.common import SimpleStringSchema, Types
+from pyflinklike.pyflink.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
     FlinkKafkaProducer,
     KafkaOffsetResetStrategy,
@@ -20,8 +22,6 @@ from pyflinklike.datastream.connectors.kafka import (
     KafkaSource,
     Semantic,
 )
-from pyflinklike.engine import foreign_names
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 
 PROPERTIES = {
     "bootstrap.servers": "localhost:9092",

@@ -11,25 +11,28 @@ from kafka_jobs import endless, numbers, timed
 from kafka_support import new_topic
 from local_support import local
 
-from pyflinklike.common import WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction
-from pyflinklike.datastream.connectors import FileSource, StreamFormat
-from pyflinklike.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from pyflinklike.datastream.connectors.hybrid_source import HybridSource
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.graph.job import Job, JobSettings
-from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import HostError
 from pyflinklike.kafka import stream_reader
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
-from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.stream_sources import StreamSource, _Packing
-from pyflinklike.spark.jobs.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
+from pyflinklike.pyflink._graph.job import Job, JobSettings
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
+from pyflinklike.pyflink._spark.stream_sources import StreamSource, _Packing
+from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
+from pyflinklike.pyflink.common import WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction
+from pyflinklike.pyflink.datastream.connectors import FileSource, StreamFormat
+from pyflinklike.pyflink.datastream.connectors.datagen import (
+    DataGeneratorSource,
+    RateLimiterStrategy,
+)
+from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 
 pytestmark = pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="waiting needs PySpark 4.2")
 
@@ -127,7 +130,7 @@ def test_where_a_topic_starts_is_found_once(brokers, topic, tmp_path):
     """When the job begins: nothing is lost that comes while files are read."""
     (tmp_path / "lines").write_text("line")
     numbers(brokers, topic, range(4))
-    from pyflinklike.datastream.connectors.kafka import KafkaOffsetsInitializer
+    from pyflinklike.pyflink.datastream.connectors.kafka import KafkaOffsetsInitializer
 
     latest = endless(brokers, topic).set_starting_offsets(KafkaOffsetsInitializer.latest())
     _, node = job_of(tmp_path / "lines", latest.build())

@@ -11,16 +11,6 @@ from kafka_jobs import numbers, reading, stream, timed, values_to, writing
 from kafka_support import new_topic
 from local_support import local
 
-from pyflinklike.common import SerializationSchema, SimpleStringSchema, Types
-from pyflinklike.common.serialization import ByteArraySchema, RowFieldExtractorSchema
-from pyflinklike.datastream.connectors.kafka import (
-    DeliveryGuarantee,
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-    KafkaTopicSelector,
-)
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -30,6 +20,16 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.kafka.offsets import Offsets
+from pyflinklike.pyflink.common import SerializationSchema, SimpleStringSchema, Types
+from pyflinklike.pyflink.common.serialization import ByteArraySchema, RowFieldExtractorSchema
+from pyflinklike.pyflink.datastream.connectors.kafka import (
+    DeliveryGuarantee,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicSelector,
+)
 
 PARALLELISM = ["1", "3"]
 

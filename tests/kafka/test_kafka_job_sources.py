@@ -10,30 +10,30 @@ from confluent_kafka import Consumer, TopicPartition
 from job_stream_support import results_of_stream
 from kafka_jobs import numbers, reading, stream, timed
 
-from pyflinklike.common import (
-    DeserializationSchema,
-    SimpleStringSchema,
-    Time,
-    WatermarkStrategy,
-)
-from pyflinklike.datastream import ProcessFunction
-from pyflinklike.datastream.connectors.kafka import (
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaSource,
-    KafkaTopicPartition,
-)
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.nodes import ToSink
-from pyflinklike.engine.graph.sinks import CollectSink
 from pyflinklike.errors import (
     BrokerError,
     DataLossError,
     DeclarationValueError,
     UserFunctionError,
 )
-from pyflinklike.spark.jobs.job_plan import SessionFacts
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.nodes import ToSink
+from pyflinklike.pyflink._graph.sinks import CollectSink
+from pyflinklike.pyflink._spark.job_plan import SessionFacts
+from pyflinklike.pyflink.common import (
+    DeserializationSchema,
+    SimpleStringSchema,
+    Time,
+    WatermarkStrategy,
+)
+from pyflinklike.pyflink.datastream import ProcessFunction
+from pyflinklike.pyflink.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaTopicPartition,
+)
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 PARALLELISM = ["1", "3"]
 

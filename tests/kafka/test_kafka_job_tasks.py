@@ -10,17 +10,17 @@ from kafka_jobs import endless, timed
 from kafka_support import Brokers, new_topic
 from local_support import local
 
-from pyflinklike.common import WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.graph.job import Job, JobSettings
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
-from pyflinklike.spark.wire.parcels import Parcel, cell_of, wrap_to_pass
-from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.pyflink._graph.job import Job, JobSettings
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
+from pyflinklike.pyflink.common import WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction
+from pyflinklike.spark._wire.parcels import Parcel, cell_of, wrap_to_pass
+from pyflinklike.spark._wire.payloads import payload_to_batch
 
 
 class Each(KeyedProcessFunction):

@@ -17,7 +17,7 @@ from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
 from surroundings import is_installed
 
 from pyflinklike import Types, errors
-from pyflinklike.engine.doors import DOORS
+from pyflinklike._exports import DOORS
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -131,11 +131,11 @@ ENTRIES = [
     for entry in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
 ]
 
-_KAFKA = ("pyflinklike.kafka", "pyflinklike.datastream.connectors.kafka")
+_KAFKA = ("pyflinklike.kafka", "pyflinklike.pyflink.datastream.connectors.kafka")
 NEEDED_BY = {
     "pyspark": (
         "pyflinklike.spark",
-        "pyflinklike.observe",
+        "pyflinklike.monitoring",
         "pyflinklike.report",
         "pyflinklike.testing.simulation",
         *_KAFKA,

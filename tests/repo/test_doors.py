@@ -25,9 +25,9 @@ from pyflinklike import (
     Types,
     ValueState,
 )
-from pyflinklike.engine.doors import DOORS, pin
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.row import row_class
+from pyflinklike._exports import DOORS, pin
+from pyflinklike._messages import shown
+from pyflinklike.types.row import row_class
 from pyflinklike.upsert import UpsertFunction
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,9 +43,9 @@ def shown_by(door: str) -> dict[str, Any]:
 # What a door needs that need not be installed.
 NEEDED = {
     "pyflinklike.spark": "pyspark",
-    "pyflinklike.datastream.connectors.kafka": "confluent_kafka",
+    "pyflinklike.pyflink.datastream.connectors.kafka": "confluent_kafka",
     "pyflinklike.kafka": "confluent_kafka",
-    "pyflinklike.observe": "pyspark",
+    "pyflinklike.monitoring": "pyspark",
     "pyflinklike.report": "pyspark",
 }
 
@@ -251,10 +251,10 @@ def test_a_worker_of_spark_leaves_doors_closed_until_it_is_asked_for_a_name():
     """To serve key groups it needs a third of what they show; then they show what they do elsewhere."""
     pytest.importorskip("pyspark.sql.streaming.stateful_processor")
     code = f"""
-import pyflinklike.spark.host.streaming_host, pyflinklike.windows
+import pyflinklike.spark._host.streaming_host, pyflinklike.windows
 doors = [sys.modules[name] for name in {CLOSED}]
 print([getattr(each, "__wrapped__", None) for each in doors])
-unneeded = ["pyflinklike.spark.read", "pyflinklike.stores.lru_store", "pyflinklike.views.file", "pandas", "sqlite3"]
+unneeded = ["pyflinklike.state_processor._checkpoints", "pyflinklike.stores.lru_store", "pyflinklike.views.file", "pandas", "sqlite3"]
 print([each for each in unneeded if each in sys.modules])
 pyflinklike.views.MaterializedView
 print(sorted({{(each.__name__, name, getattr(getattr(each, name), "__module__", "")) for each in doors for name in each.__all__}}))
@@ -274,7 +274,7 @@ def test_a_worker_imports_a_host_first(host: str):
     """Whatever comes first in a worker, no door opens in the middle of an import."""
     pytest.importorskip("pyspark.sql.streaming.stateful_processor")
     code = f"""
-import pyflinklike.spark.host.{host}, pyflinklike.folds
+import pyflinklike.spark._host.{host}, pyflinklike.aggregations
 doors = [sys.modules[name] for name in {CLOSED} if name in sys.modules]
 print([name for each in doors for name in each.__all__ if name in vars(each)])
 print(pyflinklike.spark.key_by.__module__)
@@ -284,7 +284,7 @@ print(pyflinklike.spark.key_by.__module__)
 
 def test_a_pickle_of_what_a_closed_door_shows_opens_it():
     """A function that the driver has pickled finds its classes, also such that are not public."""
-    from pyflinklike.engine.api.output_tag import ChangelogTag
+    from pyflinklike.functions.output_tag import ChangelogTag
     from pyflinklike.stores import KeyValueStoreDescriptor
 
     pickled = pickle.dumps((KeyValueStoreDescriptor, ChangelogTag))

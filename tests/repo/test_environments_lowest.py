@@ -12,10 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = [
-    "tests/engine/types",
+    "tests/types",
     "tests/cdc",
-    "tests/engine/state",
-    "tests/engine/runtime",
+    "tests/state",
+    "tests/runtime",
     "tests/testing",
 ]
 

@@ -279,12 +279,12 @@ def test_every_directory_of_the_package_is_a_package():
     [
         pytest.param(
             "engine.state.ttl_table",
-            "from pyflinklike.engine.runtime.keyed_operator import X",
+            "from pyflinklike._runtime.keyed_operator import X",
             id="upward",
         ),
         pytest.param(
             "engine.state.ttl_table",
-            "import pyflinklike.engine.runtime.keyed_operator",
+            "import pyflinklike._runtime.keyed_operator",
             id="plain import",
         ),
         pytest.param(
@@ -306,7 +306,7 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param(
             "engine.state.ttl_table",
-            "if TYPE_CHECKING:\n    from pyflinklike.engine.runtime.keyed_operator import X",
+            "if TYPE_CHECKING:\n    from pyflinklike._runtime.keyed_operator import X",
             id="for annotations",
         ),
         pytest.param(
@@ -315,7 +315,7 @@ def test_every_directory_of_the_package_is_a_package():
         pytest.param(
             "spark.api.keyed_stream", "from pyflinklike.testing import X", id="spark to testing"
         ),
-        pytest.param("spark.wire.schema", "import pyflinklike.spark.host.task", id="up in Spark"),
+        pytest.param("spark.wire.schema", "import pyflinklike.spark._host.task", id="up in Spark"),
         pytest.param(
             "upsert.upsert_function", "import pyflinklike.stores", id="programs to each other"
         ),
@@ -327,7 +327,7 @@ def test_every_directory_of_the_package_is_a_package():
         ),
         pytest.param(
             "engine.runtime.assembly",
-            "import pyflinklike.engine.backends.heap.heap_backend",
+            "import pyflinklike.backends.heap.heap_backend",
             id="to one backend",
         ),
         pytest.param(
@@ -361,7 +361,7 @@ def test_a_planted_violation_is_found(module: str, source: str):
 
 
 def test_a_relative_import_in_a_package_is_resolved_from_itself():
-    """`.` in engine/backends/__init__.py is engine.backends, not pyflinklike."""
+    """`.` in backends/__init__.py is engine.backends, not pyflinklike."""
     source = "from .heap import X\nfrom ...spark import Y"
 
     assert len(violations("engine.backends", source, is_package=True)) == 1
@@ -372,10 +372,10 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
     [
         (
             "engine.state.ttl_table",
-            "import json\nimport attrs\nfrom pyflinklike.engine.clock import Clock",
+            "import json\nimport attrs\nfrom pyflinklike._clock import Clock",
         ),
-        ("engine.state.ttl_table", "from pyflinklike.engine.state import ValueState"),
-        ("", "from pyflinklike.engine.runtime.keyed_operator import X"),
+        ("engine.state.ttl_table", "from pyflinklike.state import ValueState"),
+        ("", "from pyflinklike._runtime.keyed_operator import X"),
         ("engine.runtime.assembly", "from pyflinklike.stores.registry import X"),
         (
             "spark.api.keyed_stream",
@@ -421,7 +421,7 @@ def test_what_pyspark_3_5_lacks_is_needed_by_three_modules_alone():
     )
 
     assert [
-        "pyflinklike.spark.host.state_declaration",
-        "pyflinklike.spark.host.streaming_host",
-        "pyflinklike.spark.jobs.watermark_source",
+        "pyflinklike.spark._host.state_declaration",
+        "pyflinklike.spark._host.streaming_host",
+        "pyflinklike.pyflink._spark.watermark_source",
     ] == sorted(done.stdout.split())

@@ -15,7 +15,7 @@ Two kinds of pickles are told apart.
         python -c "import test_pickles; test_pickles.write()"
 
 `pickles_before_doors.json` has those of `DURABLE` from before there were doors, when pickles
-named the modules behind them (`pyflinklike.engine.types.row._restore`).
+named the modules behind them (`pyflinklike.types.row._restore`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ import pytest
 
 import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
-from pyflinklike.engine.doors import DOORS
-from pyflinklike.engine.types import Pickled
+from pyflinklike._exports import DOORS
+from pyflinklike.types import Pickled
 from pyflinklike.upsert.index.value_codec import UpsertKey
 
 BEFORE = Path(__file__).with_name("pickles_before.json")

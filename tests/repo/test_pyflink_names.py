@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from pyflinklike.common import pyflink_names
-from pyflinklike.common.pyflink_names import names_of, reason_why
-from pyflinklike.datastream import StreamExecutionEnvironment
 from pyflinklike.errors import RefusedNameError
+from pyflinklike.pyflink import _names as pyflink_names
+from pyflinklike.pyflink._names import names_of, reason_why
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.run import install, uninstall
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyflinklike.engine.doors import DOORS
+from pyflinklike._exports import DOORS
 
 griffe = pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -18,9 +18,9 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 ROOT = Path(__file__).resolve().parents[2]
 
 WITH_OPTIONS = [
-    "pyflinklike.spark.api.broadcast_streams.BroadcastConnectedStream.process",
-    "pyflinklike.spark.api.keyed_connected_streams.KeyedConnectedStreams.process",
-    "pyflinklike.spark.api.keyed_stream.KeyedStream.process",
+    "pyflinklike.spark._api.broadcast_streams.BroadcastConnectedStream.process",
+    "pyflinklike.spark._api.keyed_connected_streams.KeyedConnectedStreams.process",
+    "pyflinklike.spark._api.keyed_stream.KeyedStream.process",
 ]
 """Methods whose options are a TypedDict in the source."""
 

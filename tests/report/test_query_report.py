@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.report import query_report
 

@@ -13,16 +13,16 @@ from typing import Any
 
 from job_driver import ByTime, Sums, begin_session, parsed
 
-from pyflinklike.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
-from pyflinklike.common.watermark_strategy import TimestampAssigner
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import (
+from pyflinklike.pyflink.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
     FileSource,
     StreamFormat,
 )
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 
 __all__ = ["DRIFT", "NAME"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pyflinklike.engine.types.time_types import local_time
+from pyflinklike.types.time_types import local_time
 
 ZONE = "America/New_York"
 """The session's time zone: not UTC, and one where clocks go back."""

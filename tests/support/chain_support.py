@@ -18,13 +18,13 @@ from pyspark import cloudpickle
 from relay import SCHEMA
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK
-from pyflinklike.spark.wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK
+from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
+from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator
 from pyflinklike.testing.simulation.tasks import in_task
 

@@ -15,12 +15,12 @@ import pytest
 from operator_state import OperatorState, Payloads
 from program_support import Program, packed_records
 
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
-from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids
-from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike.spark._host.blob_map import HEAD_AT
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.testing.simulation.tasks import Times
 
 if not HAS_TRANSFORM_WITH_STATE:

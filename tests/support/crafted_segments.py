@@ -26,20 +26,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
-from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries, schema_of
-from pyflinklike.engine.log.segments import (
+from pyflinklike._changelog.entry_codec import decode_entries, encode_entries, schema_of
+from pyflinklike._changelog.segments import (
     FORMAT_VERSION,
     Declaration,
     Section,
     Segment,
     read_segment,
 )
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.engine.types import Instant, Types
-from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
+from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
+from pyflinklike.types import Instant, Types
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 _HEADER = struct.Struct("<3sBB16s16sI")
 _SECTION = struct.Struct("<BII")

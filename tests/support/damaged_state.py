@@ -23,11 +23,11 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.backends.heap.keyed_heap import WARM_GROUPS
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.micro_batch import Records, Waking, serve
+from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spark_support import pickle_by_value
 
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 
 if not HAS_TRANSFORM_WITH_STATE:
     pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)
 
-from pyflinklike.spark.host import streaming_host
+from pyflinklike.spark._host import streaming_host
 
 pickle_by_value(__name__)
 

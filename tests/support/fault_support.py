@@ -25,7 +25,7 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_support import at
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
 
 SCHEMA = "key string, ts timestamp, n long, fault string"

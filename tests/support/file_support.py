@@ -8,9 +8,9 @@ from typing import Any
 
 from local_support import local
 
-from pyflinklike.common import Types, WatermarkStrategy
-from pyflinklike.datastream.connectors import BucketAssigner, FileSink, FileSource
-from pyflinklike.engine.graph.files import FileFormat
+from pyflinklike.pyflink._graph.files import FileFormat
+from pyflinklike.pyflink.common import Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream.connectors import BucketAssigner, FileSink, FileSource
 
 __all__ = ["read_files", "source_of", "write_files"]
 

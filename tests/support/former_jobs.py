@@ -19,20 +19,20 @@ from typing import Any
 
 from spark_support import pickle_by_value
 
-from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
-from pyflinklike.common.watermark_strategy import TimestampAssigner
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Configuration, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.datastream.state import (
+from pyflinklike.pyflink.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from pyflinklike.pyflink.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 
 __all__ = ["BACKENDS", "expected_of", "outputs_after", "restored"]
 

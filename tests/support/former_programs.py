@@ -38,8 +38,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.folds import Fold, Max, MinBy
-from pyflinklike.folds import Sum as SumOf
+from pyflinklike.aggregations import Fold, Max, MinBy
+from pyflinklike.aggregations import Sum as SumOf
 from pyflinklike.joins import (
     CoGrouping,
     IntervalJoin,

@@ -6,16 +6,16 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.log.key_group_log import KeyGroupLog
-from pyflinklike.engine.log.log_storage import HeadTimes
-from pyflinklike.engine.log.operator_record import OperatorIdentity
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.engine.state.current_key import CurrentKey
-from pyflinklike.engine.state.table import Shape, TableSpec
-from pyflinklike.engine.types import Types
+from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.log_storage import HeadTimes
+from pyflinklike._changelog.operator_record import OperatorIdentity
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike.types import Types
 
 COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())
 

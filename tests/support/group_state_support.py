@@ -13,7 +13,7 @@ from typing import Any
 from operator_state import OperatorState, Payloads
 from program_support import Program, packed_records
 
-from pyflinklike.spark.wire.payloads import payload_to_batch
+from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.testing.simulation.group_state import GroupStatePlan
 from pyflinklike.testing.simulation.tasks import Times
 

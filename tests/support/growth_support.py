@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pyflinklike.engine.types import TypeInformation, Types
-from pyflinklike.engine.types.row import row_class
 from pyflinklike.testing.strategies import type_infos
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.row import row_class
 
 CHAINS = (
     [Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT()],

@@ -18,24 +18,24 @@ import pyarrow.compute as pc
 from chain_support import ChainOnSpark, _batches
 from relay import SCHEMA, instant
 
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.state_infos import describe_states
-from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import record_and_roll
-from pyflinklike.engine.log.segments import read_segment
-from pyflinklike.engine.types.arrow_rows import milliseconds
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.history_parts import begin_history
-from pyflinklike.savepoints.saved_job import SavedHistory
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
-from pyflinklike.spark.host.batch_host import run_batch
-from pyflinklike.spark.plan.operator_plan import HistoryPlan, Plan, TimeMode
-from pyflinklike.spark.savepoint.initial_state import savepoint_of
-from pyflinklike.spark.wire.key_groups import ROLL_CALL
-from pyflinklike.spark.wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
+from pyflinklike._changelog.checkpoint_logs import record_and_roll
+from pyflinklike._changelog.segments import read_segment
+from pyflinklike.spark._host.batch_host import run_batch
+from pyflinklike.spark._plan.operator_plan import HistoryPlan, Plan, TimeMode
+from pyflinklike.spark._savepoint.initial_state import savepoint_of
+from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.state_infos import describe_states
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor._savepoints.history_parts import begin_history
+from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing.simulation.frames import SimulatedQuery
 from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator
+from pyflinklike.types.arrow_rows import milliseconds
 
 __all__ = ["Event", "HistoryQuery", "first_watermark"]
 

@@ -13,16 +13,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
-from pyflinklike.common.watermark_strategy import TimestampAssigner
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import (
+from pyflinklike.pyflink.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
     FileSource,
     StreamFormat,
 )
-from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 __all__ = ["WINDOW"]
 

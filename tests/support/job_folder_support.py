@@ -6,15 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.common import Configuration, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.spark.jobs.job_folder import JobFolder, identity_of
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import backend_of
-from pyflinklike.spark.jobs.watermark_feed import needs_feed
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.watermark_feed import needs_feed
+from pyflinklike.pyflink.common import Configuration, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 
 __all__ = ["FACTS", "One", "Two", "environment", "files", "first", "job_of", "keyed", "run"]
 

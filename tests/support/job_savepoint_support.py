@@ -8,8 +8,8 @@ from typing import Any
 
 from local_support import local
 
-from pyflinklike.datastream import KeyedStream
-from pyflinklike.engine.graph.sinks import CollectSink
+from pyflinklike.pyflink._graph.sinks import CollectSink
+from pyflinklike.pyflink.datastream import KeyedStream
 
 __all__ = ["RECOVERY", "Cut", "collected", "cut", "stopped_after", "told"]
 

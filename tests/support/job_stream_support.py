@@ -17,29 +17,29 @@ import pyarrow as pa
 import pytest
 from operator_state import OperatorState
 
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.job_savepoint import JobBeginning, begin_with
-from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
-from pyflinklike.engine.types.catalog import type_of
-from pyflinklike.engine.types.frozen_keys import key_group_of
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.saved_job import Position
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.stream_sources import micro_batches
-from pyflinklike.spark.jobs.watermark_feed import WATERMARK
-from pyflinklike.spark.plan.operator_plan import Plan
-from pyflinklike.spark.wire.key_groups import (
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, begin_with
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.results import Results
+from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
+from pyflinklike.pyflink._spark.stream_sources import micro_batches
+from pyflinklike.pyflink._spark.watermark_feed import WATERMARK
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.operator_plan import Plan
+from pyflinklike.spark._wire.key_groups import (
     group_ids,
     roll_call_of,
     roll_payload,
 )
-from pyflinklike.spark.wire.payloads import call_homes
+from pyflinklike.spark._wire.payloads import call_homes
+from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
+from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor._savepoints.saved_job import Position
 from pyflinklike.testing.simulation.tasks import Times
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = ["needs_streams", "results_of_stream"]
 

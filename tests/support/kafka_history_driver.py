@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from pyflinklike.kafka import register
-from pyflinklike.savepoints import is_savepoint
 from pyflinklike.spark import history_of, key_by
+from pyflinklike.state_processor._savepoints import is_savepoint
 
 
 def main(job: dict[str, Any]) -> None:

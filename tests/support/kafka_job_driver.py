@@ -12,15 +12,15 @@ from typing import Any
 
 from job_driver import Sums, begin_session, parsed
 
-from pyflinklike.common import (
+from pyflinklike.pyflink.common import (
     Configuration,
     Duration,
     SimpleStringSchema,
     Types,
     WatermarkStrategy,
 )
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.kafka import (
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.kafka import (
     DeliveryGuarantee,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from kafka_support import Brokers
 from local_support import local
 
-from pyflinklike.common import SimpleStringSchema, WatermarkStrategy
-from pyflinklike.datastream.connectors.kafka import (
+from pyflinklike.pyflink.common import SimpleStringSchema, WatermarkStrategy
+from pyflinklike.pyflink.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
     KafkaSink,

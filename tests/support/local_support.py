@@ -8,11 +8,15 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
-from pyflinklike.engine.graph.nodes import ToSink
-from pyflinklike.engine.graph.sinks import CollectSink
-from pyflinklike.engine.graph.sources import Source
+from pyflinklike.pyflink._graph.nodes import ToSink
+from pyflinklike.pyflink._graph.sinks import CollectSink
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import (
+    KeyedProcessFunction,
+    ProcessFunction,
+    StreamExecutionEnvironment,
+)
 
 __all__ = ["Endless", "Watermarks", "Where", "collecting", "local"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from probe import Probe
 
 from pyflinklike import Types
-from pyflinklike.engine.api.process_functions import NamespacedFunction
+from pyflinklike.functions.process_functions import NamespacedFunction
 
 __all__ = ["NamespacedProbe", "NamespacedRecord"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries to be watched: a healthy one, and one with each sickness that the alerts know.
 
-    python tests/support/observed_queries.py tests/observe/recorded [query ...]
+    python tests/support/observed_queries.py tests/monitoring/recorded [query ...]
 
 runs them on Spark and writes what a listener was told, a file for each query.  What depends on the
 machine (times, durations) is as it was.

@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 
 pytest.importorskip("greenlet", reason="greenlet is not installed (the extra `simulation`)")
 
-from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.file_system import FileSystem
 from pyflinklike.testing.simulation.state_store import Contents, StateStores

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.listener import (
 )
 from surroundings import REPOSITORY
 
-from pyflinklike.observe import PrometheusListener
+from pyflinklike.monitoring import PrometheusListener
 
 __all__ = ["FAST", "SICK", "SLOW", "Pace", "firing", "play", "recorded", "short", "tell"]
 

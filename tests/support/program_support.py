@@ -13,15 +13,15 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike import Function, HashMapStateBackend, Types
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.spark.api.query import in_columns
-from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark.wire.key_groups import group_ids
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.own_columns import KEY_GROUP
-from pyflinklike.spark.wire.payloads import pack
-from pyflinklike.spark.wire.record_readers import RecordReader
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.spark._api.query import in_columns
+from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.spark._wire.payloads import pack
+from pyflinklike.spark._wire.record_readers import RecordReader
 
 _OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
 

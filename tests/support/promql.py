@@ -4,7 +4,7 @@
 Evaluated are selectors without matchers, ranges and offsets, `increase`, `changes`,
 `min_over_time`, `max_over_time`, `avg_over_time`, `sum by`, arithmetic, comparisons, `and`, `or`
 and `unless`, each on all labels or `on (...)`.  `increase` does not extrapolate to the ends of its
-range, as Prometheus does.  `tests/observe/test_promtool_alerts.py` compares with Prometheus itself.
+range, as Prometheus does.  `tests/monitoring/test_promtool_alerts.py` compares with Prometheus itself.
 """
 
 from __future__ import annotations

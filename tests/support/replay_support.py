@@ -3,14 +3,14 @@
 
 from typing import Any
 
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.state_infos import describe_states, state_of
-from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import read_log
-from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike.engine.log.segments import Segment, read_segment
-from pyflinklike.engine.types import TypeInformation, Types
+from pyflinklike._changelog.checkpoint_logs import read_log
+from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.types import TypeInformation, Types
 
 NEVER = BatchClock(0)
 

@@ -19,16 +19,16 @@ from typing import Any
 import attrs
 
 from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction, Types
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.log.log_storage import HEAD_AT
-from pyflinklike.engine.log.operator_record import OperatorRecord, call_roll
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike._changelog.log_storage import HEAD_AT
+from pyflinklike._changelog.operator_record import OperatorRecord, call_roll
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
-from pyflinklike.replica import Position, QueryableState
-from pyflinklike.replica.image import Image, Share, Write, image_of, next_image
-from pyflinklike.replica.settings import CACHE_BYTES, Settings
+from pyflinklike.queryable_state import Position, QueryableState
+from pyflinklike.queryable_state.image import Image, Share, Write, image_of, next_image
+from pyflinklike.queryable_state.settings import CACHE_BYTES, Settings
+from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.stores import StoreDescriptor
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 

@@ -32,9 +32,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.aggregations import Fold, Max, MaxBy
+from pyflinklike.aggregations import Sum as SumOf
 from pyflinklike.errors import ValueDecodeError
-from pyflinklike.folds import Fold, Max, MaxBy
-from pyflinklike.folds import Sum as SumOf
 from pyflinklike.joins import (
     CoGrouping,
     IntervalJoin,

@@ -27,11 +27,11 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import Records, Waking, serve
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import Records, Waking, serve
+from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 

@@ -19,9 +19,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.state.current_key import CurrentKey
-from pyflinklike.engine.state.table import Shape, TableSpec
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, TableSpec
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyflinklike import Instant, Row, Types
-from pyflinklike.engine.types import TypeInformation
+from pyflinklike.types import TypeInformation
 
 ROW = Types.ROW_NAMED(["a", "at"], [Types.INT(), Types.SQL_TIME()])
 VALUES: dict[TypeInformation, list[Any]] = {

@@ -22,7 +22,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.spark import key_by
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.frames import SimulatedQuery
 from pyflinklike.testing.simulation.program import (

@@ -17,8 +17,8 @@ from soak_program import Traffic, sessions
 
 from pyflinklike import HashMapStateBackend
 from pyflinklike.report import ProgressLog
-from pyflinklike.savepoints import open_savepoint
 from pyflinklike.spark import take_savepoint
+from pyflinklike.state_processor._savepoints import open_savepoint
 
 _HEAP_SECONDS = 20
 

@@ -29,7 +29,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.backends.state_backend import StateBackend
+from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
 from pyflinklike.windows import EventTimeSessionWindows
 

@@ -16,8 +16,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.types import TypeInformation
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.types import TypeInformation
 
 pickle_by_value(__name__)
 

@@ -44,9 +44,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.wire.own_columns import frame_of
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._wire.own_columns import frame_of
+from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.testing import KeyedProcessHarness
 
 reads_state = pytest.mark.skipif(

@@ -26,10 +26,10 @@ from pyflinklike import (
     StateBackend,
     Types,
 )
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.micro_batch import commit
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage

@@ -13,16 +13,16 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from pyflinklike.engine.api.process_functions import KeyedProcessFunction
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.clock import TimeDomain
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import NO_RECORDS, Records, Waking, serve
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.engine.types import Types
+from pyflinklike._clock import TimeDomain
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, Waking, serve
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike.types import Types
 
 _GROUP = 0
 

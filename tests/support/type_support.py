@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyflinklike.engine.types import Types
+from pyflinklike.types import Types
 
 LONG, STRING, DOUBLE, PICKLED = (
     Types.LONG(),

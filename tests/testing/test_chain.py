@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import DeclarationError, StateAccessError
 from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 

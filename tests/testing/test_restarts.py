@@ -15,7 +15,7 @@ from restart_cells import CELLS, READ, REFUSED, Cell, given, keeping, ttl, value
 from surroundings import is_installed
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from pyflinklike.engine.log.working_state import WorkingState
+from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 

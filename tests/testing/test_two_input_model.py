@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from two_input_support import BACKENDS, Enrich, EnrichModel
 
-from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.testing import KeyedTwoInputHarness
 
 NUMBERS = st.sampled_from([1, 2])

@@ -37,7 +37,7 @@ from pyflinklike import (
     ValueState,
     ValueStateDescriptor,
 )
-from pyflinklike.datastream import CoProcessFunction, DataStream, WindowedStream
+from pyflinklike.pyflink.datastream import CoProcessFunction, DataStream, WindowedStream
 from pyflinklike.spark import KeyedConnectedStreams, KeyedStream, key_by
 from pyflinklike.stores import (
     ChangelogRecord,

@@ -9,8 +9,8 @@ import pytest
 from upsert_support import changes, element, harness, ordered
 
 from pyflinklike import Instant, Row, Types
-from pyflinklike.engine.types.order_keys import check_order, is_newer
 from pyflinklike.errors import DeclarationValueError
+from pyflinklike.types.order_keys import check_order, is_newer
 from pyflinklike.upsert import UpsertFunction
 
 DAY = 86_400_000

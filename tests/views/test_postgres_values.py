@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from view_support import change
 
 from pyflinklike import Row
-from pyflinklike.engine.types.order_keys import is_nan, is_newer
 from pyflinklike.errors import DeclarationValueError, StateValueError, ValueDecodeError
+from pyflinklike.types.order_keys import is_nan, is_newer
 from pyflinklike.views import MaterializedView, PostgresView
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")

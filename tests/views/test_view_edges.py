@@ -14,7 +14,6 @@ from decimal import Decimal
 import pytest
 
 from pyflinklike import Row
-from pyflinklike.engine.types import Types
 from pyflinklike.errors import (
     DeclarationValueError,
     OrderKeyError,
@@ -23,6 +22,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.types import Types
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.views import MaterializedView, ServingView
 

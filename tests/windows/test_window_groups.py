@@ -25,17 +25,17 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.log.checkpoint_logs import sections_of
-from pyflinklike.engine.log.entry_codec import decode_entries
-from pyflinklike.engine.log.segments import read_segment
-from pyflinklike.engine.log.working_state import LocalStateBackend
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.calls import FunctionCalls
-from pyflinklike.engine.runtime.micro_batch import Records, UnsortedRecords, serve
+from pyflinklike._changelog.checkpoint_logs import sections_of
+from pyflinklike._changelog.entry_codec import decode_entries
+from pyflinklike._changelog.segments import read_segment
+from pyflinklike._changelog.working_state import LocalStateBackend
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.micro_batch import Records, UnsortedRecords, serve
+from pyflinklike.aggregations import Max, MinBy, Sum
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.folds import Max, MinBy, Sum
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (

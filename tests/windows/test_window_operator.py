@@ -11,8 +11,8 @@ from pyflinklike import (
     OutputTag,
     Types,
 )
-from pyflinklike.engine.clock import MAX_WATERMARK
-from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,

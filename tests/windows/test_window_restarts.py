@@ -17,9 +17,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.aggregations import Max
+from pyflinklike.aggregations import Sum as SumOf
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError
-from pyflinklike.folds import Max
-from pyflinklike.folds import Sum as SumOf
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,

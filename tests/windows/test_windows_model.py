@@ -27,8 +27,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.runtime.micro_batch import Records, serve
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,

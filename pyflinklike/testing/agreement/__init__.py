@@ -28,8 +28,8 @@ that are stored.
 
 from __future__ import annotations
 
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.checks import lacking
+from pyflinklike._checks import lacking
+from pyflinklike.backends.state_backend import StateBackend
 
 try:
     from hypothesis.stateful import RuleBasedStateMachine

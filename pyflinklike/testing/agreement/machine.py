@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from pyflinklike.engine.state.current_key import NO_KEY
+from pyflinklike.state.current_key import NO_KEY
 from pyflinklike.testing.agreement.model import Comparison, whiles
 from pyflinklike.testing.agreement.replica import FiveStates, Replica
 

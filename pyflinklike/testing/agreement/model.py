@@ -14,9 +14,9 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.state.current_key import NO_KEY
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.state.current_key import NO_KEY
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.testing.agreement.replica import FiveStates, Mode, Replica
 
 __all__ = ["Comparison", "Model", "whiles"]

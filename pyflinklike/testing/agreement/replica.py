@@ -7,16 +7,15 @@ import uuid
 from enum import Enum
 from typing import Any
 
-from pyflinklike.engine.api.contexts import NamespacedRuntimeContext, RuntimeContext
-from pyflinklike.engine.api.process_functions import KeyedProcessFunction, NamespacedFunction
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.functions import AggregateFunction
-from pyflinklike.engine.log.working_state import LocalStateBackend, WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.runtime.micro_batch import Waking, commit
-from pyflinklike.engine.state.descriptors import (
+from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import Waking, commit
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.functions.contexts import NamespacedRuntimeContext, RuntimeContext
+from pyflinklike.functions.process_functions import KeyedProcessFunction, NamespacedFunction
+from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -24,9 +23,10 @@ from pyflinklike.engine.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.types import Types
+from pyflinklike.state.fold_functions import AggregateFunction
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike.types import Types
 
 __all__ = ["FiveStates", "Mode", "Replica"]
 

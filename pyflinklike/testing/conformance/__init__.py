@@ -8,7 +8,7 @@
         def state_backend(self):
             return MyStateBackend()
 
-It states the rules of `pyflinklike.engine.state.table` as tests, for every shape of table: absence,
+It states the rules of `pyflinklike.state.table` as tests, for every shape of table: absence,
 values, iteration, ranges, access without a key, and what a backend owes the runtime: key groups
 kept apart, changes drained once, contents that any other backend can take over, sweeps that come by
 every entry.

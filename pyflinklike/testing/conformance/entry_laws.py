@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from pyflinklike.engine.state.current_key import GROUP_KEY, NO_KEY
-from pyflinklike.engine.state.table import MISSING, OrderedTable, Shape, TableSpec
-from pyflinklike.engine.types import Instant, TypeInformation, Types
-from pyflinklike.engine.types.row import Row
 from pyflinklike.errors import StateAccessError
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY
+from pyflinklike.state.table import MISSING, OrderedTable, Shape, TableSpec
 from pyflinklike.testing.conformance.instances import (
     SOME_USER_KEY,
     ConformanceTests,
@@ -20,6 +18,8 @@ from pyflinklike.testing.conformance.instances import (
     of_each_shape,
     through_bytes,
 )
+from pyflinklike.types import Instant, TypeInformation, Types
+from pyflinklike.types.row import Row
 
 __all__ = ["EntriesConformance", "IterationConformance", "RangesConformance"]
 
@@ -52,7 +52,7 @@ _of_each_value = pytest.mark.parametrize(
 
 
 class EntriesConformance(ConformanceTests):
-    """Rules 1 and 2 of `pyflinklike.engine.state.table`."""
+    """Rules 1 and 2 of `pyflinklike.state.table`."""
 
     # Rule 1: absence is MISSING, None is data
 
@@ -206,7 +206,7 @@ class EntriesConformance(ConformanceTests):
 
 
 class IterationConformance(ConformanceTests):
-    """Rules 3 and 5 of `pyflinklike.engine.state.table`."""
+    """Rules 3 and 5 of `pyflinklike.state.table`."""
 
     # Rule 3: changes while reading
 
@@ -385,7 +385,7 @@ class _Twin:
 
 
 class RangesConformance(ConformanceTests):
-    """Rule 6 of `pyflinklike.engine.state.table`, and the tables of a key group: stores need both."""
+    """Rule 6 of `pyflinklike.state.table`, and the tables of a key group: stores need both."""
 
     @_of_each
     @pytest.mark.parametrize("seed", range(12))

@@ -11,11 +11,11 @@ from typing import Any
 import attrs
 import pytest
 
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.state.current_key import NO_KEY, CurrentKey
-from pyflinklike.engine.state.table import MISSING, Shape, Table, TableSpec
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import StateAccessError
+from pyflinklike.state.current_key import NO_KEY, CurrentKey
+from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 from pyflinklike.testing.conformance.instances import (
     MAP,
     SINGLE,
@@ -51,7 +51,7 @@ _VERBS_OF = [
 
 
 class KeysConformance(ConformanceTests):
-    """Rule 4 of `pyflinklike.engine.state.table`, and the separation of keys, tables and key groups."""
+    """Rule 4 of `pyflinklike.state.table`, and the separation of keys, tables and key groups."""
 
     # Rule 4: no current key
 

@@ -9,13 +9,13 @@ from typing import Any
 import attrs
 import pytest
 
-from pyflinklike.engine.backends.state_backend import StateBackend
-from pyflinklike.engine.log.entry_codec import decode_entries, encode_entries
-from pyflinklike.engine.log.segments import Declaration, Section
-from pyflinklike.engine.log.working_state import KeyedStateBackend
-from pyflinklike.engine.state.current_key import CurrentKey
-from pyflinklike.engine.state.table import Shape, Table, TableChanges, TableSpec
-from pyflinklike.engine.types import Types
+from pyflinklike._changelog.entry_codec import decode_entries, encode_entries
+from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._changelog.working_state import KeyedStateBackend
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import Shape, Table, TableChanges, TableSpec
+from pyflinklike.types import Types
 
 __all__ = [
     "MAP",

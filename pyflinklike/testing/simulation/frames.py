@@ -21,16 +21,16 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.api.broadcast_streams import WithBroadcast
-from pyflinklike.spark.api.inputs import Input, OneInput, TwoInputs
-from pyflinklike.spark.api.query import apply_plan
-from pyflinklike.spark.plan.operator_chain import keep_phases
-from pyflinklike.spark.plan.operator_plan import Plan
-from pyflinklike.spark.plan.process_options import SavepointLike
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, KEY_GROUP
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.spark._api.broadcast_streams import WithBroadcast
+from pyflinklike.spark._api.inputs import Input, OneInput, TwoInputs
+from pyflinklike.spark._api.query import apply_plan
+from pyflinklike.spark._plan.operator_chain import keep_phases
+from pyflinklike.spark._plan.operator_plan import Plan
+from pyflinklike.spark._plan.process_options import SavepointLike
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, KEY_GROUP
+from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator, Source
 
 __all__ = ["SimulatedFrame", "SimulatedQuery", "parse_ddl"]

@@ -21,26 +21,25 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import types as st
 
-from pyflinklike.engine.api.dead_letters import DeadLetters
-from pyflinklike.engine.api.output_tag import OutputTag
-from pyflinklike.engine.api.process_functions import (
+from pyflinklike._clock import MIN_WATERMARK, Time, TimeDomain
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import (
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.engine.clock import MIN_WATERMARK, Time, TimeDomain
-from pyflinklike.engine.functions import AggregateFunction
-from pyflinklike.engine.state.descriptors import (
+from pyflinklike.joins import CoGroupFunction, ProcessJoinFunction
+from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.state.ttl_config import StateTtlConfig
-from pyflinklike.engine.types import Types
-from pyflinklike.joins import CoGroupFunction, ProcessJoinFunction
+from pyflinklike.state.fold_functions import AggregateFunction
+from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
@@ -49,6 +48,7 @@ from pyflinklike.stores import (
     VersionedStoreDescriptor,
     WindowStoreDescriptor,
 )
+from pyflinklike.types import Types
 from pyflinklike.windows import ProcessWindowFunction, SessionWindowTimeGapExtractor
 
 __all__ = [
@@ -401,7 +401,7 @@ class EveryState(KeyedProcessFunction):
             self.more.update((self.more.value() or 0) + n)
 
     def _set_row(self, n: int) -> None:
-        from pyflinklike.engine.types.row import Row
+        from pyflinklike.types.row import Row
 
         values = {"a": n % 991, "b": f"{n % 13}", "c": n}
         self.row.update(Row(**{name: values[name] for name in self._row_fields}))

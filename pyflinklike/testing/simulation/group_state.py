@@ -20,10 +20,10 @@ from pyspark.sql import Row
 from pyspark.sql import types as st
 from pyspark.sql.streaming.state import GroupState
 
-from pyflinklike.spark.host.blob_map import LOG_VARIABLE
-from pyflinklike.spark.host.group_state_host import TIMEOUTS, GroupStateTask
-from pyflinklike.spark.host.task import Result
-from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._host.blob_map import LOG_VARIABLE
+from pyflinklike.spark._host.group_state_host import TIMEOUTS, GroupStateTask
+from pyflinklike.spark._host.task import Result
+from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.testing.simulation.state_store import LoadedStore
 
 __all__ = ["GroupStatePlan", "GroupStates"]

@@ -20,20 +20,19 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from pyflinklike import __version__
-from pyflinklike.engine.api.process_functions import KeyedBatchFunction
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.inspection.snapshot_division import with_keys_of
-from pyflinklike.engine.log.key_group_log import SegmentWriter
-from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segments import SEGMENT_BYTES, Segment, read_segment
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.state.current_key import GROUP_KEY
-from pyflinklike.engine.types.arrow_rows import milliseconds, to_python, to_rows
-from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, watermark_of
-from pyflinklike.spark.wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
+from pyflinklike._changelog.key_group_log import SegmentWriter
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segments import SEGMENT_BYTES, Segment, read_segment
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.functions.process_functions import KeyedBatchFunction
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, watermark_of
+from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state_processor._logs.snapshot_division import with_keys_of
 from pyflinklike.testing.simulation.program import (
     Expected,
     MicroBatch,
@@ -45,6 +44,7 @@ from pyflinklike.testing.simulation.program import (
     with_place,
 )
 from pyflinklike.testing.simulation.value_watch import ValueWatch
+from pyflinklike.types.arrow_rows import milliseconds, to_python, to_rows
 
 __all__ = ["Model", "expect_of"]
 

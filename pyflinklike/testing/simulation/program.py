@@ -25,34 +25,34 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import types as st
 
-from pyflinklike.engine.api.dead_letters import LETTER_FIELDS
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.clock import MIN_WATERMARK
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.inspection.group_reader import StateReader, TimersReader
-from pyflinklike.engine.inspection.log_rows import StateChanges
-from pyflinklike.engine.inspection.state_infos import describe_states
-from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.engine.log.checkpoint_logs import merge, sections_of
-from pyflinklike.engine.log.operator_record import OperatorRecord
-from pyflinklike.engine.log.segment_chain import snapshots
-from pyflinklike.engine.log.segments import Segment, read_segment
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike.engine.state.table import REPLICATED, Shape
-from pyflinklike.engine.types.catalog import type_of
-from pyflinklike.engine.types.conversions import to_column
+from pyflinklike._changelog.checkpoint_logs import merge, sections_of
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segment_chain import snapshots
+from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
-from pyflinklike.spark.host.python_stage import make_packing_of
-from pyflinklike.spark.host.task import of_checkpoint
-from pyflinklike.spark.plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark.savepoint.initial_state import initial_rows
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
-from pyflinklike.spark.wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
-from pyflinklike.spark.wire.payloads import Packing
+from pyflinklike.functions.dead_letters import LETTER_FIELDS
+from pyflinklike.spark._host.python_stage import make_packing_of
+from pyflinklike.spark._host.task import of_checkpoint
+from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._savepoint.initial_state import initial_rows
+from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
+from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark._wire.payloads import Packing
+from pyflinklike.state.table import REPLICATED, Shape
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.log_rows import StateChanges
+from pyflinklike.state_processor._logs.state_infos import describe_states
+from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.testing.simulation.group_state import GroupStatePlan
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.conversions import to_column
 
 __all__ = [
     "START_MS",

@@ -26,14 +26,13 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
-from pyflinklike.engine.clock import Time
-from pyflinklike.engine.types import Types
+from pyflinklike._clock import Time
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.spark.api.broadcast_streams import broadcast
-from pyflinklike.spark.api.keyed_stream import key_by
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.spark._api.broadcast_streams import broadcast
+from pyflinklike.spark._api.keyed_stream import key_by
+from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.testing.simulation.frames import SimulatedFrame, SimulatedQuery
 from pyflinklike.testing.simulation.functions import (
     LATE,
@@ -75,6 +74,7 @@ from pyflinklike.testing.simulation.program import (
     Source,
     StateOperator,
 )
+from pyflinklike.types import Types
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,

@@ -22,9 +22,9 @@ import attrs
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.wire.key_groups import index_of
-from pyflinklike.spark.wire.own_columns import KEY_GROUP
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.key_groups import index_of
+from pyflinklike.spark._wire.own_columns import KEY_GROUP
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.file_system import FileSystem
 from pyflinklike.testing.simulation.program import START_MS, MicroBatch, Program, Rows, rows_of

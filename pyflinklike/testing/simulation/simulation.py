@@ -31,16 +31,16 @@ from typing import Any
 
 import attrs
 
-from pyflinklike.engine.backends.heap import keyed_heap
-from pyflinklike.engine.log.checkpoint_logs import check_groups, check_log, record_and_roll
-from pyflinklike.engine.log.log_storage import HEAD_AT, WATERMARK_AT, Head
-from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
-from pyflinklike.engine.log.segments import Declaration, Segment
+from pyflinklike._changelog.checkpoint_logs import check_groups, check_log, record_and_roll
+from pyflinklike._changelog.log_storage import HEAD_AT, WATERMARK_AT, Head
+from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike._changelog.segments import Declaration, Segment
+from pyflinklike.backends.heap import keyed_heap
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
-from pyflinklike.spark.host import python_stage
-from pyflinklike.spark.host.blob_map import log_variable
-from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.wire.key_groups import (
+from pyflinklike.spark._host import python_stage
+from pyflinklike.spark._host.blob_map import log_variable
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.key_groups import (
     ROLL_CALL,
     index_of,
     is_roll_call,
@@ -202,7 +202,7 @@ class _NothingFrozen:
 def _columnar_seed(seed: int) -> int:
     """Set the seed of the hashes of columnar keys, where NumPy is installed; return the former."""
     try:
-        from pyflinklike.engine.columnar import vectors
+        from pyflinklike.columns import vectors
     except ImportError:
         return 0
     former, vectors._SEED = vectors._SEED, seed & (2**63 - 1)

@@ -27,16 +27,16 @@ from typing import Any
 import attrs
 from pyspark import TaskContext
 
-from pyflinklike.engine.backends.heap import keyed_heap
-from pyflinklike.engine.backends.heap.keyed_heap import WarmGroups
-from pyflinklike.engine.backends.rocksdb import local_database
-from pyflinklike.engine.checks import lacking
-from pyflinklike.spark.host import task as host_task
-from pyflinklike.spark.host.group_state_host import FIRST_INITIAL, GroupStateTask
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.host.task import OpenFunctions
-from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.wire.own_columns import BATCH_TIME
+from pyflinklike._checks import lacking
+from pyflinklike.backends.heap import keyed_heap
+from pyflinklike.backends.heap.keyed_heap import WarmGroups
+from pyflinklike.backends.rocksdb import local_database
+from pyflinklike.spark._host import task as host_task
+from pyflinklike.spark._host.group_state_host import FIRST_INITIAL, GroupStateTask
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._host.task import OpenFunctions
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.own_columns import BATCH_TIME
 from pyflinklike.testing.simulation.attempt_clock import CLOCK
 from pyflinklike.testing.simulation.choices import Choices
 from pyflinklike.testing.simulation.functions import Service
@@ -44,7 +44,7 @@ from pyflinklike.testing.simulation.group_state import GroupStatePlan, GroupStat
 from pyflinklike.testing.simulation.state_store import LoadedStore, StateStores
 
 if HAS_TRANSFORM_WITH_STATE:  # else there is the host of PySpark 3.5 alone
-    from pyflinklike.spark.host.streaming_host import (
+    from pyflinklike.spark._host.streaming_host import (
         KeyGroupProcessor,
         PandasKeyGroupProcessor,
         SharingProcessor,

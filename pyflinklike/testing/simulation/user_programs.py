@@ -30,22 +30,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pyflinklike.engine.api.process_functions import (
+from pyflinklike._checks import check_count, is_int
+from pyflinklike._messages import shown, shown_message
+from pyflinklike._type_vars import Unpack
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, PyflinklikeError
+from pyflinklike.functions.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     KeyedBatchFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.engine.checks import check_count, is_int
-from pyflinklike.engine.functions import Function
-from pyflinklike.engine.shown import shown, shown_message
-from pyflinklike.engine.type_vars import Unpack
-from pyflinklike.engine.types.row import Row
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, PyflinklikeError
-from pyflinklike.spark.api.keyed_stream import key_by
-from pyflinklike.spark.plan.process_options import KeyedProcessOptions
-from pyflinklike.spark.wire.schema import arrow_schema
+from pyflinklike.spark._api.keyed_stream import key_by
+from pyflinklike.spark._plan.process_options import KeyedProcessOptions
+from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.state.fold_functions import Function
 from pyflinklike.testing.simulation.attempt_clock import move_clocks
 from pyflinklike.testing.simulation.causes import find_causes, use_random_seed
 from pyflinklike.testing.simulation.choices import Choices, shorten
@@ -69,6 +68,7 @@ from pyflinklike.testing.simulation.simulation import (
 )
 from pyflinklike.testing.simulation.user_code import UserCode
 from pyflinklike.testing.simulation.value_watch import ValueWatch
+from pyflinklike.types.row import Row
 
 __all__ = ["simulate"]
 

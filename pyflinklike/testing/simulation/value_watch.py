@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.state.keyed_states import (
+from pyflinklike._messages import shown
+from pyflinklike.state.keyed_states import (
     AggregatingState,
     ListState,
     MapState,

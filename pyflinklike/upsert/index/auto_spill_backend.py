@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyflinklike.engine.checks import is_int
-from pyflinklike.engine.shown import shown
+from pyflinklike._checks import is_int
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend
 from pyflinklike.upsert.index.rocksdb_upserts import RocksDBUpsertBackend

@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from pyflinklike.engine.checks import is_int64
-from pyflinklike.engine.shown import shown
+from pyflinklike._checks import is_int64
+from pyflinklike._messages import shown
 from pyflinklike.errors import StateValueError, UpsertStateError
 from pyflinklike.upsert.index.upsert_values import FinalizedValue, StateValue, Tombstone
 from pyflinklike.upsert.index.value_codec import decode_value, encode_value

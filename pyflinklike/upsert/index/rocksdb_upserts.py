@@ -27,13 +27,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pyflinklike.engine.backends.rocksdb.local_database import (
+from pyflinklike._messages import shown
+from pyflinklike.backends.rocksdb.local_database import (
     PredefinedOptions,
     is_corruption,
     require_rocksdict,
     rows,
 )
-from pyflinklike.engine.shown import shown
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
 from pyflinklike.upsert.index.upsert_backend import (

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import CorruptStateError, StateValueError, StoreClosedError, StoreValueError
 from pyflinklike.upsert.index.difference_sketch import Consolidating
 from pyflinklike.upsert.index.upsert_values import (

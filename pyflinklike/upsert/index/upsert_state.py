@@ -19,7 +19,7 @@ import importlib.util
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import StateValueError, StoreValueError, UpsertStateError
 from pyflinklike.upsert.index.difference_sketch import Consolidating, Difference, check_diff
 from pyflinklike.upsert.index.upsert_backend import UpsertBackend

@@ -18,11 +18,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types import Instant
-from pyflinklike.engine.types.key_codec import decode_first, decode_key, encode_key
-from pyflinklike.engine.types.row import Row, row_class
-from pyflinklike.engine.types.type_information import plain
+from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
     KeyDecodeError,
@@ -32,6 +28,10 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
+from pyflinklike.types import Instant
+from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
+from pyflinklike.types.row import Row, row_class
+from pyflinklike.types.type_information import plain
 
 __all__ = [
     "UpsertKey",

@@ -33,7 +33,7 @@ from zlib import crc32
 
 import msgspec
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.views.view_storage import RowChange
 

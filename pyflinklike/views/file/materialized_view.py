@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pyflinklike.engine.clock import wall_clock
+from pyflinklike._clock import wall_clock
 from pyflinklike.views.arguments import (
     check_choice,
     check_columns,

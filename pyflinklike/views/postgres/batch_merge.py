@@ -24,8 +24,8 @@ import attrs
 import psycopg
 from psycopg import sql
 
-from pyflinklike.engine.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.errors import StateStoreError, StateValueError
+from pyflinklike.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.views.incoming_rows import Arrival, final_row
 from pyflinklike.views.postgres.postgres_tables import Names, PostgresBatch
 from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt

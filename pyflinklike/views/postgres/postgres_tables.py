@@ -29,7 +29,7 @@ import attrs
 import psycopg
 from psycopg import sql
 
-from pyflinklike.engine.shown import shown
+from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,

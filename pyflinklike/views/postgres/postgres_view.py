@@ -16,9 +16,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pyflinklike.engine.checks import install
-from pyflinklike.engine.clock import wall_clock
-from pyflinklike.engine.shown import shown
+from pyflinklike._checks import install
+from pyflinklike._clock import wall_clock
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, HostError
 from pyflinklike.views.arguments import (
     check_choice,

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.row import names_of
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.types.row import names_of
 from pyflinklike.views.incoming_rows import layout_of
 from pyflinklike.views.postgres.postgres_tables import check_column
 from pyflinklike.views.row_codec import Failure

@@ -22,11 +22,11 @@ import pyarrow as pa
 from psycopg import sql
 
 from pyflinklike import errors
-from pyflinklike.engine.shown import shown
-from pyflinklike.engine.types.key_codec import encode_key
-from pyflinklike.engine.types.row import DELETE, UPDATE_BEFORE
-from pyflinklike.engine.types.type_information import plain
+from pyflinklike._messages import shown
 from pyflinklike.errors import PyflinklikeError, StateStoreError, StateValueError
+from pyflinklike.types.key_codec import encode_key
+from pyflinklike.types.row import DELETE, UPDATE_BEFORE
+from pyflinklike.types.type_information import plain
 from pyflinklike.views.arguments import to_ms
 from pyflinklike.views.batch_frame import rows_of, zone_named
 from pyflinklike.views.incoming_rows import Arrival, BatchReader

@@ -25,7 +25,7 @@ from pyflinklike import (
     KeyedCoProcessFunction,
     OutputTag,
 )
-from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.spark import broadcast, key_by
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 from pyflinklike.windows import (

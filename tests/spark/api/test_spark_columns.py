@@ -30,11 +30,11 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns.columnar_layout import ColumnLayout
 from pyflinklike.errors import DeclarationValueError, OutputError
 from pyflinklike.spark import get_side_output, key_by, main_output, read_savepoint
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.wire.columnar_layout import ColumnLayout
-from pyflinklike.spark.wire.schema import output_schema
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._wire.schema import output_schema
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
 
 pickle_by_value(__name__)

@@ -7,7 +7,7 @@ import pytest
 from spark_support import Feed, at, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction
-from pyflinklike.engine.clock import MAX_WATERMARK
+from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike.errors import DeclarationError
 from pyflinklike.spark import end_input, key_by, with_ending_watermark
 

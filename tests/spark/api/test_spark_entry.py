@@ -16,7 +16,7 @@ from pyflinklike.errors import (
     HostError,
 )
 from pyflinklike.spark import key_by
-from pyflinklike.spark.wire.schema import output_schema
+from pyflinklike.spark._wire.schema import output_schema
 
 pickle_by_value(__name__)
 

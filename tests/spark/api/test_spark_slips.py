@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_support import Feed, at, bounded, drain, passes_watermarks, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine import foreign_names
+from pyflinklike import _deprecation as foreign_names
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import error_of, key_by
 

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from spark_support import drain
 
 from pyflinklike import OutputTag
+from pyflinklike.aggregations import Sum
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.folds import Sum
 from pyflinklike.spark import key_by, window_all
 from pyflinklike.windows import EventTimeSessionWindows, NeverTrigger
 

@@ -19,11 +19,11 @@ from pyspark.sql import types
 from spark_support import at, pickle_by_value
 
 from pyflinklike import cdc
+from pyflinklike.cdc._spark.event_frames import FrameDecoder
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.table_row import row_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import decode_debezium
-from pyflinklike.spark.debezium.event_frames import FrameDecoder
 
 pickle_by_value(__name__)
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.stateful_processor")
 
-from pyflinklike.spark.host.blob_map import SparkLogStorage
+from pyflinklike.spark._host.blob_map import SparkLogStorage
 
 
 class WarningMap:

@@ -11,11 +11,11 @@ from group_state_support import GroupStates
 from program_support import Program
 
 from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.log.working_state import WorkingState
-from pyflinklike.engine.runtime.micro_batch import EarlyRecords, call
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark.host.task import open_operator
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._runtime.micro_batch import EarlyRecords, call
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._host.task import open_operator
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK
 
 
 class SumsInColumns(KeyedBatchFunction):

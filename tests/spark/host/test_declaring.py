@@ -15,9 +15,9 @@ pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no transfo
 
 from pyspark.serializers import CloudPickleSerializer
 
-from pyflinklike.spark.host.blob_map import log_variable
-from pyflinklike.spark.host.state_declaration import DeclaringProcessor
-from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark._host.blob_map import log_variable
+from pyflinklike.spark._host.state_declaration import DeclaringProcessor
+from pyflinklike.spark._host.streaming_host import KeyGroupProcessor, SharingProcessor
 
 
 class Nothing(KeyedProcessFunction):

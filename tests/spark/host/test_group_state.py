@@ -13,18 +13,18 @@ from group_state_support import GroupStates
 from program_support import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
-from pyflinklike.engine.log.segments import read_segment
+from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
-from pyflinklike.spark.host.group_state_host import (
+from pyflinklike.spark._host.group_state_host import (
     FIRST_INITIAL,
     GroupStateTask,
     _add_initial_state,
     _with_initial,
 )
-from pyflinklike.spark.plan.operator_plan import TimeMode
-from pyflinklike.spark.read.checkpoint import last_batch
-from pyflinklike.spark.wire.key_groups import ROLL_CALL, group_ids, roll_payload
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payload
+from pyflinklike.state_processor._checkpoints.checkpoint import last_batch
+from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.simulation.tasks import in_task
 
@@ -228,7 +228,9 @@ def test_a_first_batch_without_the_savepoint_is_refused():
 
 def test_reading_state_is_refused(monkeypatch):
     """PySpark 3.5 has no data source for it; without a word of ours the error would be one of Java."""
-    monkeypatch.setattr("pyflinklike.spark.read.checkpoint.HAS_TRANSFORM_WITH_STATE", False)
+    monkeypatch.setattr(
+        "pyflinklike.state_processor._checkpoints.checkpoint.HAS_TRANSFORM_WITH_STATE", False
+    )
     with pytest.raises(HostError, match=r"cannot read the state .* run the stream on PySpark 4\.0"):
         last_batch(None, "/checkpoints/x", 0, "checkpoint x")
 

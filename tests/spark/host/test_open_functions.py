@@ -12,13 +12,13 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.runtime.assembly import make_keyed_operator
-from pyflinklike.engine.runtime.call_contexts import TaskInfo
-from pyflinklike.engine.runtime.micro_batch import Records, serve
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.micro_batch import Records, serve
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
 
-open_functions = pytest.importorskip("pyflinklike.spark.host.task")
+open_functions = pytest.importorskip("pyflinklike.spark._host.task")
 QueryRun = open_functions.QueryRun
 
 RUN = QueryRun("query", "run", "plan")

@@ -13,11 +13,11 @@ from program_support import packed_records
 from pyspark import TaskContext
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.log.operator_record import RECORD_AT, OperatorRecord
+from pyflinklike._changelog.operator_record import RECORD_AT, OperatorRecord
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.spark.host.streaming_host import KeyGroupProcessor, SharingProcessor
-from pyflinklike.spark.host.task import task_of
-from pyflinklike.spark.wire.key_groups import (
+from pyflinklike.spark._host.streaming_host import KeyGroupProcessor, SharingProcessor
+from pyflinklike.spark._host.task import task_of
+from pyflinklike.spark._wire.key_groups import (
     PLACES,
     ROLL_CALL,
     first_of,
@@ -27,8 +27,8 @@ from pyflinklike.spark.wire.key_groups import (
     place_of,
     roll_call_of,
 )
-from pyflinklike.spark.wire.own_columns import BATCH_TIME
-from pyflinklike.spark.wire.payloads import home_ids, is_home
+from pyflinklike.spark._wire.own_columns import BATCH_TIME
+from pyflinklike.spark._wire.payloads import home_ids, is_home
 from pyflinklike.testing.simulation.tasks import in_task
 
 

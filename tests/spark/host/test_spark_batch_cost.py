@@ -8,7 +8,7 @@ from spark_support import Feed, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.spark.plan.session import max_parallelism_for, partitions_of
+from pyflinklike.spark._plan.session import max_parallelism_for, partitions_of
 
 pickle_by_value(__name__)
 

@@ -27,7 +27,7 @@ from pyflinklike.spark import (
     read_state_changes,
     repartition_state,
 )
-from pyflinklike.spark.read.checkpoint import refuse_errors
+from pyflinklike.state_processor._checkpoints.checkpoint import refuse_errors
 
 pytestmark = [
     reads_state,

@@ -33,10 +33,10 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.log.log_storage import Head
+from pyflinklike._changelog.log_storage import Head
 from pyflinklike.spark import key_by, list_states, metrics_of, read_state
-from pyflinklike.spark.host.blob_map import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)

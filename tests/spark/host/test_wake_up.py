@@ -4,12 +4,12 @@
 import attrs
 import pytest
 
-from pyflinklike.engine.clock import MAX_WATERMARK, TimeDomain
-from pyflinklike.engine.inspection.column_values import BatchClock
-from pyflinklike.engine.log.log_storage import Head
-from pyflinklike.engine.runtime.micro_batch import Served
-from pyflinklike.spark.host.wake_up import find_wanted_call, replace_timer
-from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._clock import MAX_WATERMARK, TimeDomain
+from pyflinklike._runtime.micro_batch import Served
+from pyflinklike.spark._host.wake_up import find_wanted_call, replace_timer
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.state_processor._logs.column_values import BatchClock
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 

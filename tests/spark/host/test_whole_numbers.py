@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from pyflinklike.spark.host.group_state_host import read_whole_numbers
-from pyflinklike.spark.host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._host.group_state_host import read_whole_numbers
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 
 STATE = pa.struct(
     [

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_stream_support import results_of_stream
 
-from pyflinklike.common import Configuration, Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink._spark.job_plan import SessionFacts
+from pyflinklike.pyflink.common import Configuration, Types
+from pyflinklike.pyflink.datastream import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     OutputTag,
     StreamExecutionEnvironment,
 )
-from pyflinklike.datastream.state import ValueStateDescriptor
-from pyflinklike.spark.jobs.job_plan import SessionFacts
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 
 ASIDE = OutputTag("aside")
 FACTS = SessionFacts(partitions=1, max_parallelism=3, time_zone="UTC")

@@ -7,16 +7,16 @@ from collections import Counter
 
 from job_stream_support import results_of_stream
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import (
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.pyflink._graph.job_metrics import find_counting_nodes
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import (
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.graph.job_metrics import find_counting_nodes
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
 
 FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 

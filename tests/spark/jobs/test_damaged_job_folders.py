@@ -8,9 +8,9 @@ import shutil
 import pytest
 from job_folder_support import environment, files, keyed, run
 
-from pyflinklike.common import WatermarkStrategy
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.spark.jobs.job_folder import JobFolder
+from pyflinklike.pyflink._spark.job_folder import JobFolder
+from pyflinklike.pyflink.common import WatermarkStrategy
 
 
 def test_every_flipped_bit_of_what_began_a_job_is_seen(tmp_path):

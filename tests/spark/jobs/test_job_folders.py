@@ -6,17 +6,17 @@ from __future__ import annotations
 import pytest
 from job_folder_support import FACTS, One, Two, environment, files, first, job_of, keyed, run
 
-from pyflinklike.common import SimpleStringSchema, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import (
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.pyflink._spark.job_folder import JobFolder, folder_name
+from pyflinklike.pyflink._spark.job_plan import SessionFacts
+from pyflinklike.pyflink.common import SimpleStringSchema, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import (
     ExternalizedCheckpointRetention,
     WindowFunction,
 )
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.datastream.connectors.hybrid_source import HybridSource
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.spark.jobs.job_folder import JobFolder, folder_name
-from pyflinklike.spark.jobs.job_plan import SessionFacts
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 OTHER_FACTS = SessionFacts(partitions=3, max_parallelism=18, time_zone="UTC")
 
@@ -229,7 +229,7 @@ def test_other_sources_are_refused(tmp_path, sources, before, after):
 def topics(env, uid, *names):
     """A job of topics that never end."""
     pytest.importorskip("confluent_kafka")
-    from pyflinklike.datastream.connectors.kafka import KafkaSource
+    from pyflinklike.pyflink.datastream.connectors.kafka import KafkaSource
 
     builder = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics(*names)
     source = builder.set_value_only_deserializer(SimpleStringSchema()).build()

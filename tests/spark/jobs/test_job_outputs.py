@@ -9,16 +9,16 @@ from threading import Thread
 import attrs
 import pytest
 
-from pyflinklike.common import Encoder, Types
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import BucketAssigner, FileSink
-from pyflinklike.engine.graph.durable_files import Ledger
-from pyflinklike.engine.graph.job import Job, JobSettings
-from pyflinklike.engine.graph.sinks import Renaming
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.spark.jobs.results import Handover, ResultBatch, Results
-from pyflinklike.spark.jobs.stage_outputs import LastSender, Outlets
-from pyflinklike.spark.wire.parcels import Address, Parcel, dump
+from pyflinklike.pyflink._graph.durable_files import Ledger
+from pyflinklike.pyflink._graph.job import Job, JobSettings
+from pyflinklike.pyflink._graph.sinks import Renaming
+from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
+from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
+from pyflinklike.pyflink.common import Encoder, Types
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import BucketAssigner, FileSink
+from pyflinklike.spark._wire.parcels import Address, Parcel, dump
 
 
 class Killed(Exception):

@@ -14,32 +14,35 @@ from job_folder_support import FACTS, environment, job_of, run
 from job_savepoint_support import stopped_after
 from local_support import local
 
-from pyflinklike.common import Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction
-from pyflinklike.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.datastream.state import ValueStateDescriptor
-from pyflinklike.engine.graph.durable_files import Ledger
-from pyflinklike.engine.graph.job_savepoint import begin_with
-from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.graph.source_positions import find_parts_left
-from pyflinklike.engine.graph.sources import NumberSequenceSource
-from pyflinklike.engine.inspection.key_columns import KeyColumns
-from pyflinklike.engine.inspection.snapshot_division import regroup_snapshot
-from pyflinklike.engine.log.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
-from pyflinklike.engine.types import Types as EngineTypes
-from pyflinklike.engine.types.catalog import type_of
-from pyflinklike.engine.types.frozen_keys import key_group_of
+from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.spark.host.blob_map import HEAD_AT
-from pyflinklike.spark.jobs.job_folder import JobFolder
-from pyflinklike.spark.jobs.job_initial_state import _GroupsJob
-from pyflinklike.spark.jobs.job_plan import JobSteps
-from pyflinklike.spark.jobs.job_runs import backend_of
-from pyflinklike.spark.jobs.stream_sources import StreamSource
-from pyflinklike.spark.read.job_at_rest import job_at
-from pyflinklike.spark.wire.key_groups import group_ids, roll_call_of, roll_payload
+from pyflinklike.pyflink._graph.durable_files import Ledger
+from pyflinklike.pyflink._graph.job_savepoint import begin_with
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._graph.source_positions import find_parts_left
+from pyflinklike.pyflink._graph.sources import NumberSequenceSource
+from pyflinklike.pyflink._spark.job_at_rest import job_at
+from pyflinklike.pyflink._spark.job_folder import JobFolder
+from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
+from pyflinklike.pyflink._spark.job_plan import JobSteps
+from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.stream_sources import StreamSource
+from pyflinklike.pyflink.common import Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction
+from pyflinklike.pyflink.datastream.connectors.datagen import (
+    DataGeneratorSource,
+    RateLimiterStrategy,
+)
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
+from pyflinklike.spark._host.blob_map import HEAD_AT
+from pyflinklike.spark._wire.key_groups import group_ids, roll_call_of, roll_payload
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
+from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.types import Types as EngineTypes
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.frozen_keys import key_group_of
 
 RECOVERY = "execution.state-recovery.path"
 V1 = 'v1\n{"batchTimestampMs":1}'

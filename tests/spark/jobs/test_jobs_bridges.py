@@ -7,7 +7,12 @@ import datetime as dt
 
 import pytest
 
-from pyflinklike.common import (
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+)
+from pyflinklike.pyflink.common import (
     Configuration,
     Duration,
     Row,
@@ -17,13 +22,8 @@ from pyflinklike.common import (
     Types,
     WatermarkStrategy,
 )
-from pyflinklike.datastream import ProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.errors import (
-    DeclarationTypeError,
-    DeclarationValueError,
-    HostError,
-)
+from pyflinklike.pyflink.datastream import ProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 from pyspark.errors import PythonException

@@ -10,14 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyflinklike.common import Configuration, DataTypes, Duration, Row, WatermarkStrategy
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors import BucketAssigner, FileSink, FileSource
-from pyflinklike.datastream.connectors.hybrid_source import HybridSource
-from pyflinklike.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
-from pyflinklike.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
-from pyflinklike.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from pyflinklike.errors import HostError
+from pyflinklike.pyflink.common import Configuration, DataTypes, Duration, Row, WatermarkStrategy
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors import BucketAssigner, FileSink, FileSource
+from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+from pyflinklike.pyflink.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+from pyflinklike.pyflink.datastream.formats.parquet import (
+    ParquetBulkWriters,
+    ParquetColumnarRowInputFormat,
+)
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 pytestmark = pytest.mark.usefixtures("shipped_module")

@@ -6,16 +6,20 @@ from __future__ import annotations
 import pytest
 from job_lives import wait_for, written
 
-from pyflinklike.common import Configuration, Encoder, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, OutputTag, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import (
+from pyflinklike.errors import HostError
+from pyflinklike.pyflink.common import Configuration, Encoder, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import (
+    KeyedProcessFunction,
+    OutputTag,
+    StreamExecutionEnvironment,
+)
+from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
     FileSource,
     StreamFormat,
 )
-from pyflinklike.datastream.state import ValueStateDescriptor
-from pyflinklike.errors import HostError
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import (
     FilterFunction,
     KeyedProcessFunction,
     MapFunction,

@@ -11,8 +11,8 @@ import pytest
 from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 

@@ -11,17 +11,24 @@ import pytest
 from fault_lives import SETTINGS, program
 from job_lives import Input, amounts_of_running_sums, expected_windows, is_window, wait_for, written
 
-from pyflinklike.common import Configuration, Duration, Encoder, JobStatus, Types, WatermarkStrategy
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import (
+from pyflinklike.errors import HostError, UserFunctionError
+from pyflinklike.pyflink.common import (
+    Configuration,
+    Duration,
+    Encoder,
+    JobStatus,
+    Types,
+    WatermarkStrategy,
+)
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
     FileSource,
     StreamFormat,
 )
-from pyflinklike.errors import HostError, UserFunctionError
-from pyflinklike.savepoints.savepoint_directory import open_savepoint
 from pyflinklike.spark import read_state, take_savepoint
+from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 

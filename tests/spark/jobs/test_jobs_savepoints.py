@@ -7,7 +7,8 @@ import pytest
 from job_lives import wait_for, written
 from job_savepoint_support import collected, stopped_after
 
-from pyflinklike.common import (
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.pyflink.common import (
     Configuration,
     Duration,
     Encoder,
@@ -16,26 +17,25 @@ from pyflinklike.common import (
     Types,
     WatermarkStrategy,
 )
-from pyflinklike.common.watermark_strategy import TimestampAssigner
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.datastream.connectors.file_system import (
+from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
     FileSink,
     FileSource,
     StreamFormat,
 )
-from pyflinklike.datastream.state import (
+from pyflinklike.pyflink.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.savepoints import open_savepoint
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
+from pyflinklike.state_processor._savepoints import open_savepoint
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 pytestmark = pytest.mark.usefixtures("shipped_module")

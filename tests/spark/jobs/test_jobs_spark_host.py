@@ -7,12 +7,12 @@ import pytest
 from jobs.timed import ByField, timed
 from jobs.two_input_jobs import RULES, Limited
 
-from pyflinklike.common import Configuration, Encoder, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
-from pyflinklike.datastream.connectors.number_seq import NumberSequenceSource
-from pyflinklike.datastream.window import TumblingEventTimeWindows
 from pyflinklike.errors import HostError, UserFunctionError
+from pyflinklike.pyflink.common import Configuration, Encoder, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from pyflinklike.pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 

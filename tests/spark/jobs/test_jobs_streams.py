@@ -7,16 +7,19 @@ import time
 
 import pytest
 
-from pyflinklike.common import Configuration, Row, Time, Types, WatermarkStrategy
-from pyflinklike.common.watermark_strategy import TimestampAssigner
-from pyflinklike.datastream import (
+from pyflinklike.errors import HostError
+from pyflinklike.pyflink.common import Configuration, Row, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     StreamExecutionEnvironment,
 )
-from pyflinklike.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from pyflinklike.errors import HostError
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from pyflinklike.pyflink.datastream.window import (
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 pytestmark = pytest.mark.usefixtures("shipped_module")

@@ -13,16 +13,20 @@ from job_stream_support import needs_streams, results_of_stream
 from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
-from pyflinklike.common import Configuration, Time, TimestampAssigner, WatermarkStrategy
-from pyflinklike.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.graph.nodes import FromSource
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import HostError
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
-from pyflinklike.spark.jobs.keyed_stages import run_in_batch
-from pyflinklike.spark.jobs.results import Results
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.keyed_stages import run_in_batch
+from pyflinklike.pyflink._spark.results import Results
+from pyflinklike.pyflink.common import Configuration, Time, TimestampAssigner, WatermarkStrategy
+from pyflinklike.pyflink.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    StreamExecutionEnvironment,
+)
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 for each in sorted((REPOSITORY / "tests" / "support" / "jobs").glob("*_jobs.py")):

@@ -13,11 +13,11 @@ from jobs.collection import JOBS
 from jobs.refused_by_spark import REFUSED_ON_STREAMS, runs_or_is_refused
 from local_support import local
 
-from pyflinklike.datastream import KeyedStream
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.sinks import CollectSink
-from pyflinklike.spark.jobs.job_plan import SessionFacts
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.sinks import CollectSink
+from pyflinklike.pyflink._spark.job_plan import SessionFacts
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink.datastream import KeyedStream
 
 for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
     if not each.name.startswith("test_"):

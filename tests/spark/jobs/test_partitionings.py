@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.common import Types
-from pyflinklike.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.state import MapStateDescriptor
-from pyflinklike.engine.graph.job import Job
 from pyflinklike.errors import HostError
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink.common import Types
+from pyflinklike.pyflink.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor
 
 RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
 

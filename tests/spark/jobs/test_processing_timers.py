@@ -9,12 +9,12 @@ import pytest
 from job_stream_support import StateOperator, results_of_stream
 from test_time_modes import FACTS, Endless, job_of
 
-from pyflinklike.common import Configuration, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.spark.jobs.job_plan import JobSteps
-from pyflinklike.spark.wire.key_groups import group_ids, is_roll_call
-from pyflinklike.spark.wire.parcels import CALL, Address, unwrap
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.pyflink._spark.job_plan import JobSteps
+from pyflinklike.pyflink.common import Configuration, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.spark._wire.key_groups import group_ids, is_roll_call
+from pyflinklike.spark._wire.parcels import CALL, Address, unwrap
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 

@@ -18,22 +18,22 @@ import pyarrow.parquet as pq
 from hypothesis import settings
 from job_folder_support import FACTS, environment, keyed, run
 
-from pyflinklike.common import Configuration
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.engine.graph.durable_files import Ledger, read_json, write_json
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.nodes import FromSource
-from pyflinklike.engine.graph.sinks import Renaming
-from pyflinklike.engine.paths import Listed, RemotePath
+from pyflinklike._paths import Listed, RemotePath
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.spark.jobs.job_folder import JobFolder, JobIdentity, identity_of
-from pyflinklike.spark.jobs.job_plan import JobSteps
-from pyflinklike.spark.jobs.job_runs import backend_of
-from pyflinklike.spark.jobs.stream_sources import StreamSource
-from pyflinklike.spark.plan.hadoop_files import is_remote_address
-from pyflinklike.spark.read import folder_lock
-from pyflinklike.spark.read.folder_lock import Driver
-from pyflinklike.spark.read.job_at_rest import JobAtRest, rows_in
+from pyflinklike.pyflink._graph.durable_files import Ledger, read_json, write_json
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._graph.sinks import Renaming
+from pyflinklike.pyflink._spark import folder_lock
+from pyflinklike.pyflink._spark.folder_lock import Driver
+from pyflinklike.pyflink._spark.job_at_rest import JobAtRest, rows_in
+from pyflinklike.pyflink._spark.job_folder import JobFolder, JobIdentity, identity_of
+from pyflinklike.pyflink._spark.job_plan import JobSteps
+from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.stream_sources import StreamSource
+from pyflinklike.pyflink.common import Configuration
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.spark._plan.hadoop_files import is_remote_address
 from pyflinklike.testing.simulation.file_system import FileSystem, MissingFileError
 
 DIRECTORY = "hdfs://name/jobs"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.spark.jobs.stages import stages_of
-from pyflinklike.spark.wire.key_groups import PLACES
+from pyflinklike.pyflink._spark.stages import stages_of
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.spark._wire.key_groups import PLACES
 
 
 @pytest.fixture

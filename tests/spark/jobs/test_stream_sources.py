@@ -8,14 +8,14 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from pyflinklike.common import WatermarkStrategy
-from pyflinklike.datastream import StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.engine.graph.hybrid_source import HybridSource
-from pyflinklike.engine.graph.job import JobSettings
-from pyflinklike.engine.graph.nodes import FromSource
 from pyflinklike.errors import HostError
-from pyflinklike.spark.jobs.stream_sources import StreamSource
+from pyflinklike.pyflink._graph.hybrid_source import HybridSource
+from pyflinklike.pyflink._graph.job import JobSettings
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.stream_sources import StreamSource
+from pyflinklike.pyflink.common import WatermarkStrategy
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 
 INTERVAL = 100
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.common import Configuration, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.engine.graph.job import Job
-from pyflinklike.engine.graph.sources import Source
-from pyflinklike.engine.graph.watermarks import WatermarkKind
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
-from pyflinklike.spark.jobs.stages import time_mode_of
-from pyflinklike.spark.jobs.watermark_feed import needs_feed
-from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.watermarks import WatermarkKind
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.stages import time_mode_of
+from pyflinklike.pyflink._spark.watermark_feed import needs_feed
+from pyflinklike.pyflink.common import Configuration, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.window import (
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from pyflinklike.spark._plan.operator_plan import TimeMode
 
 FACTS = SessionFacts(partitions=2, max_parallelism=8, time_zone="UTC")
 

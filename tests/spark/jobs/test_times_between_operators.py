@@ -8,13 +8,13 @@ from job_stream_support import results_of_stream
 from jobs.timed import ByField, timed
 from test_processing_timers import job_collected
 
-from pyflinklike.common import Configuration, Duration, Time, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.window import TumblingEventTimeWindows
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import HostError
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink.common import Configuration, Duration, Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 

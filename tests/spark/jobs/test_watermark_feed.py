@@ -6,26 +6,26 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.common import Configuration, Duration, Types, WatermarkStrategy
-from pyflinklike.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.engine.graph.job import Job
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.spark.jobs.job_folder import identity_of
-from pyflinklike.spark.jobs.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark.jobs.job_runs import backend_of
-from pyflinklike.spark.jobs.results import Results
-from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.watermark_feed import (
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._spark.job_folder import identity_of
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.results import Results
+from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
+from pyflinklike.pyflink._spark.watermark_feed import (
     SplitWatermark,
     WatermarkFeed,
     mark_row,
     needs_feed,
 )
-from pyflinklike.spark.wire.key_groups import group_ids
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT
-from pyflinklike.spark.wire.parcels import CALL, PASSED_ON, dump, wrap_to_pass
+from pyflinklike.pyflink.common import Configuration, Duration, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.spark._wire.own_columns import END_OF_INPUT
+from pyflinklike.spark._wire.parcels import CALL, PASSED_ON, dump, wrap_to_pass
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
@@ -77,7 +77,7 @@ def feed_of(path, job, now=0):
 
 def told(feed, now):
     """The watermark that Spark would take."""
-    from pyflinklike.spark.jobs.watermark_source import _Reader
+    from pyflinklike.pyflink._spark.watermark_source import _Reader
 
     feed.tell(now)
     return _Reader(feed.path).latestOffset()["watermark"]
@@ -226,7 +226,7 @@ def test_the_row_that_tells_spark(watermark, milliseconds):
 
 def test_what_spark_reads_of_the_note(tmp_path):
     """A row whenever the watermark is another one."""
-    from pyflinklike.spark.jobs.watermark_source import WatermarkSource
+    from pyflinklike.pyflink._spark.watermark_source import WatermarkSource
 
     feed, (source,) = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
     reader = WatermarkSource({"path": str(feed.path)}).streamReader(None)
@@ -276,7 +276,7 @@ def test_alignment_alone_has_the_driver_make_the_watermark(tmp_path):
 
 def test_a_source_that_ticks_has_an_offset_for_each_trigger_and_calls_all_key_groups(tmp_path):
     """Its row is the watermark, as without ticks; another run of the micro-batch gives the same."""
-    from pyflinklike.spark.jobs.watermark_source import _Marking, _Reader
+    from pyflinklike.pyflink._spark.watermark_source import _Marking, _Reader
 
     feed, _ = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
     reader = _Reader(feed.path, ticks=True)

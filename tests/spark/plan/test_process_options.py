@@ -8,9 +8,9 @@ import inspect
 import pytest
 
 from pyflinklike import spark
-from pyflinklike.engine.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.plan.process_options import (
+from pyflinklike.spark._plan.process_options import (
     CommonOptions,
     ElementOptions,
     KeyedOptions,

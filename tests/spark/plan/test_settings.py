@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.plan import session as settings
-from pyflinklike.spark.plan.session import (
+from pyflinklike.spark._plan import session as settings
+from pyflinklike.spark._plan.session import (
     note_checkpoint_format,
     partitions_of,
     prepare_session,

@@ -11,7 +11,7 @@ import pytest
 from surroundings import REPOSITORY
 
 from pyflinklike.errors import HostError
-from pyflinklike.spark.plan.session import (
+from pyflinklike.spark._plan.session import (
     check_python,
     link_python,
     prepare_workers,

@@ -9,11 +9,11 @@ import pyarrow as pa
 from checkpoint_support import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, Types
-from pyflinklike.engine.inspection.group_reader import StateReader
-from pyflinklike.engine.inspection.state_infos import describe_states
-from pyflinklike.engine.inspection.state_rows import StateRows
-from pyflinklike.spark.read import group_job
-from pyflinklike.spark.wire.key_groups import group_ids
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.state_processor._checkpoints import group_job
+from pyflinklike.state_processor._logs.group_reader import StateReader
+from pyflinklike.state_processor._logs.state_infos import describe_states
+from pyflinklike.state_processor._logs.state_rows import StateRows
 
 GROUPS = 4
 

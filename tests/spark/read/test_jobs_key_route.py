@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spark_support import reads_state
 
-from pyflinklike.engine.log.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import StateValueError
-from pyflinklike.spark.read.replica_source import KeyRoute
-from pyflinklike.spark.read.state_frames import find_wanted_keys
-from pyflinklike.spark.wire.key_hash import KeyGroupFinder
-from pyflinklike.spark.wire.schema import key_type_of
+from pyflinklike.queryable_state.replica_source import KeyRoute
+from pyflinklike.spark._wire.key_hash import KeyGroupFinder
+from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.state_processor._checkpoints.state_frames import find_wanted_keys
 
 pytestmark = reads_state
 FEW = settings(max_examples=max(settings().max_examples // 25, 2), deadline=None)

@@ -188,7 +188,7 @@ def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
 
 def test_a_savepoint_of_it_says_the_same(spark, feed, tmp_path):
     """The directory alone, without Spark."""
-    from pyflinklike.replica import open_state as open_saved
+    from pyflinklike.queryable_state import open_state as open_saved
 
     drain(sums(feed), tmp_path / "checkpoint")
     take_savepoint(spark, tmp_path / "checkpoint", tmp_path / "saved")

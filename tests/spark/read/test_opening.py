@@ -5,8 +5,8 @@ import attrs
 import pytest
 
 from pyflinklike.errors import HostError
-from pyflinklike.replica.image import Share
-from pyflinklike.spark.read.replica_source import CheckpointSource
+from pyflinklike.queryable_state.image import Share
+from pyflinklike.queryable_state.replica_source import CheckpointSource
 
 
 @attrs.define

@@ -23,9 +23,9 @@ from pyflinklike import (
 from pyflinklike.cli.entry import main
 from pyflinklike.report import ProgressLog, checkpoint_report, query_report
 from pyflinklike.spark import key_by
-from pyflinklike.spark.api import inputs
-from pyflinklike.spark.read import checkpoint_check
-from pyflinklike.spark.read.checkpoint_check import check_checkpoint
+from pyflinklike.spark._api import inputs
+from pyflinklike.state_processor._checkpoints import checkpoint_check
+from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
 
 pytestmark = [
     reads_state,

@@ -16,9 +16,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.inspection.log_rows import StateChanges
-from pyflinklike.engine.inspection.state_infos import describe_states, state_of
-from pyflinklike.engine.inspection.state_rows import StateRows
 from pyflinklike.errors import (
     HostError,
     StateValueError,
@@ -36,8 +33,11 @@ from pyflinklike.spark import (
     read_state_changes,
     read_timers,
 )
-from pyflinklike.spark.read.checkpoint import checkpoint_states
-from pyflinklike.spark.read.state_changes import changes_up_to
+from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states
+from pyflinklike.state_processor._checkpoints.state_changes import changes_up_to
+from pyflinklike.state_processor._logs.log_rows import StateChanges
+from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
+from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 pytestmark = reads_state

@@ -14,7 +14,6 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark import (
     diff_state,
     list_states,
@@ -23,6 +22,7 @@ from pyflinklike.spark import (
     read_state,
     read_timers,
 )
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark import StateViews, create_state_views, key_by, read_state
-from pyflinklike.spark.read import group_job
+from pyflinklike.state_processor._checkpoints import group_job
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 

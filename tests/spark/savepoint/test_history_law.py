@@ -22,9 +22,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.spark import key_by
-from pyflinklike.spark.plan.operator_plan import TimeMode
+from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.windows import (
     EventTimeSessionWindows,
     ProcessWindowFunction,

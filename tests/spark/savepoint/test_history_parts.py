@@ -12,11 +12,11 @@ from history_support import Event, HistoryQuery
 from test_history_law import expiring, sessions_of_tumbling
 
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
-from pyflinklike.savepoints import is_savepoint, open_savepoint
-from pyflinklike.savepoints.history_parts import begin_history
-from pyflinklike.savepoints.saved_job import SavedHistory, SavedSource
-from pyflinklike.savepoints.savepoint_directory import check_savepoint
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._savepoints import is_savepoint, open_savepoint
+from pyflinklike.state_processor._savepoints.history_parts import begin_history
+from pyflinklike.state_processor._savepoints.saved_job import SavedHistory, SavedSource
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
 NOW = 50_000
 EVENTS = [Event("a", 1_000, 8), Event("b", 1_003, 2), Event("c", 1_009, 4)]

@@ -9,7 +9,6 @@ from pyspark.errors import StreamingQueryException
 from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of, start
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.engine.inspection.log_check import Finding
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.report import checkpoint_report
 from pyflinklike.spark import (
@@ -22,7 +21,8 @@ from pyflinklike.spark import (
     repartition_state,
     take_savepoint,
 )
-from pyflinklike.spark.read.checkpoint_check import check_checkpoint
+from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
+from pyflinklike.state_processor._logs.log_check import Finding
 
 pytestmark = reads_state
 pickle_by_value(__name__)

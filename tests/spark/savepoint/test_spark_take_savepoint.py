@@ -21,10 +21,10 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
-from pyflinklike.spark.savepoint.saved_files import save
+from pyflinklike.state_processor._edits.saved_files import save
+from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
 pytestmark = reads_state

@@ -4,7 +4,7 @@
 import pytest
 from pyspark.sql import types as st
 
-from pyflinklike.spark.savepoint.state_edits import _may_become
+from pyflinklike.state_processor._edits.state_edits import _may_become
 
 INT, LONG, DOUBLE, TEXT = st.IntegerType(), st.LongType(), st.DoubleType(), st.StringType()
 

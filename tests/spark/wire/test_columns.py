@@ -16,10 +16,10 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row
-from pyflinklike.engine.types.arrow_rows import milliseconds, to_python
-from pyflinklike.engine.types.conversions import to_column
 from pyflinklike.errors import OutputError, StateValueError
-from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.types.arrow_rows import milliseconds, to_python
+from pyflinklike.types.conversions import to_column
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike import Row, Types
-from pyflinklike.engine.runtime.micro_batch import UnsortedRecords
+from pyflinklike._runtime.micro_batch import UnsortedRecords
 from pyflinklike.errors import StateValueError
-from pyflinklike.spark.wire.key_groups import ROLL_CALL
-from pyflinklike.spark.wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
-from pyflinklike.spark.wire.payloads import payload_to_batch
-from pyflinklike.spark.wire.record_readers import ConnectedReader, RecordReader
+from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
+from pyflinklike.spark._wire.payloads import payload_to_batch
+from pyflinklike.spark._wire.record_readers import ConnectedReader, RecordReader
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MILLISECOND = dt.timedelta(milliseconds=1)

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import types as st
 
 from pyflinklike import Row
-from pyflinklike.engine.types.catalog import type_of
+from pyflinklike.aggregations import Fold, Sum
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.folds import Fold, Sum
-from pyflinklike.savepoints import open_savepoint
-from pyflinklike.spark.wire.element_types import element_type
+from pyflinklike.spark._wire.element_types import element_type
+from pyflinklike.state_processor._savepoints import open_savepoint
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.types.catalog import type_of
 
 ZONE = "Europe/Berlin"
 SECOND_HALF_PAST_TWO = dt.datetime(2026, 10, 25, 2, 30, fold=1)

@@ -15,15 +15,15 @@ from fitting_table import CELLS, FITS, OF_TYPES, SPARK_TYPES, VALUES, ZONE, as_r
 from pyspark.sql import types as st
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row
-from pyflinklike.engine.runtime.outputs import Outputs
-from pyflinklike.engine.types.arrow_rows import to_python
-from pyflinklike.engine.types.conversions import cast_column, to_column
+from pyflinklike._runtime.outputs import Outputs
+from pyflinklike.columns.columnar_layout import ColumnLayout
 from pyflinklike.errors import OutputError, StateValueError
-from pyflinklike.spark.wire.columnar_layout import ColumnLayout
-from pyflinklike.spark.wire.element_types import element_type
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.schema import arrow_type
+from pyflinklike.spark._wire.element_types import element_type
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.schema import arrow_type
 from pyflinklike.testing import KeyedProcessHarness
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.conversions import cast_column, to_column
 
 REFUSED = "refused"
 KINDS = list(FITS)

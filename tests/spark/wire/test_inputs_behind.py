@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from relay import ORDER, Relay, RelayOfTwo, RelayUnderRules, element, instant
 
 from pyflinklike import Row
-from pyflinklike.engine.clock import MIN_WATERMARK
+from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 
 RECORDS = st.lists(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark_types
 
-from pyflinklike.engine.runtime.outputs import Outputs
+from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.errors import OutputError
-from pyflinklike.spark.wire.output_layout import OutputLayout
-from pyflinklike.spark.wire.own_columns import OUTPUT_TAG, PHASE_MARK
-from pyflinklike.spark.wire.payloads import to_payload
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, PHASE_MARK
+from pyflinklike.spark._wire.payloads import to_payload
 
 TEXT, LONG, INT = spark_types.StringType(), spark_types.LongType(), spark_types.IntegerType()
 CODE = spark_types.StructType().add("code", INT).add("text", TEXT)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import OutputError
-from pyflinklike.spark.wire.parcels import (
+from pyflinklike.spark._wire.parcels import (
     PASSED_ON,
     Address,
     Parcel,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row, Types
-from pyflinklike.engine.runtime.operator_metrics import OperatorMetrics
-from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
-from pyflinklike.spark.wire.arrow_encoder import OutputEncoder
-from pyflinklike.spark.wire.record_readers import RecordReader
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.record_readers import RecordReader
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 UTC = dt.timezone.utc
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)

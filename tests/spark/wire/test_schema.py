@@ -13,15 +13,15 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_type
 
 from pyflinklike import Types
-from pyflinklike.engine.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark.wire.schema import (
+from pyflinklike.spark._wire.schema import (
     InstantKeyTypeInfo,
     arrow_schema,
     arrow_type,
     key_type_of,
     output_schema,
 )
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 SCALARS = [
     spark_types.BooleanType(),

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from pyflinklike.spark.wire.key_groups import group_ids, index_of
+from pyflinklike.spark._wire.key_groups import group_ids, index_of
 
 
 @pytest.mark.parametrize("max_parallelism", [1, 2, 6, 100, 128])

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from pyflinklike.engine.clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import HostError
-from pyflinklike.spark.wire.own_columns import END_OF_INPUT, ENDED, check_watermark, watermark_of
+from pyflinklike.spark._wire.own_columns import END_OF_INPUT, ENDED, check_watermark, watermark_of
 
 
 @pytest.mark.parametrize(

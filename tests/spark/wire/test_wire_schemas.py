@@ -6,11 +6,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.spark.host.task import RESULT_COLUMNS, RESULT_SCHEMA
-from pyflinklike.spark.jobs import stage_outputs
-from pyflinklike.spark.jobs.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark.jobs.watermark_feed import MARKED_SCHEMA
-from pyflinklike.spark.wire.payloads import INITIAL_SCHEMA, PACKED_SCHEMA
+from pyflinklike.pyflink._spark import stage_outputs
+from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
+from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA
+from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA
+from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, PACKED_SCHEMA
 
 # Plans and checkpoints of running queries have these columns: a text that changes is a defect.
 TEXTS = {

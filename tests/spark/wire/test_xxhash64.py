@@ -7,15 +7,15 @@ That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs
 import pytest
 from pyspark.sql import types as st
 
-from pyflinklike.engine.types import Types
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.spark.wire.key_hash import (
+from pyflinklike.spark._wire.key_hash import (
     KeyGroupFinder,
     add_sign,
     hash_bytes,
     hash_int,
     hash_long,
 )
+from pyflinklike.types import Types
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from jobs.collection import job
 from jobs.keyed_jobs import first
 from jobs.timed import timed
 
-from pyflinklike.common import Time, Types
-from pyflinklike.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy
-from pyflinklike.datastream.async_retry_predicates import (
+from pyflinklike.pyflink.common import Time, Types
+from pyflinklike.pyflink.datastream import AsyncDataStream, AsyncFunction, AsyncRetryStrategy
+from pyflinklike.pyflink.datastream.async_retry_predicates import (
     empty_result_predicate,
     has_exception_predicate,
 )
-from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 MINUTE = Time.seconds(60)
 

@@ -8,13 +8,13 @@ from jobs.keyed_jobs import first
 from jobs.timed import timed
 from jobs.two_input_jobs import RULES, Limited, Raised
 
-from pyflinklike.common import Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Types
+from pyflinklike.pyflink.datastream import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
     OutputTag,
 )
-from pyflinklike.datastream.state import MapStateDescriptor
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor
 
 SIDE = OutputTag("side")
 NAMES = MapStateDescriptor("names", Types.INT(), Types.STRING())

@@ -10,10 +10,10 @@ from jobs.collection import job
 from jobs.keyed_jobs import first
 from jobs.timed import timed
 
-from pyflinklike.common import Time, Types, WatermarkStrategy
-from pyflinklike.datastream import AsyncDataStream, ProcessFunction
-from pyflinklike.datastream.state import MapStateDescriptor
-from pyflinklike.datastream.window import (
+from pyflinklike.pyflink.common import Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import AsyncDataStream, ProcessFunction
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor
+from pyflinklike.pyflink.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
     GlobalWindows,

@@ -8,15 +8,15 @@ from jobs.keyed_jobs import Count, first, pairs
 from jobs.timed import ByField, timed
 from jobs.two_input_jobs import RULES, Raised
 
-from pyflinklike.common import Time, Types, WatermarkStrategy
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Time, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
 )
-from pyflinklike.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from pyflinklike.datastream.window import TumblingEventTimeWindows
+from pyflinklike.pyflink.datastream.state import ListStateDescriptor, ValueStateDescriptor
+from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 LARGE = OutputTag("large")
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from jobs.collection import job
 from jobs.timed import timed
 
-from pyflinklike.common import Row, Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Row, Types
+from pyflinklike.pyflink.datastream import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
@@ -17,7 +17,7 @@ from pyflinklike.datastream import (
     OutputTag,
     ReduceFunction,
 )
-from pyflinklike.datastream.state import (
+from pyflinklike.pyflink.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

@@ -7,9 +7,9 @@ from jobs.collection import job
 from jobs.keyed_jobs import first
 from jobs.timed import timed
 
-from pyflinklike.common import Configuration, Types
-from pyflinklike.datastream import KeyedProcessFunction, OutputTag
-from pyflinklike.datastream.state import ValueStateDescriptor
+from pyflinklike.pyflink.common import Configuration, Types
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, OutputTag
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 
 __all__ = ["DEAD", "Counted", "go_on"]
 

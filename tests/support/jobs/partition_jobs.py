@@ -6,7 +6,7 @@ from __future__ import annotations
 from jobs.collection import job
 from jobs.keyed_jobs import first, pairs
 
-from pyflinklike.datastream import MapFunction
+from pyflinklike.pyflink.datastream import MapFunction
 
 
 class Where(MapFunction):

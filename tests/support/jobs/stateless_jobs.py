@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from jobs.collection import job
 
-from pyflinklike.common import Row, RowKind, Types, WatermarkStrategy
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Row, RowKind, Types, WatermarkStrategy
+from pyflinklike.pyflink.datastream import (
     FilterFunction,
     FlatMapFunction,
     MapFunction,
     OutputTag,
     ProcessFunction,
 )
-from pyflinklike.datastream.connectors import NumberSequenceSource
+from pyflinklike.pyflink.datastream.connectors import NumberSequenceSource
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 ODD = OutputTag("odd", Types.INT())

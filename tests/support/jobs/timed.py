@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from pyflinklike.common import Duration, WatermarkStrategy
-from pyflinklike.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import Duration, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
 
 __all__ = ["ByField", "timed"]
 

@@ -7,8 +7,8 @@ from jobs.collection import job
 from jobs.keyed_jobs import LATER, first
 from jobs.timed import timed
 
-from pyflinklike.common import Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Types
+from pyflinklike.pyflink.datastream import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -17,7 +17,7 @@ from pyflinklike.datastream import (
     KeyedCoProcessFunction,
     OutputTag,
 )
-from pyflinklike.datastream.state import (
+from pyflinklike.pyflink.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,

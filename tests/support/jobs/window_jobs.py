@@ -7,16 +7,16 @@ from jobs.collection import job
 from jobs.keyed_jobs import Mean, Times, first
 from jobs.timed import timed
 
-from pyflinklike.common import Time, Types
-from pyflinklike.datastream import (
+from pyflinklike.pyflink.common import Time, Types
+from pyflinklike.pyflink.datastream import (
     AggregateFunction,
     OutputTag,
     ProcessWindowFunction,
     WindowFunction,
 )
-from pyflinklike.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
-from pyflinklike.datastream.state import ValueStateDescriptor
-from pyflinklike.datastream.window import (
+from pyflinklike.pyflink.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
+from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
+from pyflinklike.pyflink.datastream.window import (
     ContinuousEventTimeTrigger,
     CountSlidingWindowAssigner,
     CountTrigger,

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from simulated_count import draw_count
 
-from pyflinklike.engine.backends.heap import dict_tables
-from pyflinklike.engine.log import key_group_log, segment_chain, segments
+from pyflinklike._changelog import key_group_log, segment_chain, segments
+from pyflinklike.backends.heap import dict_tables
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing.simulation import __main__, simulation, state_store
 from pyflinklike.testing.simulation.__main__ import main

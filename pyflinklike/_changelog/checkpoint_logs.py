@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logs of an operator as a checkpoint holds them: checked, read, and merged into a savepoint.
+
+A store of state may have lost some of it without an error: a damaged file that is read up to the
+damage looks like a shorter one.  So each key group of the roll must be there, with the state after
+the last micro-batch that had records for it, and no other key group.
+
+A savepoint is the state of all key groups as one segment that needs no other; the snapshot of a
+harness is one, too.  It has the sections of all logs as they are, which is right because the groups
+hold disjoint keys and the sections of each group stay in order.  Of the numbers that a store notes
+in each key group beside the entries of keys it has one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from pyflinklike._changelog.entry_codec import decode_entries
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    OperatorIdentity,
+    OperatorRecord,
+    Roll,
+    is_of_state,
+)
+from pyflinklike._changelog.segment_chain import read_chain
+from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.state.table import LAYOUT, Shape, TableSpec
+from pyflinklike.types import Types
+from pyflinklike.types.catalog import type_of
+
+__all__ = [
+    "check_groups",
+    "check_head",
+    "check_log",
+    "check_logs",
+    "merge",
+    "read_log",
+    "record_and_roll",
+    "refusal_of_shared",
+    "refuse_pickles",
+    "sections_of",
+]
+
+
+def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
+    """Read the record and the roll of an operator.
+
+    Args:
+        blobs: Blobs stored beside the key groups, by sequence number.
+        where: Name of the operator, for messages.
+
+    Raises:
+        CorruptStateError: One of them is missing or damaged.
+    """
+    if RECORD_AT not in blobs or ROLL_AT not in blobs:
+        msg = f"{where}: state must hold the record of its operator and the roll of its key groups"
+        raise CorruptStateError(f"{msg}, got numbers {sorted(blobs)}; go back to a checkpoint")
+    record = OperatorRecord.from_bytes(blobs[RECORD_AT], where)
+    return record, Roll.from_bytes(blobs[ROLL_AT], where)
+
+
+def check_logs(
+    record: OperatorRecord,
+    roll: Roll,
+    groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
+    where: str,
+) -> dict[str, list[Segment]]:
+    """Read the segments of all key groups that count, by the name of each group for messages.
+
+    Args:
+        record: Record of the operator.
+        roll: Roll of the operator.
+        groups: Head and segments of each key group, by index.
+        where: Name of the operator, for messages.
+
+    Raises:
+        CorruptStateError: Something is missing, too much, or not of the operator.
+    """
+    check_groups(roll, groups, where)
+    logs = {}
+    for index, (head, segments) in groups.items():
+        name = f"{where}, key group {index}"
+        logs[name] = check_log(record.identity, roll.served_at[index], head, segments, name)
+    return logs
+
+
+def check_groups(roll: Roll, groups: Collection[int], where: str) -> None:
+    """Refuse key groups that are not those of the roll.
+
+    Args:
+        roll: Roll of the operator.
+        groups: Indexes of the key groups that were found.
+        where: Name of the operator, for messages.
+
+    Raises:
+        CorruptStateError: A key group is missing, or too much.
+    """
+    unlike = sorted(roll.served_at.keys() ^ set(groups))
+    if unlike:
+        msg = (
+            f"{where}: its key groups must be the {len(roll.served_at)} that its roll names, got "
+            f"{len(groups)}, which differ in {_some(unlike)}"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+
+
+def check_log(
+    identity: OperatorIdentity,
+    served_at: int,
+    head: Head,
+    segments: Mapping[int, bytes],
+    where: str,
+) -> list[Segment]:
+    """Read the segments of one key group that count.
+
+    Args:
+        identity: Identity in the operator's record.
+        served_at: Time in the roll at which the key group last had records, in ms.
+        head: Head of the group.
+        segments: Blobs by sequence number; there may be more than count.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: Something is missing, or not of the operator.
+    """
+    check_head(head, identity, served_at, where)
+    return read_log(head, segments, where)
+
+
+def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
+    """Refuse the head of a key group that does not agree with the record and the roll.
+
+    Args:
+        head: Head of the group.
+        identity: Identity in the operator's record.
+        served_at: Time in the roll at which the key group last had records, in ms.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: It does not agree.
+    """
+    if head.identity != identity.text or head.max_parallelism != identity.max_parallelism:
+        msg = (
+            f"{where}: a key group must be of the operator {identity.text} with "
+            f"{identity.max_parallelism} key groups, got {head.identity} with {head.max_parallelism}"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+    if head.served_at != served_at:
+        msg = (
+            f"{where}: its state must be that after the micro-batch of {served_at} ms, which the "
+            f"roll says had records for it last, got that after {head.served_at} ms"
+        )
+        raise CorruptStateError(f"{msg}; go back to a checkpoint")
+
+
+def _some(numbers: list[int]) -> str:
+    more = len(numbers) - 10
+    return ", ".join(map(str, numbers[:10])) + (f" and {more} more" if more > 0 else "")
+
+
+def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segment]:
+    """Read the segments of a key group's log that count, in order.
+
+    Args:
+        head: Head of the group.
+        segments: Blobs by sequence number; there may be more than count.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: A segment is missing, damaged, or not made from the one before.
+    """
+    sequences = range(head.first_sequence, head.next_sequence)
+    return [each for _, each in read_chain(segments.get, sequences, b"", head.nonce, where)]
+
+
+def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
+    """Yield the sections of successive segments, in order.
+
+    Raises:
+        CorruptStateError: A table is not declared.
+    """
+    declarations = {}
+    for segment in log:
+        declarations.update(segment.declarations)
+        for table_id, payload in segment.sections:
+            if table_id not in declarations:
+                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
+                raise CorruptStateError(f"{msg}; go back to a checkpoint")
+            yield Section(declarations[table_id], payload, where)
+
+
+# Savepoints
+
+
+def merge(
+    logs: Mapping[str, Sequence[Segment]],
+    limit: int = MAX_BYTES,
+    *,
+    dropped: Collection[str] = (),
+) -> bytes:
+    """Merge the logs of many key groups into one snapshot.
+
+    Args:
+        logs: The log of each group as `read_log` gives it, by the group's name for messages.
+        limit: Most bytes of the savepoint before it is compressed.
+        dropped: The names of states to leave out, which some groups have lost already.
+
+    Raises:
+        CorruptStateError: A segment does not declare its tables.
+        IncompatibleStateError: A state was declared differently in two key groups, and neither
+            grows into the other; or two have entries that belong to no key.
+        HostError: The savepoint would be larger than 2 GiB.
+    """
+    merged = Segment(os.urandom(16), b"")
+    ids: dict[Declaration, int] = {}
+    first: dict[str, Declaration] = {}
+    owners: dict[str, str] = {}
+    marks: dict[Declaration, dict[str, Section]] = {}
+
+    def add(declaration: Declaration, section: Section) -> None:
+        table_id = ids.setdefault(declaration, len(ids))
+        merged.declarations[table_id] = declaration
+        merged.sections.append((table_id, section.payload))
+
+    for where, log in logs.items():
+        for section in sections_of(log, where):
+            declaration = section.declaration
+            if is_of_state(declaration.name, dropped):
+                continue
+            if declaration.is_mark:
+                marks.setdefault(declaration, {})[where] = section  # the last one counts
+                continue
+            if declaration.per_group and owners.setdefault(declaration.name, where) != where:
+                if declaration.is_replicated:
+                    continue  # one key group's copy is as good as another's
+                raise refusal_of_shared(declaration, where)
+            first.setdefault(declaration.name, declaration).check_alike(declaration)
+            add(declaration, section)
+    for declaration, sections in marks.items():
+        add(declaration, _mark_of_all(declaration, sections))
+    return merged.to_bytes(limit)
+
+
+def _mark_of_all(declaration: Declaration, sections: Mapping[str, Section]) -> Section:
+    """Return the section with the number that all key groups can go on from.
+
+    Args:
+        declaration: Of the table.
+        sections: The last section of each key group, by the group's name.
+
+    Raises:
+        IncompatibleStateError: The entries of two key groups are laid out differently.
+    """
+    spec = TableSpec(declaration.name, Shape.SINGLE, declaration.kind, Types.LONG(), per_group=True)
+    numbers: dict[str, int] = {}
+    for where, section in sections.items():
+        entries = decode_entries(section, spec, Types.LONG(), 0, where).entries
+        numbers[where] = entries[-1]
+    if declaration.kind == LAYOUT and len(set(numbers.values())) > 1:
+        (one, first), (other, second) = _unlike(numbers)
+        msg = (
+            f"{other}: the entries of store {declaration.name.rpartition('/')[0]!r} must lie in "
+            f"segments of one length, got {second} ms and in {one} {first} ms: its retention or "
+            "segments were changed, and not every key group was used since; take the savepoint as a "
+            "directory"
+        )
+        raise IncompatibleStateError(msg)
+    return sections[max(numbers, key=numbers.__getitem__)]
+
+
+def _unlike(numbers: Mapping[str, int]) -> tuple[tuple[str, int], tuple[str, int]]:
+    first, *others = numbers.items()
+    return first, next(each for each in others if each[1] != first[1])
+
+
+def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
+    """Refuse logs in which a state is, or could be, pickled.
+
+    Args:
+        logs: The log of each group, by the group's name for messages.
+
+    Raises:
+        IncompatibleStateError: A state is pickled, or has a type that is none of `Types`.
+    """
+    for where, log in logs.items():
+        for section in sections_of(log, where):
+            declaration = section.declaration
+            types = (
+                *(declaration.key, declaration.namespace),
+                *(declaration.user_key, declaration.value),
+            )
+            pickled = [each for each in types if each and type_of(each).is_pickled]
+            if pickled:
+                msg = (
+                    f"{where}: a savepoint without pickles is asked for, got state "
+                    f"{declaration.name!r} of {pickled[0]}; pass allow_pickle=True if whoever "
+                    "wrote the checkpoint may run code where the savepoint is restored"
+                )
+                raise IncompatibleStateError(msg)
+
+
+def refusal_of_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
+    """Build the error for entries of a key group that would have to be divided or merged."""
+    return IncompatibleStateError(
+        f"{where}: what the bytes of a savepoint hold must belong to keys where there are several key "
+        f'groups, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
+        "the savepoint as a directory, or go on from the checkpoint itself"
+    )

@@ -1,0 +1,691 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of one table as payloads of sections, and back.
+
+A payload is a byte of flags, seven reserved bytes that keep the rest aligned, and one Arrow
+record-batch message with the columns
+
+    key, [namespace], [user_key], [value], [stamp], [operation]
+
+The schema follows from the table's declaration, so a payload does not repeat it: one entry of six
+columns takes 488 bytes, against 872 as a stream of Arrow's IPC format.  Columns that would say
+nothing are left out: user keys of single entries, keys where entries belong to the group,
+namespaces where there are none, stamps where entries are not `paired`, operations where all are
+puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
+
+Payloads are replayed in order: the last row of an entry counts, unless it deletes the entry or its
+key was cleared since.  An entry that is overwritten keeps its place among those of its key; one
+that is deleted and put again goes to the end.  Backends apply rows one by one, and readers without
+a program whole columns; both keep this rule.
+
+Anybody may have written what is read.  Every entry is data: reading runs no code of its choosing.
+A payload is checked before Arrow opens it (`pyflinklike._changelog.arrow_message`).  What is
+decoded is checked against what `encode_entries` writes: keys are never null, and values only where
+their type takes None.
+
+Entries are written and read one by one or as columns.  The bytes are the same, so a reader need not
+know which of the two was written, and so are the checks.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import repeat
+from operator import is_
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike._changelog.arrow_message import MessageLayout, read_checked, rows_of
+from pyflinklike._changelog.damage import decoding
+from pyflinklike._changelog.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, grown
+from pyflinklike._messages import shown_message, shown_state
+from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.table import (
+    CLEAR,
+    DELETE,
+    MISSING,
+    PUT,
+    Changes,
+    ColumnChanges,
+    Shape,
+    TableChanges,
+    TableSpec,
+)
+from pyflinklike.types import TypeInformation, Types
+
+__all__ = [
+    "MAX_POSITION",
+    "are_positions",
+    "decode_columns",
+    "decode_entries",
+    "divide_batch",
+    "encode_batch",
+    "encode_columns",
+    "encode_entries",
+    "entries_in",
+    "has_stamps",
+    "read_batch",
+    "rows_in",
+    "schema_of",
+]
+
+
+PREFIX = struct.Struct("<B7x")
+HAS_STAMPS, HAS_OPERATIONS = 1, 2
+LONG = Types.LONG()
+MAX_ENTRY = MAX_BYTES - 1024 * 1024
+"""Largest entry, in bytes: what is left is more than all else in a segment."""
+_FEW = 1024
+_PROBED = 16
+_UNWRITABLE = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
+
+
+def encode_entries(
+    changes: TableChanges,
+    key_type: TypeInformation,
+    limit: int = SEGMENT_BYTES,
+    largest: int = MAX_ENTRY,
+) -> list[bytes]:
+    """Write changes as payloads of one or more sections, in their order.
+
+    Args:
+        changes: Changes of one table.
+        key_type: Type of the keys.
+        limit: Most bytes of a payload with more than one entry.
+        largest: Most bytes of a single entry.
+
+    Raises:
+        IncompatibleStateError: An entry cannot be written as the state's type.
+        StateValueError: A single entry is larger than a segment can be.
+    """
+    payloads: list[bytes] = []
+    count, start = len(changes), 0
+    step = _first_step(changes, key_type, limit)
+    while start < count or not payloads:
+        payload = _encode(_rows(changes, start, start + step), key_type, limit, largest)
+        if payload is None:
+            step = min(step, count - start) // 2
+            continue
+        payloads.append(payload)
+        start += step
+        if 2 * len(payload) <= limit:
+            step *= 2
+    return payloads
+
+
+def _first_step(changes: TableChanges, key_type: TypeInformation, limit: int) -> int:
+    """Estimate from a few rows how many fit into one payload.
+
+    The estimate saves the memory of trying; what is written is measured.
+    """
+    count = len(changes)
+    if count <= _FEW:
+        return max(count, 1)
+    places = range(0, len(changes.keys), count // _PROBED)
+    some = TableChanges(
+        changes.spec,
+        keys=[changes.keys[at] for at in places],
+        user_keys=[changes.user_keys[at] for at in places],
+        entries=[changes.entries[at] for at in places],
+    )
+    columns, _ = _columns(some, key_type)
+    each = 1 + sum(column.nbytes for column in columns) / max(len(places), 1)
+    return max(1, min(count, int(limit / each)))
+
+
+def _rows(changes: TableChanges, start: int, end: int) -> TableChanges:
+    """Return the rows from `start` to `end`; cleared keys come before all other rows."""
+    if start == 0 and end >= len(changes):
+        return changes
+    cleared = len(changes.cleared)
+    rows = slice(max(start - cleared, 0), max(end - cleared, 0))
+    return TableChanges(
+        changes.spec,
+        cleared=changes.cleared[start:end],
+        keys=changes.keys[rows],
+        user_keys=changes.user_keys[rows],
+        entries=changes.entries[rows],
+    )
+
+
+def _encode(
+    changes: TableChanges, key_type: TypeInformation, limit: int, largest: int
+) -> bytes | None:
+    """Return the payload of a section; None where several changes are too large for one."""
+    several = len(changes) > 1
+    most = limit if several else largest
+    try:
+        payload, size = _payload(changes, key_type, most)
+    except _UNWRITABLE as error:
+        # Arrow also raises where rows are too large for one column together: try fewer.
+        if several:
+            return None
+        raise _unwritable(changes.spec, key_type, error) from error
+    if size <= most:
+        return payload
+    if several:
+        return None
+    raise _too_large(changes.spec, size, largest)
+
+
+def _too_large(spec: TableSpec, size: int, largest: int) -> StateValueError:
+    return StateValueError(
+        f"{shown_state(spec.name)}: one entry may take {largest:,} bytes at most, got {size:,}; "
+        "divide it into several, for example the elements of a list or the entries of a map"
+    )
+
+
+def _payload(changes: TableChanges, key_type: TypeInformation, most: int) -> tuple[bytes, int]:
+    """Return payload and size; only the size where the columns have more than `most` bytes."""
+    columns, flags = _columns(changes, key_type)
+    if len(changes) > _FEW or any(isinstance(column, pa.ChunkedArray) for column in columns):
+        size = sum(column.nbytes for column in columns)  # a few us each: too slow for few rows
+        if size > most:
+            return b"", size
+    schema = schema_of(changes.spec, key_type, flags)
+    payload = encode_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    return payload, len(payload)
+
+
+def _unwritable(
+    spec: TableSpec, key_type: TypeInformation, error: Exception
+) -> IncompatibleStateError:
+    return IncompatibleStateError(
+        f"{shown_state(spec.name)}: its keys and values must be writable as {key_type.signature} and "
+        f"{Declaration.of(spec, key_type).value}, got {shown_message(error)}"
+    )
+
+
+def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any], int]:
+    """Build the columns of changes, and the flags that say which columns there are."""
+    spec = changes.spec
+    flags = HAS_STAMPS if spec.paired else 0
+    operations = None
+    if changes.cleared or MISSING in changes.entries:
+        changes, operations = _with_operations(changes)
+        flags |= HAS_OPERATIONS
+    entries = changes.entries
+    columns = _key_columns(spec, key_type, changes.keys)
+    if spec.shape is not Shape.SINGLE:
+        columns.append((spec.user_key_type or LONG).to_arrow(changes.user_keys))
+    if spec.value_type is not None:
+        values = [entry[1] for entry in entries] if spec.paired else entries
+        columns.append(spec.value_type.to_arrow(values))
+    if spec.paired:
+        columns.append(pa.array([entry[0] for entry in entries], pa.int64()))
+    if operations is not None:
+        # The bytes are the column's buffer as they are: no list of numbers is made.
+        buffers = [None, pa.py_buffer(operations)]
+        columns.append(pa.Array.from_buffers(pa.int8(), len(operations), buffers))
+    return columns, flags
+
+
+def _key_columns(spec: TableSpec, key_type: TypeInformation, keys: list[Any]) -> list[Any]:
+    """Build the columns that identify the owner of each entry: key and namespace."""
+    if spec.per_group:
+        return []
+    if spec.namespace_type is None:
+        return [key_type.to_arrow(keys)]
+    own, namespaces = zip(*keys) if keys else ((), ())
+    return [key_type.to_arrow(own), spec.namespace_type.to_arrow(namespaces)]
+
+
+def _with_operations(changes: TableChanges) -> tuple[TableChanges, bytes]:
+    """Give each cleared key a row, and return the rows with the operation of each.
+
+    A row that was not put has an entry without a value.
+    """
+    spec, cleared, entries = changes.spec, len(changes.cleared), changes.entries
+    operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
+    if spec.value_type is not None or spec.paired:
+        blank = (None, None) if spec.paired else None
+        entries = [blank] * cleared + [blank if each is MISSING else each for each in entries]
+    rows = TableChanges(
+        spec,
+        keys=changes.cleared + changes.keys,
+        user_keys=[None] * cleared + changes.user_keys,
+        entries=entries,
+    )
+    return rows, operations
+
+
+def encode_batch(batch: pa.RecordBatch) -> bytes:
+    """Write a batch as the payload of a section."""
+    names = batch.schema.names
+    flags = HAS_STAMPS if "stamp" in names else 0
+    flags |= HAS_OPERATIONS if "operation" in names else 0
+    return b"".join((PREFIX.pack(flags), batch.serialize()))
+
+
+def divide_batch(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """Divide a batch into parts of about `limit` bytes; a single row may have more."""
+    rows = batch.num_rows
+    if rows > 1 and batch.nbytes > limit:
+        yield from divide_batch(batch.slice(0, rows // 2), limit)
+        yield from divide_batch(batch.slice(rows // 2), limit)
+    else:
+        yield batch
+
+
+def schema_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> pa.Schema:
+    """Return the schema of a batch by the flags of its payload."""
+    return pa.schema(list(_fields(spec, key_type, flags)))
+
+
+@lru_cache(maxsize=256)
+def layout_of(spec: TableSpec, key_type: TypeInformation, flags: int) -> MessageLayout:
+    """Return the layout of a batch by the flags of its payload."""
+    return MessageLayout.of(schema_of(spec, key_type, flags))
+
+
+def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[pa.Field]:
+    if not spec.per_group:
+        yield pa.field("key", key_type.arrow_type)
+    if spec.namespace_type is not None:
+        yield pa.field("namespace", spec.namespace_type.arrow_type)
+    if spec.shape is not Shape.SINGLE:
+        yield pa.field("user_key", (spec.user_key_type or LONG).arrow_type)
+    if spec.value_type is not None:
+        yield pa.field("value", spec.value_type.arrow_type)
+    if flags & HAS_STAMPS:
+        yield pa.field("stamp", pa.int64())
+    if flags & HAS_OPERATIONS:
+        yield pa.field("operation", pa.int8())
+
+
+# Entries read, one by one
+
+
+MAX_POSITION = 2**48
+"""Above the position of any element of a list: nobody has appended so many to one key.
+
+Positions count what was appended, also what is gone since: a queue of ten elements may be at four
+billion.  So a limit cannot follow from the length of a list.
+"""
+_NOTHING_RESERVED = bytes(7)
+
+
+def read_batch(
+    section: Section, spec: TableSpec, key_type: TypeInformation, where: str
+) -> pa.RecordBatch:
+    """Read the columns of a section, in the types of the spec.
+
+    Args:
+        section: A section as read from a segment; the type of its values may have grown since.
+        spec: Declaration of its table; `paired` does not matter.
+        key_type: Type of the keys.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of these types.
+    """
+    with _guard_decoding(section, where):
+        return _batch(section, spec, key_type)
+
+
+def _guard_decoding(section: Section, where: str) -> decoding:
+    return decoding(
+        f"{section.where or where}, {shown_state(section.declaration.name)}",
+        "must be an Arrow batch",
+    )
+
+
+def _batch(section: Section, spec: TableSpec, key_type: TypeInformation) -> pa.RecordBatch:
+    batch = _read_typed_batch(section, spec, key_type)
+    if spec.shape is Shape.LIST and not are_positions(batch.column("user_key")):
+        msg = f"positions of a list outside 0 to {MAX_POSITION:,}"
+        raise ValueError(msg)
+    return batch
+
+
+def are_positions(column: Any) -> bool:
+    """Return whether the numbers that are not null can be positions in lists."""
+    ends = pc.min_max(column)
+    first, last = ends["min"].as_py(), ends["max"].as_py()
+    return first is None or 0 <= first <= last <= MAX_POSITION
+
+
+def _read_typed_batch(
+    section: Section, spec: TableSpec, key_type: TypeInformation
+) -> pa.RecordBatch:
+    flags, payload = _flags_of(section), pa.py_buffer(section.payload)[PREFIX.size :]
+    written = section.declaration.value
+    if spec.value_type is None or written == spec.value_type.signature:
+        return read_checked(payload, layout_of(spec, key_type, flags))
+    stored, grow = grown(written, spec.value_type.signature)
+    former = attrs.evolve(spec, value_type=stored)
+    batch = read_checked(payload, layout_of(former, key_type, flags))
+    columns = [
+        grow(column) if name == "value" else column
+        for name, column in zip(batch.schema.names, batch.columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema_of(spec, key_type, flags))
+
+
+def _flags_of(section: Section) -> int:
+    prefix = section.payload[: PREFIX.size]
+    if prefix[1:] != _NOTHING_RESERVED or prefix[0] & ~(HAS_STAMPS | HAS_OPERATIONS):
+        msg = f"a payload that begins with {prefix!r}"
+        raise ValueError(msg)
+    return prefix[0]
+
+
+def has_stamps(section: Section) -> bool:
+    """Return whether the entries of a section were written as pairs, such as under a TTL."""
+    return bool(section.payload[0] & HAS_STAMPS)
+
+
+def rows_in(section: Section, where: str) -> int:
+    """Count the rows of a section by its header alone.
+
+    Raises:
+        CorruptStateError: The payload is no record batch.
+    """
+    with _guard_decoding(section, where):
+        return rows_of(pa.py_buffer(section.payload)[PREFIX.size :])
+
+
+def entries_in(changes: Iterable[Changes | Section]) -> int:
+    """Count the entries of changes, and of sections without decoding them.
+
+    Raises:
+        CorruptStateError: The payload of a section is no record batch.
+    """
+    return sum(
+        rows_in(each, each.where) if isinstance(each, Section) else len(each) for each in changes
+    )
+
+
+def decode_entries(
+    section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
+) -> TableChanges:
+    """Read the changes of a section, in the form that the program declares.
+
+    Args:
+        section: A section as read from a segment.
+        spec: The program's; its declaration must have been checked.
+        key_type: Type of the operator's keys.
+        stamp: Stamp for entries written before TTL was switched on, in ms.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of the declared types, or holds
+            what no program writes.
+    """
+    with _guard_decoding(section, where):
+        return _decode(_batch(section, spec, key_type), section, spec, key_type, stamp)
+
+
+def _decode(
+    batch: pa.RecordBatch,
+    section: Section,
+    spec: TableSpec,
+    key_type: TypeInformation,
+    stamp: int,
+) -> TableChanges:
+    columns = dict(zip(batch.schema.names, batch.columns))
+    rows = batch.num_rows
+    operations = _operations(columns.get("operation"))
+    cleared = operations.count(CLEAR)
+    keys = [GROUP_KEY] * rows if spec.per_group else _keys_of(columns, spec, key_type)
+    user_keys: list[Any] = [None] * rows
+    if spec.shape is not Shape.SINGLE:
+        column = _whole(columns["user_key"], cleared)
+        user_keys = (spec.user_key_type or LONG).from_arrow(column)
+    entries = _values(columns.get("value"), spec, operations, rows)
+    stamps = [stamp] * rows
+    if has_stamps(section):
+        stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
+    if spec.paired:
+        entries = list(zip(stamps, entries))
+    if not operations:
+        return TableChanges(spec, keys=keys, user_keys=user_keys, entries=entries)
+    entries = [
+        MISSING if operation == DELETE else entry
+        for operation, entry in zip(operations[cleared:], entries[cleared:])
+    ]
+    return TableChanges(spec, keys[:cleared], keys[cleared:], user_keys[cleared:], entries)
+
+
+def _keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformation) -> list[Any]:
+    """Return the owner of each entry: its key, or the pair of key and namespace.
+
+    Args:
+        columns: Columns of the batch, by name.
+        spec: Declaration of the table.
+        key_type: Type of the keys.
+
+    Raises:
+        ValueError: A key or namespace is null.
+    """
+    keys = key_type.from_arrow(_whole(columns["key"], 0))
+    if spec.namespace_type is None:
+        return keys
+    return list(zip(keys, spec.namespace_type.from_arrow(_whole(columns["namespace"], 0))))
+
+
+def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[Any]:
+    if spec.value_type is None:
+        return [None] * rows
+    optional = spec.nullable or spec.value_type.accepts_none
+    values: list[Any] = spec.value_type.from_arrow(_put(column, operations, optional=optional))
+    return values
+
+
+def _operations(column: Any) -> bytes:
+    """Return the operation of each row; nothing if all were put."""
+    if column is None or not len(column):
+        return b""
+    _whole(column, 0)
+    operations = bytes(column.buffers()[1])[: len(column)]
+    if operations.lstrip(bytes((CLEAR,))).translate(None, bytes((PUT, DELETE))):
+        msg = "operations of an unknown kind, or that clear a key after others"
+        raise ValueError(msg)
+    return operations
+
+
+def _whole(column: Any, start: int) -> Any:
+    """Return the column; raise if a row from `start` on is null."""
+    if column.null_count and column.slice(start).null_count:
+        msg = "a key that is null"
+        raise ValueError(msg)
+    return column
+
+
+def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
+    """Return the column; raise if a value that was put is null although null is no value."""
+    if column.null_count and not optional:
+        nulls = column.is_null().to_pylist()
+        if any(map(nulls.__getitem__, _puts(operations, len(column)))):
+            msg = "a value that is null"
+            raise ValueError(msg)
+    return column
+
+
+def _puts(operations: bytes, rows: int) -> Iterator[int]:
+    if not operations:
+        return iter(range(rows))
+    return (row for row, operation in enumerate(operations) if operation == PUT)
+
+
+# Columns of entries, written and read
+
+
+_WHOLE = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+
+
+def encode_columns(
+    changes: ColumnChanges,
+    key_type: TypeInformation,
+    limit: int = SEGMENT_BYTES,
+    largest: int = MAX_ENTRY,
+) -> list[bytes]:
+    """Write columns as payloads of one or more sections, in their order.
+
+    Args:
+        changes: Changes of one table.
+        key_type: Type of the keys.
+        limit: Most bytes of a payload with more than one entry.
+        largest: Most bytes of a single entry.
+
+    Raises:
+        StateValueError: A single entry is larger than a segment can be.
+    """
+    flags = HAS_STAMPS if changes.spec.paired else 0
+    columns = [changes.keys]
+    if changes.user_keys is not None:
+        columns.append(changes.user_keys)
+    if changes.spec.value_type is not None:
+        columns.append(changes.values)
+    if changes.stamps is not None:
+        columns.append(pa.array(changes.stamps, pa.int64()))
+    if changes.operations is not None:
+        flags |= HAS_OPERATIONS
+        columns.append(pa.array(changes.operations, pa.int8()))
+    schema = schema_of(changes.spec, key_type, flags)
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    payloads = []
+    for part in divide_batch(batch, limit):
+        if part.nbytes > largest:
+            raise _too_large(changes.spec, part.nbytes, largest)
+        payloads.append(encode_batch(part))
+    return payloads
+
+
+def decode_columns(
+    section: Section, spec: TableSpec, key_type: TypeInformation, stamp: int, where: str
+) -> ColumnChanges:
+    """Read the changes of a section as columns, in the form that the program declares.
+
+    Args:
+        section: A section as read from a segment.
+        spec: The program's, without namespaces; its declaration must have been checked.
+        key_type: Type of the operator's keys.
+        stamp: Stamp for entries written before TTL was switched on, in ms.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The payload is not a record batch of the declared types, or holds
+            what no program writes.
+    """
+    batch = read_batch(section, spec, key_type, where)
+    with decoding(
+        f"{section.where or where}, {shown_state(spec.name)}", "must hold what a program writes"
+    ):
+        return _decode_columns(batch, section, spec, key_type, stamp)
+
+
+def _decode_columns(
+    batch: pa.RecordBatch,
+    section: Section,
+    spec: TableSpec,
+    key_type: TypeInformation,
+    stamp: int,
+) -> ColumnChanges:
+    columns = dict(zip(batch.schema.names, batch.columns))
+    keys = columns["key"]
+    _refuse_nulls(keys, None)
+    if pa.types.is_binary(key_type.arrow_type):
+        key_type.from_arrow(keys)  # encoded keys are bytes to Arrow: only decoding checks them
+    operations = None
+    if "operation" in columns:
+        operations = _operation_column(columns["operation"])
+    stamps = None
+    if spec.paired:
+        stamps = _stamps(columns, operations, stamp) if has_stamps(section) else None
+        if stamps is None:
+            stamps = pa.array([stamp]).take(pa.nulls(len(keys), pa.int64()).fill_null(0)).to_numpy()
+    user_keys = None
+    if spec.shape is not Shape.SINGLE:
+        user_keys = _user_keys(columns["user_key"], spec, operations)
+    values = _value_columns(columns.get("value"), spec, operations, len(keys))
+    return ColumnChanges(spec, keys, values, stamps, operations, user_keys=user_keys)
+
+
+def _stamps(columns: dict[str, Any], operations: Any, stamp: int) -> Any:
+    column = columns["stamp"]
+    _refuse_nulls(column, operations)
+    return column.fill_null(stamp).to_numpy()
+
+
+def _value_columns(column: Any, spec: TableSpec, operations: Any, rows: int) -> Any:
+    if spec.value_type is None:
+        return pa.nulls(rows)
+    if not (spec.nullable or spec.value_type.accepts_none):
+        _refuse_nulls(column, operations)
+    _check_range(column, spec.value_type)
+    return column
+
+
+def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
+    """Return the user keys of rows; only rows that clear a key have none.
+
+    Raises:
+        ValueError: Another row has none, or a user key is out of its type's range.
+    """
+    rest = column
+    if operations is not None:
+        rest = column.slice(int((operations == CLEAR).sum()))
+    _refuse_nulls(rest, None)
+    if spec.user_key_type is not None:
+        _check_range(rest, spec.user_key_type)
+    return column
+
+
+def _check_range(column: Any, type_info: TypeInformation) -> None:
+    """Refuse values that the Arrow type can hold and the declared one cannot.
+
+    Raises:
+        ValueError: A string is not one character, or a time is not in the years 1 to 9999.
+    """
+    if type_info == Types.CHAR():
+        type_info.from_arrow(column)
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for part, field_type in zip(column.flatten(), type_info.field_types):  # type: ignore[attr-defined]
+            _check_range(part, field_type)
+    if kind not in _WHOLE:
+        return
+    time = dt.date if pa.types.is_date(kind) else dt.datetime
+    ends = [pa.scalar(end, kind).cast(_WHOLE[kind]).as_py() for end in (time.min, time.max)]
+    found = pc.min_max(column.cast(_WHOLE[kind])).as_py()
+    if found["min"] is not None and not ends[0] <= found["min"] <= found["max"] <= ends[1]:
+        msg = f"a time that is not in the years 1 to 9999: {kind}"
+        raise ValueError(msg)
+
+
+def _operation_column(column: Any) -> Any:
+    """Return the operation of each row.
+
+    Raises:
+        ValueError: An operation is of an unknown kind, or clears a key after others.
+    """
+    _refuse_nulls(column, None)
+    operations = column.to_numpy()
+    if len(operations) and not PUT <= operations.min() <= operations.max() <= CLEAR:
+        msg = "operations of an unknown kind"
+        raise ValueError(msg)
+    if (operations[int((operations == CLEAR).sum()) :] == CLEAR).any():
+        msg = "operations that clear a key after others"
+        raise ValueError(msg)
+    return operations
+
+
+def _refuse_nulls(column: Any, operations: Any) -> None:
+    """Refuse nulls in rows that put a value.
+
+    Raises:
+        ValueError: Such a row has a null.
+    """
+    if not column.null_count:
+        return
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    if operations is None or (nulls & (operations == PUT)).any():
+        msg = "a null where there must be a value"
+        raise ValueError(msg)

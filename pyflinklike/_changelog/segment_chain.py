@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chain of segments: each names the state it was made from, and is read only after that one.
+
+Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads it by
+`read_chain`, which refuses a segment that is missing, doubled, or another group's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from pyflinklike._changelog.segments import Declaration, Section, Segment, read_segment
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.errors import CorruptStateError
+
+__all__ = ["divide", "join", "read_chain", "read_one", "segment_name", "snapshots"]
+
+
+def divide(
+    sections: Iterable[Section], state: WorkingState, parent: bytes, limit: int
+) -> Iterator[Segment]:
+    """Divide sections into segments, each made from the one before; one segment at least.
+
+    Args:
+        sections: What to write, in order.
+        state: Knows which tables the log has declared; learns those that are declared now.
+        parent: Nonce of the state that the first segment is made from; empty for a snapshot.
+        limit: Most bytes of sections in a segment; a single section may have more.
+    """
+    for some in _portions(sections, limit):
+        segment = Segment(os.urandom(16), parent)
+        for section in some:
+            table_id = _declare(state, segment, section.declaration)
+            segment.sections.append((table_id, section.payload))
+        yield segment
+        parent = segment.nonce
+
+
+def snapshots(sections: Iterable[Section], limit: int) -> Iterator[Segment]:
+    """Divide the sections of a snapshot into segments each of which needs no other.
+
+    Args:
+        sections: No entry is in two of them; without sections there are no segments.
+        limit: Most bytes of sections in a segment; a single section may have more.
+    """
+    for some in _portions(sections, limit):
+        if some:
+            # Each gets a state of its own, so that each declares its tables.
+            yield from divide(some, WorkingState(0), b"", sys.maxsize)
+
+
+def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]]:
+    """Divide sections into portions of about `limit` bytes; one portion at least, even if empty."""
+    portion: list[Section] = []
+    size = 0
+    for section in sections:
+        if portion and size + len(section.payload) > limit:
+            yield portion
+            portion, size = [], 0
+        portion.append(section)
+        size += len(section.payload)
+    yield portion
+
+
+def _declare(state: WorkingState, segment: Segment, declaration: Declaration) -> int:
+    """Return the id of a table, a new one if the table was declared otherwise before."""
+    table_id = state.declared.get(declaration.name)
+    if table_id is None or state.declarations[table_id] != declaration:
+        # Count on from the number of tables: a search for the first free id took a minute for
+        # 65,000 tables.  The id is taken only in a log that another writer has numbered.
+        table_id = len(state.declarations)
+        while table_id in state.declarations:
+            table_id += 1
+        state.declared[declaration.name] = table_id
+        state.declarations[table_id] = segment.declarations[table_id] = declaration
+    return table_id
+
+
+def join(segments: Iterable[Segment]) -> Segment:
+    """Join a chain of segments into one, however large it gets."""
+    first, *others = segments
+    for each in others:
+        first.declarations |= each.declarations
+        first.sections += each.sections
+    return first
+
+
+def read_one(read: Callable[[int], bytes | None], sequence: int, where: str) -> Segment:
+    """Read one segment of a log.
+
+    Args:
+        read: Returns the blob stored under a sequence number, or None.
+        sequence: Number of the segment.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The segment is missing or damaged.
+    """
+    name = segment_name(where, sequence)
+    blob = read(sequence)
+    if blob is None:
+        msg = f"{name}: the log must be whole, got no segment; go back to a checkpoint"
+        raise CorruptStateError(msg)
+    return read_segment(blob, name)
+
+
+def segment_name(where: str, sequence: int) -> str:
+    """Name a segment for messages."""
+    return f"{where}, segment {sequence}"
+
+
+def read_chain(
+    read: Callable[[int], bytes | None],
+    sequences: range,
+    parent: bytes,
+    nonce: bytes,
+    where: str,
+) -> Iterator[tuple[str, Segment]]:
+    """Read a stretch of a log in order; yield each segment behind its name for messages.
+
+    Args:
+        read: Returns the blob stored under a sequence number, or None.
+        sequences: Numbers of the stretch.
+        parent: Nonce of the state that the first segment is made from; empty if it needs none.
+        nonce: The head's, which the last segment must have.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: A segment is missing, damaged, or not made from the one before.
+    """
+    for sequence in sequences:
+        segment = read_one(read, sequence, where)
+        name = segment_name(where, sequence)
+        if segment.parent != parent:
+            msg = f"{name}: a segment must follow the one before it, got another's successor"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        parent = segment.nonce
+        yield name, segment
+    # A log cut short at its end is a whole chain, too: only the head's nonce tells.
+    if parent != nonce:
+        msg = f"{where}: the last segment must be the head's, got another; go back to a checkpoint"
+        raise CorruptStateError(msg)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The working state of one key group: all that a worker may keep of it between batches.
+
+It may be stale and is never the truth: the log decides by its nonce whether it may be used, and
+brings it up to date.
+
+`KeyedStateBackend` is what the log and the runtime use of a backend; states use less of it,
+`pyflinklike.state.table.Tables`.  A backend is made from
+`pyflinklike.backends.state_backend.KeyedBackend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from pyflinklike._changelog.entry_codec import entries_in
+from pyflinklike._changelog.segments import Declaration, Section, Segment
+from pyflinklike._clock import TimeDomain
+from pyflinklike.errors import CorruptStateError
+from pyflinklike.state.table import RESERVED_PREFIX, Changes, Tables, TableSpec
+from pyflinklike.state.timer_agenda import Agenda
+
+__all__ = ["KeyedStateBackend", "LocalStateBackend", "WorkingState"]
+
+
+@attrs.define
+class WorkingState:
+    """The working state of one key group.
+
+    Args:
+        index: Index of the key group.
+        nonce: Nonce of the last commit in this state; empty for an empty group.
+        next_sequence: Number of the first segment that is not in this state.
+        tables: The backend's data, by table name.
+        timers: The timers in the order they come up, by domain.
+        declared: Ids of the tables that the log has declared since its snapshot, by name.
+        declarations: Declarations of the tables in the log, by id.
+        pending: Sections read but not yet applied, by table name.  Sections of states that the
+            program does not declare stay here.
+        added: What a savepoint has added, for the next commit to log: entries of declared tables,
+            and those sections of others that stay in `pending`.
+        rewrite: Whether the next commit must be a snapshot.
+    """
+
+    index: int
+    nonce: bytes = b""
+    next_sequence: int = 0
+    tables: dict[str, Any] = attrs.field(factory=dict)
+    timers: dict[TimeDomain, Agenda] = attrs.field(factory=dict)
+    declared: dict[str, int] = attrs.field(factory=dict)
+    declarations: dict[int, Declaration] = attrs.field(factory=dict)
+    pending: dict[str, list[Section]] = attrs.field(factory=dict)
+    added: list[Changes | Section] = attrs.field(factory=list)
+    rewrite: bool = False
+
+    def read(self, segment: Segment, where: str) -> None:
+        """Take in a segment; its entries are decoded once their table is declared."""
+        for table_id, declaration in segment.declarations.items():
+            self.declarations[table_id] = declaration
+            self.declared[declaration.name] = table_id
+        for table_id, payload in segment.sections:
+            declaration_of = self.declarations.get(table_id)
+            if declaration_of is None:
+                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
+                raise CorruptStateError(msg)
+            self.keep(Section(declaration_of, payload, where))
+            if declaration_of.name.startswith(RESERVED_PREFIX):
+                self.timers.clear()  # they are derived from the table that these entries change
+        self.nonce = segment.nonce
+
+    @property
+    def pending_entries(self) -> int:
+        """The number of entries in the pending sections."""
+        return entries_in(chain.from_iterable(self.pending.values()))
+
+    def keep(self, section: Section) -> None:
+        """Keep a section until its table is declared."""
+        self.pending.setdefault(section.declaration.name, []).append(section)
+
+
+class KeyedStateBackend(Tables, Protocol):
+    """The tables of one operator, pointed at one key group at a time."""
+
+    owner: str
+    """The operator whose state this is; set anew after a `release`, before the next task."""
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group.
+
+        Args:
+            index: Of the group.
+            tables: The backend's own data of the group, by table name, which the
+                caller keeps with it; empty for a group that has no working state.
+        """
+
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Return whether `apply` takes the entries of a table as columns, not one by one."""
+
+    def drain(self) -> Sequence[Changes]:
+        """Return what changed since the last drain, and count it as taken."""
+
+    def discard_changes(self) -> None:
+        """Forget what changed, because a snapshot holds all of it."""
+
+    def apply(self, changes: Any) -> None:
+        """Take over entries that a restore has read; they do not count as changed."""
+
+    def contents(self) -> Sequence[Changes]:
+        """Return every entry of the key group, as changes to an empty one."""
+
+    def count(self) -> int:
+        """Count the entries of the key group in all tables."""
+
+    def take_warm(self, index: int) -> WorkingState | None:
+        """Return the working state kept of a key group, or None, and keep it no more.
+
+        Since it is no longer kept, a group whose batch fails is gone.  It may be stale: the caller
+        compares its nonce with the head's.
+        """
+
+    def keep_warm(self, state: WorkingState) -> None:
+        """Keep the working state of a committed key group for a later batch, if there is room."""
+
+    def release(self) -> None:
+        """Release what another process may want at the end of a task, such as a lock on files.
+
+        The next task uses the same tables, and may be another owner's.
+        """
+
+    def close(self) -> None:
+        """Release everything; the backend is not used again."""
+
+
+@runtime_checkable
+class LocalStateBackend(KeyedStateBackend, Protocol):
+    """A backend whose working state lies where it may be damaged.
+
+    Data that can no longer be read raises a `LocalStateError` from `enter`, `apply` and
+    `keep_warm`, and from every other method where `rebuild_from` was given nothing.
+    """
+
+    def rebuild_from(self, logged: Callable[[], Iterable[Changes]] | None) -> None:
+        """Say from where the current key group can be rebuilt while it is worked on.
+
+        Args:
+            logged: Reads every entry as it was before the batch, as changes to an empty group; None
+                once the log can no longer give them.
+        """
+
+    def discard(self) -> None:
+        """Close the backend, and delete its data."""

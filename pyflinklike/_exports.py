@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doors: the packages that users import from, whatever modules lie behind them.
+
+`pin` gives the public classes and functions of a door the door's name as their `__module__`, as
+trio does.  So tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its
+module and name, so modules may move behind a door, and older pickles can still be read.
+
+Two functions look into the module that `__module__` names.  `typing.get_type_hints` looks there
+for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks
+there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
+still finds the text of functions and methods.
+
+A worker of Spark's imports a module of ours, and with it the packages around it, which may be
+doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
+names of few.  So some doors stay closed there until they are asked for a name (`opens`).  None opens
+because another one does: that may happen in the middle of an import, of a module that both need.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, Final, get_type_hints
+
+import attrs
+
+__all__ = ["DOORS", "opens", "pin"]
+
+DOORS: Final = frozenset(
+    {
+        "pyflinklike",
+        "pyflinklike.backends",
+        "pyflinklike.cdc",
+        "pyflinklike.columns",
+        "pyflinklike.pyflink.common",
+        "pyflinklike.pyflink.datastream",
+        "pyflinklike.pyflink.datastream.connectors",
+        "pyflinklike.pyflink.datastream.connectors.kafka",
+        "pyflinklike.errors",  # a module that defines the classes it shows
+        "pyflinklike.aggregations",
+        "pyflinklike.joins",
+        "pyflinklike.kafka",
+        "pyflinklike.monitoring",
+        "pyflinklike.queryable_state",
+        "pyflinklike.report",
+        "pyflinklike.run",
+        "pyflinklike.state_processor._savepoints",
+        "pyflinklike.queryable_state.http",
+        "pyflinklike.spark",
+        "pyflinklike.stores",
+        "pyflinklike.testing",
+        "pyflinklike.upsert",
+        "pyflinklike.views",
+        "pyflinklike.windows",
+    }
+)
+"""All doors, by the name under which they are imported."""
+
+
+_WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
+"""The programs that are a worker of Spark's."""
+_asked: set[str] = set()
+"""The doors that were closed, and were asked for a name."""
+
+
+def opens(door: dict[str, Any]) -> bool:
+    """Return whether a door opens when it is imported: its imports depend on that.
+
+    A door that does not opens later by itself, when it is asked for a name.
+
+    Args:
+        door: The module's `globals()`.
+    """
+    name = door["__name__"]
+    if name in _asked or not _is_worker():
+        return True
+
+    def open_and_return(wanted: str) -> Any:
+        # A search for a special attribute is no wish for a name.
+        if name not in _asked and not wanted.startswith("__"):
+            _asked.add(name)
+            importlib.reload(sys.modules[name])
+            if wanted in door:
+                return door[wanted]
+        msg = f"module {name!r} has no attribute {wanted!r}"
+        raise AttributeError(msg, name=wanted)
+
+    # Not a function of the door's own: to a type checker such a door would have every name.
+    door["__getattr__"] = open_and_return
+    return False
+
+
+def _is_worker() -> bool:
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return program is not None and program.name in _WORKERS
+
+
+def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
+    """Give the public names of a door the door as their module; call it last in the door's module.
+
+    A name that another door has shown before keeps that door.
+
+    Args:
+        door: The module's `globals()`.
+        hidden: Functions and classes that are not public, but that pickles name.
+    """
+    names = (*door["__all__"], *(each.__qualname__ for each in hidden))
+    for name in names:
+        _pin(door[name], door["__name__"])
+
+
+def _pin(shown: Any, door: str) -> None:
+    """Pin a class with everything nested in it, or a function."""
+    if not isinstance(shown, (type, FunctionType)) or not _is_behind_a_door(shown.__module__):
+        return
+    if isinstance(shown, type):
+        _resolve_annotations(shown)
+        # Python 3.13 and newer read it as a line of the module that `__module__` names.
+        if "__firstlineno__" in vars(shown):
+            del shown.__firstlineno__  # type: ignore[attr-defined]
+        for member in vars(shown).values():
+            nested = getattr(member, "__func__", member)  # static and class methods
+            if getattr(nested, "__qualname__", "").startswith(f"{shown.__qualname__}."):
+                _pin(nested, door)
+    shown.__module__ = door
+
+
+def _is_behind_a_door(module: str) -> bool:
+    return module.startswith("pyflinklike.") and module not in DOORS
+
+
+def _resolve_annotations(cls: type) -> None:
+    """Replace the annotation texts of a class by types, while its own module is still known."""
+    own = inspect.get_annotations(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    if own:
+        cls.__annotations__ = {name: hints[name] for name in own}
+    if attrs.has(cls) and hasattr(vars(cls).get("__init__"), "__annotations__"):
+        # The `__init__` that attrs writes has the texts of other modules: of the fields of its bases.
+        named = {each.alias: hints[each.name] for each in attrs.fields(cls) if each.name in hints}
+        texts = vars(cls)["__init__"].__annotations__
+        texts.update({name: named[name] for name in texts if name in named})

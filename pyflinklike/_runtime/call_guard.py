@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a function that happen as a whole or not at all, for dead letters.
+
+Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
+`undo` goes back to it, `fail` puts out the dead letter, `end` ends the last call.  What a call changes
+is in four places: tables (`StagedTables`), timers beside their tables, outputs, and the user's
+metrics; the caches of stores join the stage.
+
+A call of a program of ours, such as the windows, holds calls of the user's function that fail
+alone.  `mark` marks the beginning of such a *part*: `undo` goes back to it, and the program goes on.
+A capsule has what there was before the whole call, which is what a harness makes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import length_hint
+from typing import Any, NamedTuple
+
+from pyflinklike._changelog.log_storage import NO_LETTERS, LetterCounts
+from pyflinklike._clock import Clock
+from pyflinklike._messages import as_utf8, shown_traceback, whole_message
+from pyflinklike._runtime.capsule import Called, CapsuleMaker
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.outputs import Outputs
+from pyflinklike._runtime.timer_queue import UndoableTimerQueue
+from pyflinklike._runtime.user_errors import where_raised
+from pyflinklike.errors import (
+    BrokerError,
+    CorruptStateError,
+    DeclarationError,
+    HostError,
+    IncompatibleStateError,
+    OutputError,
+    UserFunctionError,
+)
+from pyflinklike.functions.dead_letters import FEW, LETTER_FIELDS, DeadLetters
+from pyflinklike.functions.metric_group import MetricGroup, MetricMarks
+from pyflinklike.state.current_key import NO_NAMESPACE
+from pyflinklike.state.staged_tables import Stage, StageMark
+from pyflinklike.types.row import row_class
+
+__all__ = ["CallGuard", "LetterOffice", "is_of_a_record"]
+
+_NOT_OF_A_RECORD = (
+    DeclarationError,
+    CorruptStateError,
+    IncompatibleStateError,
+    HostError,
+    BrokerError,
+    OutputError,
+    MemoryError,
+)
+_MOST_TRACEBACK = 8_000
+_NO_SIDES: Mapping[str, int] = {}
+_NONE_LEFT: Iterator[Any] = iter(())
+
+
+def is_of_a_record(error: BaseException) -> bool:
+    """Return whether an error is a record's, and not one that fails the query whatever was processed."""
+    return not isinstance(error, _NOT_OF_A_RECORD)
+
+
+class LetterOffice:
+    """Writes dead letters, and counts them against the bound that the user wants.
+
+    Args:
+        letters: What the user wants.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+    ) -> None:
+        self.letters = letters
+        self.batch: int | None = None
+        """The number of the micro-batch, if the host has told."""
+        self._clock = clock
+        self._metrics = metrics
+        self._operator = operator
+        self._key_names = key_names or ("key",)
+        self._user_metrics: MetricGroup | None = None
+        self._registered: Mapping[Any, Any] = {}
+        self._counted: MetricMarks = ()
+        self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before: dict[int, LetterCounts] = {}
+        self._told = ""
+
+    def watch(self, metrics: MetricGroup) -> None:
+        """Undo what a call that fails has counted in the user's metrics, too."""
+        self._user_metrics, self._registered = metrics, metrics.registered
+
+    def _count(self, told: str) -> None:
+        """Count a letter.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._letters += 1
+        self._metrics.dead_letters += 1
+        if self.letters.per == "batch" and self._letters > self.letters.at_most:
+            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
+        self._told = told
+
+    def _facts(
+        self, error: Exception, method: str, subject: str, timestamp: int | None
+    ) -> tuple[Any, ...]:
+        """Return the columns of a letter behind those of the key, but the capsule."""
+        clock = self._clock
+        return (
+            self._operator,
+            method,
+            subject,
+            timestamp,
+            clock.watermark,
+            clock.processing_time,
+            self.batch,
+            as_utf8(type(error).__name__),
+            whole_message(error),
+            where_raised(error).strip(" ()"),
+            shown_traceback(error)[-_MOST_TRACEBACK:],
+        )
+
+    # Too many
+
+    def begin_task(self, batch: int | None) -> None:
+        """Begin a task of a micro-batch, in which letters are counted anew."""
+        self.batch = batch
+        self._letters = self._calls = 0
+        self._at_group = self._of_group = NO_LETTERS
+        self._before.clear()
+
+    def begin_group(self, index: int, counts: LetterCounts) -> None:
+        """Begin a key group.
+
+        Args:
+            index: The number of the key group.
+            counts: What `end_group` returned for it in the micro-batch before.
+        """
+        self._at_group, self._of_group = LetterCounts(self._letters, self._calls), counts
+        self._before.setdefault(index, counts)
+
+    def end_group(self) -> LetterCounts:
+        """Return the letters of the key group that the next micro-batch has to know.
+
+        A micro-batch may have few records.  So they are added up until there are so many that ten
+        letters are the share that the user wants.
+        """
+        at, of = self._at_group, self._of_group
+        letters = of.letters + self._letters - at.letters
+        calls = of.calls + self._calls - at.calls
+        if not letters or calls * self.letters.at_most >= FEW or self.letters.per == "batch":
+            return NO_LETTERS
+        return LetterCounts(letters, calls)
+
+    def check_share(self) -> None:
+        """Check the share of letters at the end of a task: of this micro-batch, and of the last ones.
+
+        Raises:
+            UserFunctionError: There are more letters than the user wants.
+        """
+        if self.letters.per != "record" or not self._letters:
+            return
+        before = self._before.values()
+        letters, calls = self._letters, self._calls
+        with_before = (
+            letters + sum(each.letters for each in before),
+            calls + sum(each.calls for each in before),
+            " with those of the last micro-batches",
+        )
+        for found, among, which in ((letters, calls, ""), with_before):
+            if found > max(FEW, self.letters.at_most * among):
+                raise self._too_many(f"{found:,} of {among:,}{which}", self._told)
+
+    def _too_many(self, got: str, told: str) -> UserFunctionError:
+        letters = self.letters
+        rule = (
+            f"at most {letters.at_most:.2%} of the records and timers of a task"
+            if letters.per == "record"
+            else f"at most {letters.at_most:,} records and timers of a task in a micro-batch"
+        )
+        return UserFunctionError(
+            f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
+            f"raise at_most. The last one: {told}"
+        )
+
+
+class CallMark(NamedTuple):
+    """The beginning of a part of a call.
+
+    Args:
+        stage: What the call had written.
+        timers: How many changes of timers of each domain it had made.
+        main: How many main outputs there were.
+        side: How many side outputs of each tag.
+        counted: What the user's metrics had counted.
+        letters: How many letters there were of parts of the call.
+        key: The current key.
+        namespace: The current namespace.
+    """
+
+    stage: StageMark
+    timers: tuple[int, ...]
+    main: int
+    side: Mapping[str, int]
+    counted: MetricMarks
+    letters: int
+    key: Any
+    namespace: Any
+
+
+class CallGuard(LetterOffice):
+    """Makes dead letters of calls that fail.
+
+    Args:
+        letters: What the user wants.
+        stage: The tables of the operator.
+        queues: The timers of both domains.
+        outputs: Gather what the function yields.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+        capsules: Makes the capsules of letters; None for letters without one.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        stage: Stage,
+        queues: Iterable[UndoableTimerQueue],
+        outputs: Outputs,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+        capsules: CapsuleMaker | None = None,
+    ) -> None:
+        super().__init__(letters, clock, metrics, operator, key_names)
+        self._stage = stage
+        self._queues = tuple(queues)
+        self._outputs = outputs
+        self._capsules = capsules
+        self._current = stage.current
+        self.namespace: Any = NO_NAMESPACE
+        """The namespace that was current when the call began."""
+        self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
+        self._event_changes, self._processing_changes = (each.changes for each in self._queues)
+        self._main = 0
+        self._side: Mapping[str, int] = _NO_SIDES
+        self._has_begun = True
+        self._letters_of_parts = 0
+        self._values: Sequence[Any] = ()
+        self._next_value: Iterator[Any] = _NONE_LEFT
+
+    # A call
+
+    def begin(self) -> None:
+        """Begin a call."""
+        # Runs for every record.
+        self._calls += 1
+        stage = self._stage
+        self.namespace = self._current.namespace
+        if stage.has_changed:
+            try:
+                stage.commit()
+            except BaseException:
+                self._has_begun = False
+                raise
+        stage.is_open = True
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
+        outputs = self._outputs
+        self._main = len(outputs.main)
+        self._side = outputs.count_sides() if outputs.side else _NO_SIDES
+        if self._letters_of_parts:
+            self._letters_of_parts = 0
+        if self._registered and self._user_metrics is not None:
+            self._counted = self._user_metrics.mark()
+
+    def count_calls(self, calls: int) -> None:
+        """Count calls that cannot fail any more, and were made without `begin`."""
+        self._calls += calls
+
+    def end(self) -> None:
+        """End the last call: what is written from now on is written at once."""
+        stage = self._stage
+        if stage.has_changed:
+            stage.commit()
+        stage.is_open = False
+        if self._event_changes:
+            self._event_changes.clear()
+        if self._processing_changes:
+            self._processing_changes.clear()
+
+    def may_keep(self, error: BaseException) -> bool:
+        """Return whether an error is that of a record, and no reason to fail."""
+        # What the call before has written may fail to reach the backend: that is no record's error.
+        return self._has_begun and is_of_a_record(error)
+
+    def give_up(self) -> None:
+        """Undo what waits of a call whose error fails the query."""
+        self._stage.drop()
+        self.end()
+        self._has_begun = True
+
+    # Parts of a call
+
+    def follow(self, values: Sequence[Any]) -> Iterator[Any]:
+        """Return an iterator over the values of records, by which `value` knows the current one."""
+        self._values, self._next_value = values, iter(values)
+        return self._next_value
+
+    def follow_one(self, value: Any) -> None:
+        """Do so for a single record, whose call is under way."""
+        self._values, self._next_value = (value,), _NONE_LEFT
+
+    def value(self) -> Any:
+        """Return the value of the record whose call is under way."""
+        return self._values[-1 - length_hint(self._next_value)]
+
+    def settle(self) -> None:
+        """Have all stand that the call has done so far: it was its own, or of parts that are over.
+
+        The capsule of a later part begins here.
+        """
+        namespace = self.namespace
+        self.begin()
+        self._calls -= 1
+        self.namespace = namespace
+
+    def mark(self) -> CallMark:
+        """Begin a part of the call."""
+        self._calls += 1
+        current, metrics = self._current, self._user_metrics
+        return CallMark(
+            self._stage.mark(),
+            tuple(len(queue.changes) for queue in self._queues),
+            len(self._outputs.main),
+            self._outputs.count_sides() if self._outputs.side else _NO_SIDES,
+            () if metrics is None else metrics.mark(),
+            self._letters_of_parts,
+            current.key,
+            current.namespace,
+        )
+
+    def refuse(self) -> None:
+        """Fail the query with the error that is on its way, whatever it is."""
+        self._has_begun = False
+
+    def fail(
+        self,
+        error: Exception,
+        told: str,
+        called: Called,
+        shown_key: Any,
+        method: str,
+        subject: str,
+        *,
+        is_part: bool,
+    ) -> None:
+        """Put out a dead letter of a call that was undone.
+
+        Args:
+            error: What the function raised.
+            told: The text of the error that would have failed the query.
+            called: The call.
+            shown_key: The key in the user's form; None where there is none.
+            method: The name of the method.
+            subject: What it was called with, as the letter shows it.
+            is_part: Whether a part of the call failed, and not the whole call.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._count(told)
+        self._letters_of_parts += is_part
+        keys = shown_key if len(self._key_names) > 1 else (shown_key,)
+        facts = self._facts(error, method, subject, called.timestamp)
+        letter = self._row(*keys, *facts, self._capsule(called))
+        self._outputs.emit_side((self.letters.tag, letter), called.key)
+
+    def undo(self, mark: CallMark | None) -> None:
+        """Undo a call, or what it did since a mark, and the letters of its parts since then."""
+        if mark is None:
+            self._stage.drop()
+            timers: tuple[int, ...] = (0, 0)
+            main, side, counted, letters = self._main, self._side, self._counted, 0
+        else:
+            self._stage.go_back(mark.stage)
+            _, timers, main, side, counted, letters, key, namespace = mark
+            self._current.key, self._current.namespace = key, namespace
+        for queue, left in zip(self._queues, timers):
+            queue.undo_changes(left)
+        self._outputs.go_back(main, side)
+        if self._user_metrics is not None:
+            self._user_metrics.go_back(counted)
+        undone = self._letters_of_parts - letters
+        self._letters -= undone
+        self._metrics.dead_letters -= undone
+        self._letters_of_parts = letters
+
+    def _capsule(self, called: Called) -> bytes | None:
+        """Return the capsule of a call, made of what there was before it."""
+        if self._capsules is None:
+            return None
+        held, changes = self._stage.set_aside(), [list(queue.changes) for queue in self._queues]
+        for queue in self._queues:
+            queue.undo_changes()
+        try:
+            return self._capsules.make(called)
+        finally:
+            for queue, mine in zip(self._queues, changes):
+                queue.make_changes(mine)
+            self._stage.take_back(held)

@@ -1,0 +1,827 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator of a keyed function.  It knows no host, and none of the function's methods.
+
+Rule 1: everything that decides *what happens* (the current key, when timers fire) lives in the
+operator and its callers; hosts only translate.
+Rule 2: nothing here reads a clock, opens a socket or imports Spark.
+
+A host makes one operator for a task by `make_keyed_operator`, and opens it.  Then for each key
+group come these steps (`serve` takes them all):
+
+    load      point the operator at the group's working state
+    process   records, in order
+    advance   the watermark or the processing time, which fires timers
+    commit    log what changed
+
+The outputs are gathered until the host takes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from pyflinklike._changelog.checkpoint_logs import sections_of
+from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.log_storage import NO_LETTERS, NO_TIMES, Head, HeadTimes, LogStorage
+from pyflinklike._changelog.segment_chain import join
+from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
+from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
+from pyflinklike._messages import shown_state
+from pyflinklike._runtime.broadcast_calls import BroadcastCalls, BroadcastStates
+from pyflinklike._runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
+from pyflinklike._runtime.call_guard import LetterOffice
+from pyflinklike._runtime.capsule import Called, FailedCall
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.outputs import Outputs, TimedOutputs
+from pyflinklike._runtime.timer_queue import TimerQueues, Timers
+from pyflinklike.errors import DeclarationError, LocalStateError, PyflinklikeError, StateValueError
+from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.functions.metric_group import Increment, MetricIncrements
+from pyflinklike.state.current_key import NO_KEY
+from pyflinklike.state.state_assembly import Assembled
+from pyflinklike.state.table import TableChanges, TableSpec
+from pyflinklike.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.pickled_type import check_pickled
+
+__all__ = [
+    "Caller",
+    "CurrentGroup",
+    "KeyedProcessOperator",
+    "StateCleanup",
+    "describe_state",
+    "describe_ttl",
+]
+
+
+class KeyedProcessOperator:
+    """Runs one function over the key groups of one task; `make_keyed_operator` makes it.
+
+    Args:
+        clock: Holds both times, which the host moves.
+        group: Makes key groups current.
+        timers: Holds the timer queues of both domains.
+        calls: Calls the function.
+        stores: The extension that flushes and closes with the operator.
+        cleanup: Deletes expired entries.
+        runtime_context: The context that the function is opened with.
+        metrics: The numbers for the host.
+        guard: Makes dead letters of calls that fail; None where they fail the query.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        group: CurrentGroup,
+        timers: TimerQueues,
+        calls: Caller,
+        stores: Extension,
+        cleanup: StateCleanup,
+        runtime_context: OperatorRuntimeContext,
+        metrics: OperatorMetrics,
+        guard: LetterOffice | None = None,
+    ) -> None:
+        self.clock = clock
+        self.group = group
+        self.timers = timers
+        self.event_timers, self.processing_timers = timers.queues
+        self.stores = stores
+        self.cleanup = cleanup
+        self.runtime_context = runtime_context
+        self.metrics = metrics
+        self.guard = guard
+        """Makes dead letters, or None."""
+        self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
+        self.backend = group.backend
+        self.current = group.backend.current
+        self._calls = calls
+        self._broadcast = calls if isinstance(calls, BroadcastCalls) else None
+        self.function = calls.function
+        self.key_type = calls.key_type
+        self.outputs = calls.outputs
+        """The outputs that the host has not taken yet."""
+        is_timed = isinstance(calls.outputs, TimedOutputs)
+        self.process = self._process_each if is_timed else calls.process
+        """Process records of the current group: `Caller.process`."""
+        self.process_one = calls.one_by_one()
+        """Process one record: `Caller.one_by_one`."""
+
+    def _process_each(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records one by one, since each output needs the time of its record."""
+        process_one = self.process_one
+        for key, value, timestamp in zip(keys, values, timestamps):
+            process_one(key, value, timestamp)
+
+    def process_broadcast(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Process elements of the broadcast input; every key group of a task gets the same.
+
+        Args:
+            elements: In order, with their event times in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        assert self._broadcast is not None, "a function that has a broadcast input"
+        self._broadcast.process_broadcast(self.group.state.index, elements)
+
+    def repeat(self, failed: FailedCall) -> None:
+        """Make a call again that failed elsewhere, after its state was entered.
+
+        What the function raises comes as it is.
+        """
+        stores = self.stores
+        if stores.begin_call in self.runtime_context.before_every_call:
+            self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
+            stores.begin_call()
+        self._calls.repeat(failed.called)
+        stores.flush()
+
+    @property
+    def broadcast_states(self) -> BroadcastStates:
+        """The broadcast states of the operator."""
+        assert self._broadcast is not None, "a function that has a broadcast input"
+        return self._broadcast.states
+
+    # The function
+
+    def open(self) -> None:
+        """Open the function, which declares its states.
+
+        Raises:
+            DeclarationError: The function gave a descriptor another TTL than its state has.
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._calls.open(self.runtime_context)
+            self.runtime_context.end_open()
+        except PyflinklikeError:
+            self.backend.close()
+            raise
+
+    def close(self) -> None:
+        """Close the function, and release the state.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        try:
+            self._calls.close()
+        finally:
+            self.stores.close()
+            self.backend.close()
+
+    def abandon(self) -> None:
+        """Close after a failure, without another error: the caller raises the failure itself.
+
+        As in Flink, a function is closed whether its task succeeds or not.
+        """
+        with contextlib.suppress(PyflinklikeError):
+            self.close()
+
+    def rest(self) -> None:
+        """Release what belongs to the task; the function stays open for the next one.
+
+        Raises:
+            HostError: The working state could not be put aside.
+        """
+        self.group.leave()
+        self.end_task()
+        self.backend.release()
+
+    def end_task(self) -> None:
+        """Forget the broadcast elements of this task: the next task gets other ones."""
+        if self._broadcast is not None:
+            self._broadcast.rest()
+
+    def resume(self, task: TaskInfo, owner: str) -> None:
+        """Begin another task with the function that is open.
+
+        Args:
+            task: The task to serve now.
+            owner: The name under which the backend keeps working state, as at assembly.
+        """
+        self.runtime_context.resume(task)
+        if self.guard is not None:
+            self.guard.begin_task(task.batch)
+        self.backend.owner = owner
+        self._user_metrics.begin()
+
+    def serves(self, task: TaskInfo) -> bool:
+        """Return whether the open function can serve a task: its earlier answers must hold there."""
+        return self.runtime_context.fits(task)
+
+    def task_answers(self) -> tuple[tuple[str, int], ...]:
+        """Return the fields of the task that the open function has asked for, with their values."""
+        return tuple(sorted(self.runtime_context.task_answers.items()))
+
+    def describe_states(self) -> dict[str, dict[str, Any]]:
+        """Describe the declared states and stores by name, as plain data."""
+        states = describe_states(self.group.specs, self.runtime_context.assembled)
+        return {**states, **self.stores.describe()}
+
+    # Key groups
+
+    def where(self, index: int) -> str:
+        """Name a key group for messages."""
+        return self.group.where(index)
+
+    def load(
+        self, storage: LogStorage, head: Head | None, state: WorkingState | int
+    ) -> WorkingState:
+        """Make a key group current, brought up to its head: `CurrentGroup.load`."""
+        loaded = self.group.load(storage, head, state)
+        if self.guard is not None:
+            self.guard.begin_group(loaded.index, NO_LETTERS if head is None else head.letters)
+        return loaded
+
+    def enter(self, state: WorkingState) -> None:
+        """Make a key group current, with its working state as it is."""
+        self.group.enter(state)
+
+    def commit(
+        self,
+        storage: LogStorage,
+        head: Head | None,
+        times: HeadTimes = NO_TIMES,
+    ) -> Head | None:
+        """End the micro-batch of the current group: log the changes, and return the new head.
+
+        Args:
+            storage: The host's storage of that group.
+            head: The head that the storage has; None without one.
+            times: The times to note in the head.
+
+        Returns:
+            None if nothing is stored for the group.
+        """
+        # Before the log, since stores write what they have cached; this may add outputs, too.
+        self.stores.flush()
+        if self.guard is not None:
+            times = attrs.evolve(times, letters=self.guard.end_group())
+        head = self.group.commit(storage, head, times)
+        timers = self.event_timers.count() + self.processing_timers.count()
+        self.metrics.timers += timers
+        self.metrics.live_entries += self.backend.count() - timers
+        self.metrics.state_bytes += head.log_bytes if head is not None else 0
+        return head
+
+    def check_letters(self) -> None:
+        """Check at the end of a task that not too many of its records became dead letters.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        if self.guard is not None:
+            self.guard.check_share()
+
+    def keep_warm(self) -> None:
+        """Let the backend keep the current group, once nothing of the batch can fail here."""
+        self.group.keep_warm()
+
+    def snapshot(self) -> bytes:
+        """Return the current group as one segment, without a change of the working state."""
+        return self.group.snapshot(map(self.cleanup.without_expired, self.backend.contents()))
+
+    def take_metrics(self) -> tuple[list[int], list[Increment]]:
+        """Return the numbers since the last call: the operator's own, and the user's metrics.
+
+        Raises:
+            UserFunctionError: A gauge of the user raised.
+        """
+        self.metrics.expired_entries = self.cleanup.take_expired()
+        return self.metrics.take(), self._user_metrics.take()
+
+    # Time
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Set the watermark in ms, and fire due event timers."""
+        self.clock.watermark = watermark
+        self._calls.fire(self.event_timers, watermark)
+
+    def advance_processing_time(self, processing_time: int) -> None:
+        """Set the processing time in ms, and fire due processing timers."""
+        self.clock.processing_time = processing_time
+        self._calls.fire(self.processing_timers, processing_time)
+
+    def fire_due_timers(self) -> None:
+        """Fire the timers that are due at the present times, event timers first."""
+        self._calls.fire(self.event_timers, self.clock.watermark)
+        self._calls.fire(self.processing_timers, self.clock.processing_time)
+
+    def end_batch(self) -> None:
+        """End the current group's input in batch mode: every timer fires, whatever its time.
+
+        As in Flink's `BatchExecutionInternalTimeService` the watermark goes to `MAX_WATERMARK`,
+        which fires event timers; then processing timers fire, while the processing time stands
+        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event timers
+        that it registers fire, as at the end of a stream; Flink's batches ignore them, too.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        queue = self.processing_timers
+        queue.is_quiesced, queue.has_ignored = True, False
+        try:
+            self.advance_watermark(MAX_WATERMARK)
+            self._calls.fire(queue, MAX_WATERMARK)
+            self._calls.fire(self.event_timers, MAX_WATERMARK)  # registered by processing timers
+        finally:
+            queue.is_quiesced = False
+        if queue.has_ignored:  # without a number in its text Python shows the warning only once
+            warnings.warn(
+                f"{self._calls.name()}: a processing-time timer that is registered while timers fire "
+                "at the end of a batch is ignored, as in Flink, got such timers; where "
+                "ctx.timer_service().current_watermark() is MAX_WATERMARK, yield at once what the "
+                "timer would have given",
+                stacklevel=2,
+            )
+
+    def end_stream(self) -> None:
+        """Warn if the current group has processing timers left when a stream has ended.
+
+        As in Flink's streaming mode, they never fire.
+        """
+        if self.processing_timers.count():
+            warnings.warn(
+                f"{self._calls.name()}: processing-time timers do not fire when the input of a job "
+                f"in streaming mode ends before their time, as in Flink, got "
+                f"{self.processing_timers.count():,} of them; set execution.runtime-mode to BATCH, "
+                "where every timer fires at the end, or register event-time timers",
+                stacklevel=2,
+            )
+
+    def earliest_timer(self, queue: Timers) -> int | None:
+        """Return the time of the earliest timer of the current group in ms, or None."""
+        try:
+            return queue.earliest()
+        finally:
+            self.current.key = NO_KEY
+
+    def frozen_key(self, key: Any) -> Any:
+        """Freeze a key to the form that tables keep.
+
+        Raises:
+            StateValueError: The value is None or cannot be a key.
+        """
+        if key is None:
+            msg = (
+                f"{self._calls.name()}: every element needs a key, got None; "
+                "filter such elements out, or give them a key of their own"
+            )
+            raise StateValueError(msg)
+        return self.key_type.freeze_key(key)
+
+
+# The current key group
+
+
+class CurrentGroup:
+    """Points the tables and timers of an operator at one key group at a time.
+
+    `load` makes a key group current and brings it up to the head of its log.  `enter` makes one
+    current with working state as it is.
+
+    Args:
+        backend: Holds the entries of tables.
+        log: Reads and writes the durable form.
+        assembled: The states by name; the mapping may grow.
+        queues: The timer queue of each domain.
+        allow_pickle: Whether a table of pickles may be declared.
+        on_enter: Called whenever another key group is made current; None for nothing.
+    """
+
+    def __init__(
+        self,
+        backend: KeyedStateBackend,
+        log: KeyGroupLog,
+        assembled: Mapping[str, Assembled],
+        queues: Iterable[Timers],
+        *,
+        allow_pickle: bool = True,
+        on_enter: Callable[[], None] | None = None,
+    ) -> None:
+        self.backend = backend
+        # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
+        self._local = backend if isinstance(backend, LocalStateBackend) else None
+        self._log = log
+        self._assembled = assembled
+        self._queues = tuple(queues)
+        self._allow_pickle = allow_pickle
+        self._on_enter = on_enter
+        self._state: WorkingState | None = None
+        self.specs = [queue.table.spec for queue in self._queues]
+        """The specs of all tables, those of timers first."""
+
+    @property
+    def state(self) -> WorkingState:
+        """The working state of the current key group, which must exist."""
+        assert self._state is not None
+        return self._state
+
+    def where(self, index: int) -> str:
+        """Name a key group for messages."""
+        return self._log.where(index)
+
+    def position(self) -> dict[int, int]:
+        """Return the first segment that the working state lacks, by key group; empty without a group."""
+        state = self._state
+        return {} if state is None else {state.index: state.next_sequence}
+
+    # The tables
+
+    def declare(self, spec: TableSpec) -> None:
+        """Fill a new table with its restored entries, now and whenever a key group is entered.
+
+        Args:
+            spec: The spec of a table that the backend has made.
+
+        Raises:
+            DeclarationError: A broadcast state has the table's name, or the program drops the state.
+            DeclarationValueError: The table holds pickles, which are refused.
+            IncompatibleStateError: The restored entries were written under another declaration.
+        """
+        if any(each.is_replicated and each.name == spec.name for each in self.specs):
+            msg = f"{spec.name!r} is already declared as broadcast state, got another state"
+            raise DeclarationError(f"{msg} of that name; rename one")
+        if self._log.is_dropped(spec.name):
+            msg = f"drop_states takes states that the function declares no more, got {spec.name!r}"
+            raise DeclarationError(f"{msg}, which it declares; leave one of them out")
+        if not self._allow_pickle:
+            check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
+        self.specs.append(spec)
+        if self._state is not None:
+            self._fill(self._state, spec)
+
+    def _fill(self, state: WorkingState, spec: TableSpec) -> None:
+        for changes in self._log.restorer.restore(state, spec, self._stamp_of(spec)):
+            self.backend.apply(changes)
+
+    def _stamp_of(self, spec: TableSpec) -> int:
+        """Return the stamp in ms for entries that were written before TTL was switched on."""
+        assembled = self._assembled.get(spec.name)
+        return 0 if assembled is None or assembled.ttl is None else assembled.ttl.stamp()
+
+    # To make a key group current
+
+    def load(
+        self, storage: LogStorage, head: Head | None, state: WorkingState | int
+    ) -> WorkingState:
+        """Make a key group current, brought up to its head.
+
+        Args:
+            storage: The host's storage of that group.
+            head: The head that the storage has; None without one.
+            state: Working state that the caller has kept of the group, or the index of the
+                group to use what the backend has kept.
+
+        Returns:
+            The working state in use now, which may be another one than `state`.
+
+        Raises:
+            CorruptStateError: The log is damaged.
+            IncompatibleStateError: The log is another operator's, or a table was written under
+                another declaration.
+        """
+        index = state if isinstance(state, int) else state.index
+        try:
+            if isinstance(state, int):
+                # Out of the warm cache while it is worked on: if its batch fails, it is gone.
+                state = self.backend.take_warm(index) or WorkingState(index)
+            state = self._log.load(storage, head, state)
+            self.enter(state)
+        except LocalStateError:
+            if head is None:
+                raise
+            # Local files are damaged; the log holds the same state.
+            state = self._log.rebuilt(storage, head, index)
+            self.enter(state)
+        self._rebuild_from(storage, head, index)
+        return state
+
+    def enter(self, state: WorkingState) -> None:
+        """Make a key group current, with its working state as it is."""
+        # The log of the former group cannot rebuild this one.
+        self._rebuild_no_more()
+        self._state = state
+        self.backend.enter(state.index, state.tables)
+        for spec in self.specs:
+            self._fill(state, spec)
+        for queue in self._queues:
+            queue.enter(state.timers)
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None:
+                assembled.ttl.enter()
+        if self._on_enter is not None:
+            self._on_enter()
+
+    def add(self, snapshot: Segment, where: str) -> None:
+        """Add the entries of a savepoint to the current key group.
+
+        Args:
+            snapshot: Entries of a savepoint, none of which the group has already.
+            where: Names the savepoint in messages.
+
+        Raises:
+            CorruptStateError: The savepoint is damaged.
+            IncompatibleStateError: A state was written under another declaration.
+        """
+        state, specs = self.state, {each.name: each for each in self.specs}
+        for section in sections_of([snapshot], where):
+            spec = specs.get(section.declaration.name)
+            stamp = 0 if spec is None else self._stamp_of(spec)
+            changes = self._log.restorer.add(state, section, spec, stamp)
+            if changes is not None:
+                self.backend.apply(changes)
+        state.timers.clear()  # agendas are derived from the timers' table, which may have changed
+        self.enter(state)
+
+    def leave(self) -> None:
+        """Leave the current key group, so that no table holds on to it."""
+        self.enter(WorkingState(0))
+        self._state = None
+
+    def _rebuild_from(self, storage: LogStorage, head: Head | None, index: int) -> None:
+        """Let the backend rebuild the current key group while it is worked on."""
+        if head is None or self._local is None:
+            return
+
+        def logged() -> Iterator[TableChanges]:
+            former = self._log.rebuilt(storage, head, index)
+            for spec in self.specs:
+                yield from self._log.restorer.restore(former, spec, self._stamp_of(spec))
+
+        self._local.rebuild_from(logged)
+
+    def _rebuild_no_more(self) -> None:
+        if self._local is not None:
+            self._local.rebuild_from(None)
+
+    # What happens to the current key group
+
+    def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
+        """Log the changes as `KeyGroupLog.commit` does, and return the new head, if any."""
+        head = self._log.commit(storage, head, self.state, times)
+        self._rebuild_no_more()  # the log has changed: it must not be read by the former head
+        return head
+
+    def rewrite(self) -> None:
+        """Make the next commit write the whole key group, in place of its former log."""
+        self.state.rewrite = True
+
+    def keep_warm(self) -> None:
+        """Let the backend keep the working state, once nothing of the batch can fail here."""
+        # Damaged local state is not kept, and the batch need not fail: the log has the same entries.
+        with contextlib.suppress(LocalStateError):
+            self.backend.keep_warm(self.state)
+
+    def settle(self) -> None:
+        """End a batch for a host without a log, and go on with what the backend has kept.
+
+        Raises:
+            HostError: The backend could not keep it.
+        """
+        state = self.state
+        changed = any(map(len, self.backend.drain()))
+        self.backend.keep_warm(state)
+        if changed and self._local is not None:
+            self._local.release()  # as the end of a task does
+        self.enter(self.backend.take_warm(state.index) or state)
+
+    def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
+        """Return the key group as one segment, without a change of the working state.
+
+        Args:
+            contents: The entries of the declared tables.
+        """
+        copy = WorkingState(self.state.index, pending=self.state.pending)
+        segments = self._log.snapshot(copy, [each for each in contents if len(each)])
+        return join(segments).to_bytes()
+
+
+# Cleanup
+
+
+class StateCleanup:
+    """Background cleanup of the states of one operator, in its current key group.
+
+    The TTL of each state decides which entries are expired.  Reads and incremental cleanup delete
+    some by themselves.  Three cases are left:
+
+    * a compaction of the log deletes expired entries first, and is due by age alone where
+      `cleanup_in_rocksdb_compact_filter` names a period;
+    * a key group may get no more records: a host that can call it without records learns when
+      everything that is stored now will have expired;
+    * a full snapshot may leave out expired entries that the working state still has.
+
+    Args:
+        assembled: The states by name; the mapping may grow.
+    """
+
+    def __init__(self, assembled: Mapping[str, Assembled], clock: Clock) -> None:
+        self._assembled = assembled
+        self._clock = clock
+        self._extensions: list[Extension] = []
+
+    def join(self, extension: Extension) -> None:
+        """Let an extension delete its expired entries, by its own rules, whenever states do."""
+        self._extensions.append(extension)
+
+    def now(self) -> int:
+        """Return the processing time in ms."""
+        return self._clock.processing_time
+
+    def _in_background(self) -> Iterator[TtlRules]:
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None and assembled.ttl.in_background:
+                yield assembled.ttl
+
+    def drop_expired(self) -> None:
+        """Delete expired entries of all states with background cleanup, and of extensions."""
+        for ttl in self._in_background():
+            ttl.drop_expired()
+        for extension in self._extensions:
+            extension.drop_expired()
+
+    def sweep(self, domain: TimeDomain, due: int | None) -> int | None:
+        """Delete expired entries if it is time to, and return the time of the next sweep.
+
+        Args:
+            domain: The domain by whose time the host can call the key group without records.
+            due: The time that the last call returned for the key group, in ms.
+
+        Returns:
+            A time in ms, or None if nothing can expire in this domain.
+        """
+        swept = [ttl for ttl in self._in_background() if ttl.time_domain is domain]
+        if due is not None and due <= self._time_in(domain):
+            for ttl in swept:
+                ttl.drop_expired()
+            due = None
+        again = [ttl.sweep_again_at() for ttl in swept if ttl.count()]
+        if not again:
+            return None
+        # A time that was set is kept.  So a sweep looks at a key group in use once in the length of a
+        # TTL, and an idle one is clean a TTL after its last entry has expired.
+        return min(again) if due is None else due
+
+    def _time_in(self, domain: TimeDomain) -> int:
+        clock = self._clock
+        return clock.watermark if domain is TimeDomain.EVENT_TIME else clock.processing_time
+
+    def is_compaction_due(self, compacted_at: int) -> bool:
+        """Return whether a log may hold expired entries for longer than a state's TTL allows.
+
+        Args:
+            compacted_at: The processing time of the log's last snapshot, in ms.
+        """
+        age = self.now() - compacted_at
+        return any(0 < ttl.compaction_period <= age for ttl in self._in_background())
+
+    def without_expired(self, contents: TableChanges) -> TableChanges:
+        """Return the entries that belong into a full snapshot, by `cleanup_full_snapshot`."""
+        assembled = self._assembled.get(contents.spec.name)
+        ttl = assembled.ttl if assembled is not None else None
+        if ttl is None or not ttl.in_full_snapshot:
+            return contents
+        kept: TableChanges = ttl.without_expired(contents)
+        return kept
+
+    def take_expired(self) -> int:
+        """Count the entries that expired and were deleted since the last call."""
+        expired = 0
+        for assembled in self._assembled.values():
+            if assembled.ttl is not None:
+                expired += assembled.ttl.expired
+                assembled.ttl.expired = 0
+        return expired
+
+
+# Declarations, as plain data that JSON can hold
+
+
+def describe_states(
+    specs: Iterable[TableSpec],
+    assembled: Mapping[str, Assembled],
+) -> dict[str, dict[str, Any]]:
+    """Describe each state by name, broadcast states too: kind, signatures of types, TTL.
+
+    Args:
+        specs: The specs of all tables; those of stores and of the runtime are left out.
+        assembled: The states by name.
+    """
+    return {
+        spec.name: describe_state(
+            spec, assembled[spec.name].ttl_config if spec.name in assembled else None
+        )
+        for spec in specs
+        if spec.name in assembled or spec.is_replicated
+    }
+
+
+def describe_state(spec: TableSpec, ttl: StateTtlConfig | None) -> dict[str, Any]:
+    """Describe one state for the operator record, by its table's spec and its TTL, if any."""
+    said: dict[str, Any] = {"kind": spec.kind}
+    if spec.namespace_type is not None:
+        said["namespace"] = spec.namespace_type.signature
+    if spec.user_key_type is not None:
+        said["user_key"] = spec.user_key_type.signature
+    if spec.value_type is not None:
+        said["value"] = spec.value_type.signature
+    settings = {each.name: each.value for each in spec.settings if each.name != CLOCK_OF_TTL}
+    if settings:
+        said["settings"] = settings
+    if ttl is not None:
+        said["ttl"] = describe_ttl(ttl)
+    return said
+
+
+def describe_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
+    """Describe a TTL for the operator record."""
+    return {
+        "ms": ttl.ttl_ms,
+        "update_type": ttl.get_update_type().name,
+        "visibility": ttl.get_state_visibility().name,
+        "time": ttl.get_ttl_time_characteristic().name,
+    }
+
+
+class Caller(Protocol):
+    """Calls one function, as `FunctionCalls` does.
+
+    The operator knows nothing else of a function.  The caller alone knows which methods the function
+    has, and what the value of a record is to it.
+    """
+
+    @property
+    def function(self) -> Any:
+        """The user's function."""
+
+    @property
+    def key_type(self) -> TypeInformation:
+        """The type of the keys."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """The outputs that the host has not taken yet."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Open the function, which declares its states.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def close(self) -> None:
+        """Close the function.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order.
+
+        Args:
+            keys: In their frozen form.
+            values: For each record the element, or with two inputs the pair of the number of the
+                input and the element.
+            timestamps: In ms, None for an element without event time.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Return a function that processes a single record of the current group.
+
+        Returns:
+            A function of the key, the value and the timestamp, with the errors of `process`.
+        """
+
+    def repeat(self, called: Called) -> None:
+        """Make a call again that failed elsewhere; what the function raises comes as it is."""
+
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the due timers of a queue, and return their number.
+
+        Args:
+            queue: `Timers` of the current group, in the form that the function's operator has.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    def name(self) -> str:
+        """Return the name of the function for messages."""

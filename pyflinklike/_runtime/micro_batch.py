@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a key group in a micro-batch, written once for all hosts.
+
+On a stream each micro-batch takes the same steps (`serve`): load, fire due timers, process the
+records, fire the timers that these made due, sweep, commit.  A bounded input is one batch without
+a log: the group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
+A host that processes single elements cuts them into `ElementBundles`.
+
+Behind another operator a micro-batch has records of two phases.  Outputs of that operator's timers
+come before the watermark (`EarlyRecords`), as in Flink, where a watermark passes on after the timers
+that it made due have fired.  Outputs for records come after it.
+
+The host sets the operator's clock before these steps, and takes the outputs after them.  Once
+nothing of the batch can fail, the host calls `operator.keep_warm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from pyflinklike._changelog.log_storage import Head, HeadTimes, LogStorage
+from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._clock import MIN_WATERMARK, TimeDomain
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+
+__all__ = [
+    "NEVER",
+    "NONE_EARLY",
+    "NO_RECORDS",
+    "EarlyRecords",
+    "ElementBundles",
+    "Records",
+    "RecordsAfterBroadcast",
+    "Served",
+    "UnsortedRecords",
+    "Waking",
+    "begin",
+    "call",
+    "commit",
+    "end_bounded",
+    "enter_bounded",
+    "serve",
+]
+
+
+class Records(NamedTuple):
+    """The records of one key group, in the order to process them; the lists run in parallel.
+
+    Args:
+        keys: In their frozen form.
+        values: The elements.
+        timestamps: Event times in ms, ascending after those of None.
+    """
+
+    keys: Sequence[Hashable]
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records; those at or below the watermark, in ms, are late."""
+        metrics.add_records(self.keys, self.timestamps, watermark)
+
+
+class UnsortedRecords(Records):
+    """Records whose event times are in no particular order."""
+
+    __slots__ = ()
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records, as `Records` does."""
+        times = sorted(time for time in self.timestamps if time is not None)
+        metrics.add_records(self.keys, times, watermark)
+
+
+class RecordsAfterBroadcast(Records):
+    """Records of a key group behind elements of a broadcast input.
+
+    Args:
+        records: The records, which may be `UnsortedRecords`.
+        broadcast: The elements with their event times in ms, in order; every key group of the
+            task gets the same.
+    """
+
+    records: Records
+    broadcast: Sequence[tuple[Any, int | None]]
+
+    def __new__(
+        cls, records: Records, broadcast: Sequence[tuple[Any, int | None]]
+    ) -> RecordsAfterBroadcast:
+        """Make records behind elements of a broadcast input."""
+        made = super().__new__(cls, *records)
+        made.records, made.broadcast = records, broadcast
+        return made
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records, as their own class does."""
+        self.records.count_into(metrics, watermark)
+
+
+NO_RECORDS = Records((), (), ())
+
+
+class EarlyRecords(NamedTuple):
+    """The records of one key group that come before the watermark of their micro-batch.
+
+    Args:
+        records: In the order to process them.
+        watermark: The watermark of the micro-batch before, in ms, which holds for these records.
+    """
+
+    records: Records
+    watermark: int
+
+
+NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
+
+
+class Served(NamedTuple):
+    """A micro-batch that was committed.
+
+    Args:
+        former: The head before, or None.
+        head: The head now, or None.
+    """
+
+    former: Head | None
+    head: Head | None
+
+
+def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
+    """Return no time, for a host that calls a key group only when it has records."""
+
+
+@attrs.frozen
+class Waking:
+    """The way in which a host calls a key group without records.
+
+    Args:
+        domain: The domain whose time makes the host call; None if it cannot.
+        wake_at: Returns when the host must call, in ms, or None; its arguments are the operator
+            and the time of the next sweep for expired entries.
+    """
+
+    domain: TimeDomain | None = None
+    wake_at: Callable[[KeyedProcessOperator, int | None], int | None] = _never
+
+
+NEVER = Waking()
+"""The host never calls a key group without records."""
+
+
+def serve(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    state: WorkingState | int,
+    records: Records = NO_RECORDS,
+    *,
+    early: EarlyRecords = NONE_EARLY,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served:
+    """Serve one key group with one micro-batch.
+
+    Args:
+        operator: It must be open, with its clock set.
+        storage: The host's storage of the key group.
+        state: Working state that the caller has kept, or the index of the key group to use what
+            the backend has kept.
+        records: The records that come after the watermark; all if no operator comes before.
+        early: The records that come before the watermark.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
+
+    Raises:
+        UserFunctionError: The function raised; nothing is committed.
+        CorruptStateError, IncompatibleStateError: The log is damaged, or another operator's.
+    """
+    index = state if isinstance(state, int) else state.index
+    head = storage.read_head(operator.where(index))
+    operator.load(storage, head, state)
+    call(operator, records, early)
+    return commit(operator, storage, head, waking=waking, served_at=served_at)
+
+
+def begin(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    index: int,
+    snapshot: Segment,
+    *,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served | None:
+    """Add a snapshot of a savepoint to a key group, in the first micro-batch of a stream.
+
+    A savepoint may hold a key group in several snapshots, but no entry twice.  Each snapshot takes
+    one call, which commits the added entries.
+
+    Args:
+        operator: It must be open, with its clock set.
+        storage: The host's storage of the key group.
+        index: The number of the key group.
+        snapshot: One snapshot of the key group.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
+
+    Returns:
+        None if the log is of another micro-batch: then it is newer than the savepoint, and
+        nothing was done.
+
+    Raises:
+        IncompatibleStateError: A state was written under another declaration.
+    """
+    where = operator.where(index)
+    head = storage.read_head(where)
+    if head is not None and head.served_at != served_at:
+        return None
+    operator.load(storage, head, index)
+    operator.group.add(snapshot, f"savepoint, key group {index}")
+    return commit(operator, storage, head, waking=waking, served_at=served_at)
+
+
+def call(
+    operator: KeyedProcessOperator, records: Records, early: EarlyRecords = NONE_EARLY
+) -> None:
+    """Fire due timers, process the records, and fire the timers that these made due.
+
+    Raises:
+        UserFunctionError: The function raised.
+    """
+    # Under the watermark of the micro-batch before: at this one's watermark they would be late.
+    if early.records.keys or isinstance(early.records, RecordsAfterBroadcast):
+        clock = operator.clock
+        watermark, clock.watermark = clock.watermark, early.watermark
+        _process(operator, early.records)
+        clock.watermark = watermark
+    # The watermark passes on after the timers that it made due: their outputs are before it.
+    operator.fire_due_timers()
+    operator.outputs.watermark_passes()
+    _process(operator, records)
+    # A timer never fires inside its registration, so those of the records that are due fire now.
+    if records.keys:
+        operator.fire_due_timers()
+
+
+def _process(operator: KeyedProcessOperator, records: Records) -> None:
+    if isinstance(records, RecordsAfterBroadcast):
+        operator.process_broadcast(records.broadcast)
+    if records.keys:
+        records.count_into(operator.metrics, operator.clock.watermark)
+        operator.process(*records)
+
+
+def commit(
+    operator: KeyedProcessOperator,
+    storage: LogStorage,
+    head: Head | None,
+    *,
+    waking: Waking = NEVER,
+    served_at: int | None = None,
+) -> Served:
+    """Delete expired entries if it is time to, and log the changes of the current key group.
+
+    Args:
+        operator: Its current key group is committed.
+        storage: The host's storage of the key group.
+        head: The head that the storage has; None without one.
+        waking: The way in which the host calls the key group without records.
+        served_at: The time of the micro-batch in ms, to note in the head; None to note none.
+    """
+    sweep_at = None
+    # Before the commit, so that the deletions are in its segment.
+    if waking.domain is not None:
+        sweep_at = operator.cleanup.sweep(waking.domain, head.sweep_at if head else None)
+    wake_at = waking.wake_at(operator, sweep_at)
+    return Served(head, operator.commit(storage, head, HeadTimes(wake_at, sweep_at, served_at)))
+
+
+def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: int) -> None:
+    """Begin a key group of a bounded input: without state, at `MIN_WATERMARK`.
+
+    Args:
+        operator: It must be open.
+        index: The number of the key group.
+        processing_time: The time in ms for all records of the key group.
+    """
+    operator.clock.watermark = MIN_WATERMARK
+    operator.clock.processing_time = processing_time
+    operator.enter(WorkingState(index))
+
+
+def end_bounded(operator: KeyedProcessOperator) -> None:
+    """End a bounded input: fire all event timers, then all processing timers, as in Flink.
+
+    Raises:
+        UserFunctionError: The function raised.
+    """
+    operator.end_batch()
+    operator.stores.flush()
+
+
+_BUNDLE = 1_000
+"""The number of elements and timers after which a bundle ends by itself."""
+
+
+class ElementBundles:
+    """Ends bundles of elements, so that a backend on disk writes and reads the disk as on a stream.
+
+    A host that processes single elements has no micro-batches; a bundle stands for one.
+    """
+
+    def __init__(self, operator: KeyedProcessOperator) -> None:
+        self._operator = operator
+        self._is_on_disk = operator.backend.is_persistent
+        self._processed = 0
+        # Without a disk an element must not pay for counting.
+        self.process_one = self._process_counted if self._is_on_disk else operator.process_one
+        """Process one element: `Caller.one_by_one`."""
+
+    def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._operator.process_one(key, value, timestamp)
+        self._processed += 1
+        if self._processed >= _BUNDLE:
+            self.end()
+
+    def flush_after_move(self, timers: int) -> None:
+        """Flush the stores after a clock has moved; end the bundle only if it has grown full.
+
+        Args:
+            timers: The number of timers that the move fired.
+
+        Raises:
+            HostError: The bundle ended, and the backend cannot keep it.
+        """
+        self._processed += timers
+        # Tests move clocks all the time.  To write each move to the disk and open it again cost them
+        # ten times the move itself.
+        if self._is_on_disk and self._processed >= _BUNDLE:
+            self.end()
+        else:
+            self._operator.stores.flush()
+
+    def end(self) -> None:
+        """End the bundle: flush the stores, and move working state to where the backend keeps it.
+
+        Raises:
+            HostError: The backend cannot keep it.
+        """
+        self._processed = 0
+        self._operator.stores.flush()
+        if self._is_on_disk:
+            self._operator.group.settle()

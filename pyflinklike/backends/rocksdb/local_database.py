@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One RocksDB on the worker's local disk: where it lies, who may open it, and how it fails.
+
+Everything in it can be rebuilt from the log at any time, and is used only if its nonce is the
+head's.  So:
+
+* A directory that another attempt has open is left to that attempt, and this one works in a
+  directory of its own that it deletes.  A directory that cannot be read is deleted and begun anew.
+  If the damage shows only while it is in use, a `LocalStateError` is raised, and the key group is
+  rebuilt from its log.
+* Entries are pickled, which is safe for one reason only: the files lie in a directory that nobody
+  but this user can write to (checked when it is opened), were written by this user's own workers,
+  and are never part of a checkpoint.
+
+Directories are `<storage path>/pyflinklike-<uid>/<owner>`.  When one is opened, those of owners
+that are gone are deleted: nobody has them open, and they are a day older than the one just opened.
+Spark deletes its own local directories, and ours in them, when an executor ends.
+
+The package rocksdict is optional, and imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pyflinklike._checks import install
+from pyflinklike.errors import HostError, LocalStateError
+
+__all__ = [
+    "LocalDatabase",
+    "PredefinedOptions",
+    "is_corruption",
+    "require_rocksdict",
+    "rows",
+]
+
+
+_LOGGER = logging.getLogger("pyflinklike.backends")
+
+
+class LocalDatabase:
+    """An open RocksDB.
+
+    Args:
+        paths: Storage paths, one of which it takes; if none, Spark's local directories, or the
+            directory for temporary files.
+        owner: Name of the owner, which decides about the directory.
+        options: Makes RocksDB's options from the module rocksdict.
+
+    Raises:
+        HostError: The directory cannot be used.
+    """
+
+    def __init__(self, paths: tuple[str, ...], owner: str, options: Callable[[Any], Any]) -> None:
+        self._rocksdict = require_rocksdict("EmbeddedRocksDBStateBackend")
+        self._options = options
+        self._is_private = False
+        self.path = directory_of(paths, owner)
+        root = self.path.parent
+        self._db: Any = self._open_or_move(root)
+        OPEN_HERE.add(self.path)
+        self._write_options = self._rocksdict.WriteOptions()
+        # No write-ahead log: one write batch is one change from a committed state of a key group to
+        # the next, and RocksDB keeps or loses batches as a whole and in order.  So a crash leaves
+        # an older committed state, which its nonce tells.
+        self._write_options.disable_wal = True
+        remove_stale(root, self.path)
+
+    def _open_or_move(self, root: Path) -> Any:
+        try:
+            return self._open()
+        except Exception as error:
+            if _is_locked(error):
+                self.path = Path(tempfile.mkdtemp(prefix="private-", dir=root))
+                self._is_private = True
+            elif _is_denied(error):
+                raise unusable(self.path, error) from error
+            else:
+                _LOGGER.warning("%s", message(self.path, error))
+                shutil.rmtree(self.path, ignore_errors=True)
+        try:
+            return self._open()
+        except Exception as error:
+            raise unusable(self.path, error) from error
+
+    def _open(self) -> Any:
+        if not self.path.exists():
+            self.path.mkdir(mode=0o700)
+        return self._rocksdict.Rdict(str(self.path), self._options(self._rocksdict))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database can be used: it was not closed, and did not fail."""
+        return self._db is not None
+
+    # Reading: where a row cannot be read, everything is deleted, since it can be rebuilt.
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value, or None.
+
+        Raises:
+            LocalStateError: It cannot be read; the whole directory is deleted.
+        """
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self._lost(error) from error
+        return value
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the value or None of each key, in one call; it raises as `get` does."""
+        try:
+            values: list[bytes | None] = self._db.get(keys)
+        except Exception as error:
+            raise self._lost(error) from error
+        return values
+
+    def items(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows from `begin` to before `end`, as they are now."""
+        try:
+            yield from rows(self._rocksdict, self._db, begin, end)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def items_backwards(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows that `items` yields, from the last to the first."""
+        try:
+            yield from rows_backwards(self._db, begin, end)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def keys_backwards(self, begin: bytes, end: bytes) -> Iterator[bytes]:
+        """Yield the keys from before `end` down to `begin`."""
+        try:
+            yield from keys_backwards(self._db, begin, end)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    # Writing
+
+    def write(
+        self,
+        puts: Mapping[bytes, bytes | None],
+        dropped: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        """Change many entries at once, all or none.
+
+        Args:
+            puts: Keys and values; None deletes.
+            dropped: A range that is emptied before.
+        """
+        try:
+            batch = self._rocksdict.WriteBatch(raw_mode=True)
+            if dropped is not None:
+                batch.delete_range(*dropped)
+            put, delete = batch.put, batch.delete
+            # RocksDB takes rows in several times faster in the order of their keys.
+            for key in sorted(puts):
+                value = puts[key]
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            raise self._make_error(error) from error
+
+    def close(self) -> None:
+        """Write to the disk what is in memory, and release the directory.
+
+        Raises:
+            HostError: The disk is full, or may no longer be written to.
+        """
+        try:
+            self._release()
+        except Exception as error:
+            if is_corruption(error):
+                shutil.rmtree(self.path, ignore_errors=True)
+            elif self.path.exists():
+                raise unusable(self.path, error) from error
+        finally:
+            if self._is_private:
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Release the directory and delete it."""
+        if self.is_open:
+            with contextlib.suppress(Exception):
+                self._release()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def delete(self) -> None:
+        """Delete the directory of a database that is closed."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _release(self) -> None:
+        db, self._db = self._db, None
+        if db is None:
+            return
+        try:
+            db.close()
+        finally:
+            del db
+            OPEN_HERE.discard(self.path)
+
+    def _lost(self, error: Exception) -> Exception:
+        """Release a database that cannot be read, and return the error to raise."""
+        if isinstance(error, (KeyError, TypeError, ValueError)):
+            return error  # a mistake of ours, not the disk's
+        return self._discard_damaged(error)
+
+    def _make_error(self, error: Exception) -> HostError:
+        """Release a database that could not be written to; its files stay if they are whole."""
+        if is_corruption(error):
+            return self._discard_damaged(error)
+        with contextlib.suppress(Exception):
+            self._release()
+        return unusable(self.path, error)
+
+    def _discard_damaged(self, error: Exception) -> LocalStateError:
+        if self.is_open:
+            _LOGGER.warning("%s", message(self.path, error))
+        self.discard()
+        return LocalStateError(message(self.path, error))
+
+
+def _is_locked(error: Exception) -> bool:
+    # RocksDB's status comes as a plain exception: only its text tells.
+    text = str(error).lower()
+    return "lock" in text and ("hold by" in text or "unavailable" in text or "no locks" in text)
+
+
+def _is_denied(error: Exception) -> bool:
+    text = str(error).lower()
+    reasons = ("permission denied", "read-only file system", "no space left", "quota")
+    return any(reason in text for reason in reasons)
+
+
+# Settings for kinds of disks, after Flink's `PredefinedOptions`.  They apply to one task: its memory
+# is about the block cache and the write buffers.
+
+
+_KIB, _MIB = 1024, 1024 * 1024
+
+
+@attrs.frozen
+class _Settings:
+    """The settings that differ between kinds of disks.
+
+    Args:
+        block_cache: Bytes of uncompressed blocks kept in memory.
+        block_size: Bytes read from the disk at once.
+        write_buffer: Bytes collected before they are written to a file.
+        write_buffers: Most write buffers at a time.
+        merged_buffers: Number of write buffers that become one file.
+        file_size: Bytes of a file in the first level that is sorted.
+        level_size: Bytes of that level.
+        is_level_dynamic: Whether levels are sized from the last one backwards, which wastes less
+            space.
+        background_jobs: Number of threads that flush and compact.
+    """
+
+    block_cache: int = 32 * _MIB
+    block_size: int = 4 * _KIB
+    write_buffer: int = 16 * _MIB
+    write_buffers: int = 2
+    merged_buffers: int = 1
+    file_size: int = 64 * _MIB
+    level_size: int = 256 * _MIB
+    is_level_dynamic: bool = False
+    background_jobs: int = 2
+
+
+class PredefinedOptions(Enum):
+    """The kinds of disks that RocksDB can be tuned for, as PyFlink's."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+    def to_options(self, rocksdict: Any) -> Any:
+        """Make RocksDB's own options with the module rocksdict."""
+        settings = _SETTINGS[self]
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_compression_type(rocksdict.DBCompressionType.lz4())
+        options.set_keep_log_file_num(1)
+        options.set_stats_dump_period_sec(0)
+        options.set_use_fsync(False)
+        options.set_max_open_files(-1)
+        options.set_write_buffer_size(settings.write_buffer)
+        options.set_max_write_buffer_number(settings.write_buffers)
+        options.set_min_write_buffer_number_to_merge(settings.merged_buffers)
+        options.set_target_file_size_base(settings.file_size)
+        options.set_max_bytes_for_level_base(settings.level_size)
+        options.set_level_compaction_dynamic_level_bytes(settings.is_level_dynamic)
+        options.set_max_background_jobs(settings.background_jobs)
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_block_cache(rocksdict.Cache(settings.block_cache))
+        blocks.set_block_size(settings.block_size)
+        # Most lookups of new keys find nothing: a Bloom filter spares the read.
+        blocks.set_bloom_filter(10.0, False)
+        options.set_block_based_table_factory(blocks)
+        return options
+
+
+_SETTINGS = {
+    PredefinedOptions.DEFAULT: _Settings(),
+    PredefinedOptions.SPINNING_DISK_OPTIMIZED: _Settings(
+        block_size=32 * _KIB, is_level_dynamic=True, background_jobs=4
+    ),
+    PredefinedOptions.SPINNING_DISK_OPTIMIZED_HIGH_MEM: _Settings(
+        block_cache=256 * _MIB,
+        block_size=128 * _KIB,
+        write_buffer=64 * _MIB,
+        write_buffers=4,
+        merged_buffers=3,
+        file_size=256 * _MIB,
+        level_size=1024 * _MIB,
+        is_level_dynamic=True,
+        background_jobs=4,
+    ),
+    PredefinedOptions.FLASH_SSD_OPTIMIZED: _Settings(block_cache=64 * _MIB, background_jobs=4),
+}
+
+# Directories
+
+
+_STALE_SECONDS = 24 * 60 * 60
+OPEN_HERE: set[Path] = set()
+"""Directories that this process has open: a POSIX lock does not stop the process that holds it."""
+
+
+def directory_of(paths: tuple[str, ...], owner: str) -> Path:
+    """Return the directory of an owner, always the same one; its parent is created.
+
+    Raises:
+        HostError: The parent cannot be created, or others could write there.
+    """
+    return _private_root(Path(_chosen(paths or _default_paths(), owner))) / _file_name(owner)
+
+
+def unusable(path: Path, error: Exception) -> HostError:
+    """Build the error for a directory that cannot be worked in."""
+    return HostError(message(path, error))
+
+
+def message(path: Path, error: Exception) -> str:
+    """Say what went wrong in a directory, and what to do."""
+    return (
+        "EmbeddedRocksDBStateBackend keeps working state on the worker's local disk, got "
+        f"{error!s} in {str(path)!r}; see that it is writable and has room, or choose another "
+        "one with set_db_storage_paths(); the state itself is safe in the checkpoint, "
+        "and the next attempt rebuilds what is missing here"
+    )
+
+
+def _default_paths() -> tuple[str, ...]:
+    spark = os.environ.get("SPARK_LOCAL_DIRS", "")
+    return tuple(filter(None, spark.split(","))) or (tempfile.gettempdir(),)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _chosen(paths: tuple[str, ...], owner: str) -> str:
+    """Choose one of the paths, always the same one for an owner."""
+    return paths[int(_digest(owner), 16) % len(paths)]
+
+
+def _file_name(owner: str) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_-]+', '_', owner)[-80:]}-{_digest(owner)}"
+
+
+def _private_root(path: Path) -> Path:
+    """Return the directory below a storage path that is this user's alone, created if need be."""
+    user = os.getuid() if hasattr(os, "getuid") else os.getlogin()
+    root = path / f"pyflinklike-{user}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not root.is_symlink() and not root.exists():
+            root.mkdir(mode=0o700, exist_ok=True)
+        found = root.lstat()
+    except OSError as error:
+        raise unusable(root, error) from error
+    # Rows are pickled: whoever can write here could run code in this worker.
+    if hasattr(os, "getuid") and (
+        not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077
+    ):
+        msg = (
+            f"{str(root)!r} must be a directory that only this user can read and write, got mode "
+            f"{stat.filemode(found.st_mode)} and owner {found.st_uid}; remove it, or choose "
+            "another place with set_db_storage_paths()"
+        )
+        raise HostError(msg)
+    return root
+
+
+def remove_stale(root: Path, mine: Path) -> None:
+    """Delete the directories of queries that are gone.
+
+    Args:
+        root: Parent of the directories of all owners.
+        mine: The directory just opened, which is spared.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no POSIX: leave them to the system
+        return
+    # RocksDB has just made files in `mine`, so its time is now.  Ages are told by one clock, the
+    # file system's: nothing below a host reads the system's clock.
+    try:
+        now, others = mine.stat().st_mtime, list(root.iterdir())
+    except OSError:  # somebody is deleting all of it
+        return
+    for path in others:
+        try:
+            if path == mine or path in OPEN_HERE:
+                continue
+            if now - path.stat().st_mtime < _STALE_SECONDS:
+                continue
+            # RocksDB's own lock: a process that has the database open holds it.
+            with (path / "LOCK").open("a") as lock:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:  # somebody has it open, or was faster
+            continue
+
+
+# Iterations that end only where there are no more rows
+#
+# rocksdict's `items()` and `keys()` end without an error at a damaged block, as they do after the
+# last row.  A reader that believes such an end loses all rows behind it: of 40 flipped bits, 28 lost
+# 335 to 2,795 of 3,000 keys.  So RocksDB's own iterator is asked once more, from the last row on,
+# when an iteration has ended: its `status()` tells.  That is cheaper than asking after every row.
+#
+# Both iterators see the rows of the moment when the first was asked for, whatever is written
+# meanwhile.  Rows yielded before the damage are right: RocksDB checks each block as it reads it.
+
+
+_MOST_AT_ONCE = 1024
+
+
+class EndedEarlyError(Exception):
+    """An iteration ended although there are more rows."""
+
+
+def is_corruption(error: Exception) -> bool:
+    """Return whether an error of rocksdict's says that the disk does not hold what was written."""
+    return isinstance(error, EndedEarlyError) or "corruption" in str(error).lower()
+
+
+def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows from `begin` to before `end`, as they are now.
+
+    Raises:
+        Exception: As rocksdict raises it, if not all rows can be read.
+    """
+    bounds = rocksdict.ReadOptions()
+    bounds.set_iterate_upper_bound(end)
+    last = None
+    # Made before the first row is read, so that both iterators see the same rows.
+    more = db.iter(bounds)
+    for chunk in _chunks(db.items(from_key=begin, read_opt=bounds)):
+        yield from chunk
+        last = chunk[-1][0]
+    more.seek(begin if last is None else last)
+    if more.valid() and more.key() == last:
+        more.next()
+    _must_be_over(more)
+
+
+def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows that `rows` yields, from the last to the first."""
+    last, more = end, db.iter()
+    for chunk in _chunks(db.items(backwards=True, from_key=end)):
+        for key, value in chunk:
+            # rocksdict 0.3.29 does not heed a lower bound in its options.
+            if key < begin:
+                return
+            if key < end:
+                yield key, value
+        last = chunk[-1][0]
+    _must_be_over(_before(more, last))
+
+
+def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
+    """Yield the keys of the rows that `rows_backwards` yields."""
+    last, more = end, db.iter()
+    for chunk in _chunks(db.keys(backwards=True, from_key=end)):
+        for key in chunk:
+            # As in `rows_backwards`: a lower bound in the options has no effect.
+            if key < begin:
+                return
+            if key < end:
+                yield key
+        last = chunk[-1]
+    _must_be_over(_before(more, last))
+
+
+def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
+    """Yield lists that grow, so that few rows too many are read for a caller who wants one."""
+    size = 1
+    while chunk := list(islice(read, size)):
+        yield chunk
+        size = min(2 * size, _MOST_AT_ONCE)
+
+
+def _before(more: Any, last: bytes) -> Any:
+    more.seek_for_prev(last)
+    if more.valid() and more.key() == last:
+        more.prev()
+    return more
+
+
+def _must_be_over(more: Any) -> None:
+    if more.valid():
+        msg = "corruption: an iteration ended although there are more rows"
+        raise EndedEarlyError(msg)
+    more.status()
+
+
+def require_rocksdict(who: str) -> Any:
+    """Import rocksdict.
+
+    Args:
+        who: Name of what needs it, for the message.
+
+    Raises:
+        HostError: It is not installed.
+    """
+    try:
+        import rocksdict
+    except ImportError as error:
+        msg = (
+            f"{who} needs the package rocksdict, got {error}; {install('rocksdb')} wherever it runs"
+        )
+        raise HostError(msg) from error
+    return rocksdict

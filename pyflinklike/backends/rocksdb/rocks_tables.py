@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables over RocksDB: what a batch reads and writes lies over what is on disk.
+
+`RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk
+before the group is kept: `rows_to_write` yields all that must go there.  `dirty` and `cleared` are what
+the next commit must log, and are gone after it.
+
+If the disk cannot be read, `rebuild` puts all of the group into memory: what its log says, under
+what the batch has read and written (`take_over`).  The verb that met the damage goes on from there,
+and its caller notices nothing.
+
+Rows on disk have keys that begin with the table's prefix (which begins with the key group) and the
+key.  The rest of the key, and the contents of a row, are the shape's: a table of one entry for each
+key has a row for each key.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import attrs
+
+from pyflinklike._messages import shown_error
+from pyflinklike.backends.rocksdb.local_database import LocalDatabase
+from pyflinklike.errors import LocalStateError
+from pyflinklike.state.current_key import TableKey
+from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
+from pyflinklike.types.frozen_keys import decode, encode
+
+__all__ = ["UNKNOWN", "Rebuild", "RocksSingleTable", "RocksTable", "RocksTableData", "dump", "load"]
+
+
+Rebuild = Callable[[LocalStateError], None]
+"""Takes the current group into memory, or raises the error if it cannot be rebuilt."""
+
+UNKNOWN: Any = object()
+"""Stands for an entry that the overlay does not know."""
+
+_ROW_OVERHEAD = 100
+_CHUNK = 1024
+
+
+def dump(stored: Any) -> bytes:
+    """Write the contents of a row, for this worker's disk alone."""
+    return pickle.dumps(stored, 5)
+
+
+def load(row: bytes) -> Any:
+    """Read the contents of a row, only from files that were found to be this user's own.
+
+    Raises:
+        LocalStateError: It cannot be read, although RocksDB found its bytes to be right:
+            another version of a class wrote it.
+    """
+    try:
+        return pickle.loads(row)  # noqa: S301
+    except Exception as error:
+        msg = f"an entry on the worker's local disk must be readable, got {shown_error(error)}"
+        raise LocalStateError(f"{msg}; it is rebuilt from the checkpoint") from error
+
+
+@attrs.define
+class RocksTableData:
+    """What was read and written of one table in one key group since the group was kept.
+
+    Args:
+        is_based: Whether there may be entries on disk; else all of them are in here.
+        size: Number of entries, on disk and in here.
+        cursor: The row on disk at which the running sweep goes on.
+        is_dense: Whether the batch before used most of what is on disk.
+        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where there is
+            none, whatever the disk says.
+        unsaved: What is logged and not on disk yet: keys, or key to user keys, without values.
+            Noted only where the table `is_based`: otherwise that is everything.
+        dirty: What is not logged yet, in the same form.
+        cleared: Keys cleared as a whole, not logged yet.
+        spread: Keys whose entries have a row each on disk (not `SINGLE`).
+        partial: Those keys of `spread` not all of whose entries are in here.
+        ordered: Keys whose entries stand in order in here.
+        ends: The position that the next element appended to a list gets.
+        rest: What the running sweep has left to look at in here.
+        sorted: Key to its dict in here, and to the user keys of that dict in order (ordered
+            tables).
+    """
+
+    is_based: bool = False
+    size: int = 0
+    cursor: bytes = b""
+    is_dense: bool = False
+    entries: dict[Any, Any] = attrs.field(factory=dict)
+    unsaved: dict[Any, Any] = attrs.field(factory=dict)
+    dirty: dict[Any, Any] = attrs.field(factory=dict)
+    cleared: dict[Any, None] = attrs.field(factory=dict)
+    spread: set[Any] = attrs.field(factory=set)
+    partial: set[Any] = attrs.field(factory=set)
+    ordered: set[Any] = attrs.field(factory=set)
+    ends: dict[Any, int] = attrs.field(factory=dict)
+    rest: Iterator[Any] | None = None
+    sorted: dict[Any, tuple[dict[Any, Any], list[bytes]]] = attrs.field(factory=dict)
+
+
+class RocksTable:
+    """The part that tables of all shapes share."""
+
+    most_ahead = 16 * 1024 * 1024
+    """Bytes of memory that rows read ahead may take."""
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        current: TableKey,
+        opened: Callable[[], LocalDatabase],
+        rebuild: Rebuild,
+    ) -> None:
+        self.spec = spec
+        self._current = current
+        self._opened = opened
+        self._rebuild = rebuild
+        self.point_at(RocksTableData(), b"")
+
+    def point_at(self, data: RocksTableData, prefix: bytes) -> None:
+        """Turn to a key group, in which the keys of the table's rows begin with `prefix`."""
+        self._data = data
+        self._entries = data.entries
+        self._dirty = data.dirty
+        self._prefix = prefix
+        self._row: Callable[[bytes], bytes | None] = self._opened().get if data.is_based else _none
+        if data.is_based and data.is_dense:
+            self._row = self._first_row
+
+    @property
+    def data(self) -> RocksTableData:
+        """The data that the table is turned to."""
+        return self._data
+
+    def take_over(self, rebuilt: RocksTableData) -> None:
+        """Put all that the log says of the table under what is in memory; the disk is gone."""
+        data = self._data
+        self._put_under(rebuilt)
+        data.is_based = data.is_dense = False
+        data.cursor, data.rest = b"", None
+        data.unsaved.clear()
+        data.spread.clear()
+        data.partial.clear()
+        data.size = len(self._collect())
+        self._row = _none
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        """Take over the entries that are not known here."""
+        raise NotImplementedError
+
+    def _at(self, key: Any) -> bytes:
+        """Return where the rows of a key begin on disk."""
+        return self._prefix + encode(key)
+
+    def _rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Return all rows on disk."""
+        if not self._data.is_based:
+            return iter(())
+        return self._opened().items(self._prefix, self._prefix + b"\xff")
+
+    def _first_row(self, raw: bytes) -> bytes | None:
+        """Return a row, after reading ahead all rows that fit in memory.
+
+        Read in order, they take a third of the time.
+        """
+        rows: dict[bytes, bytes] = {}
+        read, room = self._rows(), self.most_ahead
+        while room > 0 and (chunk := dict(islice(read, _CHUNK))):
+            rows.update(chunk)
+            weights = map(len, (*chunk, *chunk.values()))
+            room -= sum(weights) + _ROW_OVERHEAD * len(chunk)
+        found, get = rows.get, self._opened().get
+        self._row = found if room > 0 else lambda raw: found(raw) or get(raw)
+        return self._row(raw)
+
+    def is_dense(self) -> bool:
+        """Return whether this batch used most of what is on disk; the next one is likely to."""
+        return self._data.is_based and 2 * self._count_known() > self._data.size
+
+    def _count_known(self) -> int:
+        """Count the entries in the overlay, roughly."""
+        return len(self._entries)
+
+    def _lookup(self, key: Any, user_key: Any) -> Entry:
+        """Return the entry of a key that need not be the current one."""
+        raise NotImplementedError
+
+    def _remove(self, key: Any, user_key: Any) -> None:
+        """Delete an entry."""
+        raise NotImplementedError
+
+    def _collect_checked(self) -> list[tuple[Any, Any, Entry]]:
+        """Return key, user key and entry of all entries, after a check of their number."""
+        data = self._data
+        try:
+            found = self._collect()
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._collect()
+        # A compaction would take a short read for everything that there is.
+        if data.is_based and len(found) != data.size:
+            msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
+            msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
+            self._rebuild(LocalStateError(msg))
+            found = self._collect()
+        return found
+
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+        """Return key, user key and entry of all entries, as far as the disk tells."""
+        raise NotImplementedError
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
+        return iter(self._collect_checked())
+
+    def contents(self) -> TableChanges:
+        keys, user_keys, entries = (
+            zip(*self._collect_checked()) if self._data.size else ((), (), ())
+        )
+        return TableChanges(
+            self.spec, keys=list(keys), user_keys=list(user_keys), entries=list(entries)
+        )
+
+    def count(self) -> int:
+        return self._data.size
+
+    # Sweeping: first the rows on disk, then what memory has beside them or instead of them.
+
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Entry], bool],
+        any_dead: Callable[[Sequence[Entry]], bool] | None = None,
+    ) -> int:
+        data = self._data
+        seen = deleted = 0
+        if data.rest is None:
+            if data.is_based:
+                try:
+                    seen, deleted, is_over = self._sweep_disk(count, is_dead)
+                except LocalStateError as error:
+                    self._rebuild(error)
+                    return 0  # the pass begins anew
+                if not is_over:
+                    return deleted
+            data.rest = iter(self._overlaid())
+        for key, user_key in islice(data.rest, max(count - seen, 0)):
+            seen += 1
+            deleted += self._delete_dead(key, user_key, is_dead)
+        if seen < count:
+            data.rest, data.cursor = None, b""
+        return deleted
+
+    def _sweep_disk(self, count: int, is_dead: Callable[[Entry], bool]) -> tuple[int, int, bool]:
+        """Return how many entries were seen and deleted, and whether these were the last rows."""
+        data, seen, deleted = self._data, 0, 0
+        begin, end = data.cursor or self._prefix, self._prefix + b"\xff"
+        for raw, row in self._opened().items(begin, end):
+            if seen >= count:
+                data.cursor = raw
+                return seen, deleted, False
+            found, dead = self._sweep_row(raw, row, is_dead)
+            seen += found
+            deleted += dead
+        return seen, deleted, True
+
+    def _sweep_row(
+        self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int]:
+        """Return how many entries are in a row, and how many of them were deleted."""
+        raise NotImplementedError
+
+    def _delete_dead(self, key: Any, user_key: Any, is_dead: Callable[[Entry], bool]) -> bool:
+        """Delete an entry if it is there and dead; return whether it was."""
+        entry = self._lookup(key, user_key)
+        if entry is MISSING or not is_dead(entry):
+            return False
+        self._remove(key, user_key)
+        return True
+
+    def _overlaid(self) -> list[tuple[Any, Any]]:
+        """Return key and user key of overlay entries that the disk does not have as they are."""
+        raise NotImplementedError
+
+    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
+        dead = [
+            (key, user_key) for key, user_key, entry in self._collect_checked() if is_dead(entry)
+        ]
+        for key, user_key in dead:
+            self._remove(key, user_key)
+        return len(dead)
+
+    def _find_changed(self) -> Mapping[Any, Any]:
+        """Return all keys with entries that the disk does not have as they are in here."""
+        data = self._data
+        return data.unsaved | data.dirty if data.is_based else data.entries
+
+
+def _none(raw: bytes) -> None:
+    """Return None: the group has no rows on disk."""
+
+
+class RocksSingleTable(RocksTable):
+    """One entry for each key, in a row."""
+
+    def get(self, user_key: Hashable) -> Entry:
+        key = self._current.key
+        entry = self._entries.get(key, UNKNOWN)
+        return self._read(key) if entry is UNKNOWN else entry
+
+    def _read(self, key: Any) -> Entry:
+        """Read the entry of a key that the overlay does not know."""
+        if not self._data.is_based:
+            return MISSING
+        try:
+            row = self._row(self._prefix + encode(key))
+            entry = MISSING if row is None else load(row)
+        except LocalStateError as error:
+            self._rebuild(error)
+            return self._entries.get(key, MISSING)
+        self._entries[key] = entry
+        return entry
+
+    def _put_under(self, rebuilt: RocksTableData) -> None:
+        entries = self._entries
+        for key, entry in rebuilt.entries.items():
+            entries.setdefault(key, entry)
+
+    def _lookup(self, key: Any, user_key: Any) -> Entry:
+        entry = self._entries.get(key, UNKNOWN)
+        return self._read(key) if entry is UNKNOWN else entry
+
+    def put(self, user_key: Hashable, entry: Entry) -> None:
+        key = self._current.key
+        former = self._entries.get(key, UNKNOWN)
+        if former is UNKNOWN:
+            former = self._read(key)
+        if former is MISSING:
+            self._data.size += 1
+        self._entries[key] = entry
+        self._dirty[key] = None
+
+    def delete(self, user_key: Hashable) -> None:
+        self._remove(self._current.key, None)
+
+    def _remove(self, key: Any, user_key: Any) -> None:
+        if self._lookup(key, None) is not MISSING:
+            self._data.size -= 1
+            self._entries[key] = MISSING
+            self._dirty[key] = None
+
+    def append(self, entry: Entry) -> None:
+        self.put(None, entry)
+
+    def items(self) -> list[tuple[Any, Entry]]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [(None, entry)]
+
+    def elements(self) -> list[Entry]:
+        entry = self.get(None)
+        return [] if entry is MISSING else [entry]
+
+    def is_empty(self) -> bool:
+        return self.get(None) is MISSING
+
+    def clear(self) -> None:
+        self.delete(None)
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
+        return [self.get(user_key) for user_key in user_keys]
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
+        for user_key, entry in items:
+            self.put(user_key, entry)
+
+    def _sweep_row(
+        self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
+    ) -> tuple[int, int]:
+        # Entries changed in memory are swept by `_overlaid`.
+        if not is_dead(load(row)):
+            return 1, 0
+        return 1, self._delete_dead(decode(raw, len(self._prefix))[0], None, is_dead)
+
+    def _overlaid(self) -> list[tuple[Any, Any]]:
+        return [(key, None) for key in self._find_changed()]
+
+    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+        mine, start = self._entries, len(self._prefix)
+        below = [(decode(raw, start)[0], row) for raw, row in self._rows()]
+        found = [(key, None, load(row)) for key, row in below if key not in mine]
+        found += [(key, None, entry) for key, entry in mine.items() if entry is not MISSING]
+        return found
+
+    def drain(self) -> TableChanges:
+        data = self._data
+        keys = list(data.dirty)
+        entries = list(map(data.entries.__getitem__, keys))
+        if data.is_based:
+            data.unsaved.update(data.dirty)
+        data.dirty.clear()
+        return TableChanges(self.spec, keys=keys, user_keys=[None] * len(keys), entries=entries)
+
+    def apply(self, changes: TableChanges) -> None:
+        data, entries = self._data, self._entries
+        keys = changes.cleared + changes.keys
+        if data.is_based:
+            self._fetch(keys)
+            data.unsaved.update(dict.fromkeys(keys))
+        size = data.size
+        for key, entry in zip(keys, [MISSING] * len(changes.cleared) + changes.entries):
+            size += (entries.get(key, MISSING) is MISSING) - (entry is MISSING)
+            entries[key] = entry
+        data.size = size
+
+    def _fetch(self, keys: list[Any]) -> None:
+        """Read what the overlay does not know, in one call."""
+        unknown = list(set(keys).difference(self._entries))
+        rows = self._opened().get_many([self._prefix + encode(key) for key in unknown])
+        for key, row in zip(unknown, rows):
+            self._entries[key] = MISSING if row is None else load(row)
+
+    def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield the rows to write to disk; None deletes."""
+        entries, prefix = self._entries, self._prefix
+        for key in self._find_changed():
+            entry = entries[key]
+            yield prefix + encode(key), None if entry is MISSING else dump(entry)

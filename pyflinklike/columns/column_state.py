@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The states of all keys of a batch at once: one value for each key, and maps.
+
+A state is used while a call runs.  It reads and writes the rows that its keys have in the columns
+of the key group, many at a time, and a TTL judges and stamps each entry by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from pyflinklike._messages import shown
+from pyflinklike.columns.arrays import check_codes, plain_array
+from pyflinklike.columns.column_tables import BatchRows, ColumnTable, MapTable, TtlColumns
+from pyflinklike.columns.keyed_batch import Groups, number_values
+from pyflinklike.columns.value_columns import ValueColumn, value_column
+from pyflinklike.errors import DeclarationTypeError, StateAccessError, StateValueError
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
+
+__all__ = ["ColumnMapEntries", "ColumnMapItems", "ColumnMapState", "ColumnState", "user_key_column"]
+
+
+class EntryColumns:
+    """One entry for each key of a batch, or for each pair of key and user key.
+
+    Args:
+        name: The name of the state, for messages.
+        table: The entries of the state.
+        column: Checks values.
+        batch: The rows of the keys in the table.
+        ttl: Judges and stamps entries; None without a TTL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: ColumnTable,
+        column: ValueColumn,
+        batch: BatchRows,
+        ttl: TtlColumns | None = None,
+    ) -> None:
+        self.name = name
+        self._table = table
+        self._column = column
+        self._batch = batch
+        self._ttl = ttl
+
+    def get(self, default: Any = None, where: Any = None) -> Any:
+        """Return the value of each key.
+
+        Args:
+            default: For keys without a value: a value, or one for each group.  TUPLE and ROW take a
+                tuple of these.
+            where: The keys to read, as a bool for each group; None for all.  The others get the
+                default.
+
+        Returns:
+            A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
+            bytes, null where a key has neither a value nor a default; for TUPLE and ROW a tuple or
+            `Row` of such arrays.  The arrays are the caller's own.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: A key has no value and there is no default, a default does not fit
+                the type, or a field of a tuple is null (`arrow` gives nulls).
+        """
+        is_there = self._read(where)
+        rows = self._batch.rows
+        self._refuse_nulls(rows[is_there])
+        return self._column.show(self._table.values(rows), is_there, default)
+
+    def arrow(self, where: Any = None) -> pa.Array:
+        """Return the value of each key as an Arrow array of the state's type, null without a value.
+
+        Args:
+            where: The keys to read, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        is_there = self._read(where)
+        return self._table.arrow(self._batch.rows, is_there)
+
+    def exists(self, where: Any = None) -> np.ndarray[Any, Any]:
+        """Return which keys have a value, as `get` would find it: a NumPy array of bools.
+
+        Args:
+            where: The keys to look at, as a bool for each group; None for all.  The others are
+                False.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        found: np.ndarray[Any, Any] = self._read(where)
+        return found
+
+    def put(self, values: Any, where: Any = None) -> None:
+        """Store the value of each key.
+
+        Args:
+            values: One value for each group, or one for all; a tuple of columns for TUPLE and
+                ROW.  None is not a value: `clear` removes one.
+            where: The keys to write, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The values do not fit the type; nothing is stored.
+        """
+        which = self._which(where)
+        checked = _take(self._column.check(values, len(self._batch.rows)), which)
+        rows = self._batch.rows[which]
+        if self._ttl is not None:
+            self._ttl.sweep_some()
+            self._ttl.put(rows, checked, self._batch.latest[which])
+        else:
+            self._table.put(rows, checked)
+
+    def _remove(self, where: Any) -> None:
+        self._table.remove(self._batch.rows[self._which(where)])
+
+    def _read(self, where: Any) -> Any:
+        """Judge and refresh entries as a read does, and return which keys have a value."""
+        which = self._which(where)
+        is_there = np.zeros(len(self._batch.rows), bool)
+        if self._ttl is None:
+            is_there[which] = self._table.present(self._batch.rows[which])
+        else:
+            self._ttl.sweep_some()
+            is_there[which] = self._ttl.read(self._batch.rows[which], self._batch.latest[which])
+        return is_there
+
+    def _which(self, where: Any) -> Any:
+        """Return the numbers of the chosen keys in the batch."""
+        return _chosen(self.name, self._batch.rows, where)
+
+    def _refuse_nulls(self, rows: Any) -> None:
+        if self._table.has_nulls(rows):
+            msg = (
+                f"state {self.name!r}: get() gives NumPy columns, which have no nulls, got a "
+                "value that has one; read it with arrow()"
+            )
+            raise StateValueError(msg)
+
+
+class ColumnState(EntryColumns):
+    """One value for each key of the batch, read and written as columns.
+
+    What is put and got has one value for each group of the batch, in the order of
+    `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
+    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys by a NumPy array with a
+    bool for each group; the others are neither read nor written, and a TTL leaves them alone.
+    """
+
+    def clear(self, where: Any = None) -> None:
+        """Remove the value of each key.
+
+        Args:
+            where: The keys to clear, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        self._remove(where)
+
+
+class ColumnMapState:
+    """A map for each key of the batch, read and written as columns.
+
+    It is the state that `get_map_state` of the same descriptor gives a `KeyedProcessFunction` on
+    the same checkpoint.  A TTL judges and stamps each entry by itself, as Flink's does.
+
+    Args:
+        name: The name of the state, for messages.
+        table: The entries of the maps.
+        user_keys: Checks user keys.
+        column: Checks values.
+        batch: The rows of the batch's keys.
+        ttl: Judges and stamps entries; None without a TTL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: MapTable,
+        user_keys: ValueColumn,
+        column: ValueColumn,
+        batch: BatchRows,
+        ttl: TtlColumns | None = None,
+    ) -> None:
+        self.name = name
+        self._table = table
+        self._user_keys = user_keys
+        self._column = column
+        self._batch = batch
+        self._ttl = ttl
+
+    def at(self, user_keys: Any, codes: Any = None) -> ColumnMapEntries:
+        """Return the entries under user keys.
+
+        Args:
+            user_keys: One for each record of the batch, or one for all of them.  With `codes`, one
+                for each code.
+            codes: The group in `batch.groups` of each user key, as a NumPy array of ints; None
+                takes the group of each record.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: A user key does not fit the type, there are too few or too many of
+                them, or a code is no group of the batch.
+        """
+        _chosen(self.name, self._batch.rows, None)
+        owners = self._batch.codes
+        if codes is not None:
+            owners = check_codes(codes, len(self._batch.rows), f"state {self.name!r}")
+        keys = self._user_keys.check(user_keys, len(owners))
+        if not isinstance(keys, pa.Array):
+            keys = pa.array(keys, self._user_keys.type_info.arrow_type)
+        pairs, first = number_values([pa.array(owners), keys])
+        groups, whose = Groups(pairs, first), owners[first]
+        places = self._table.places(self._batch.rows[whose], keys.take(pa.array(first)))
+        latest = self._batch.latest[whose]
+        if codes is None and self._batch.timestamps is not None:
+            latest = groups.latest(self._batch.timestamps)
+        # The batch ends this part with itself, so that an access after the call is refused.
+        part = BatchRows(places, latest, self._batch.records)
+        self._batch.parts.append(part)
+        return ColumnMapEntries(groups, self.name, self._table, self._column, part, self._ttl)
+
+    def items(self, where: Any = None) -> ColumnMapItems:
+        """Return the entries of each key.
+
+        Args:
+            where: The keys to read, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: A value is null, which NumPy cannot show.
+        """
+        which = _chosen(self.name, self._batch.rows, where)
+        codes, places = self._table.places_of(self._batch.rows[which])
+        codes = which[codes]
+        if self._ttl is not None:
+            self._ttl.sweep_some()
+            # The sweep may have removed some of these entries.
+            alive = self._table.present(places)
+            codes, places = codes[alive], places[alive]
+            is_shown = self._ttl.read(places, self._batch.latest[codes])
+            codes, places = codes[is_shown], places[is_shown]
+        self._refuse_nulls(places)
+        return ColumnMapItems(
+            codes, self._table.entries.user_keys(places), self._table.values(places)
+        )
+
+    def is_empty(self) -> np.ndarray[Any, Any]:
+        """Return which keys have no entry, as bools in NumPy; expired but stored entries count.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        which = _chosen(self.name, self._batch.rows, None)
+        empty = np.ones(len(which), bool)
+        empty[self._table.places_of(self._batch.rows)[0]] = False
+        return empty
+
+    def clear(self, where: Any = None) -> None:
+        """Remove all entries of each key.
+
+        Args:
+            where: The keys to clear, as a bool for each group; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        self._table.clear(self._batch.rows[_chosen(self.name, self._batch.rows, where)])
+
+    def _refuse_nulls(self, places: Any) -> None:
+        if self._table.has_nulls(places):
+            msg = (
+                f"state {self.name!r}: items() gives NumPy columns, which have no nulls, got a "
+                "value that has one; read the entries with at(...).arrow()"
+            )
+            raise StateValueError(msg)
+
+
+class ColumnMapEntries(EntryColumns):
+    """The entries of a map under some user keys, one for each distinct pair of key and user key.
+
+    What is put and got has one value for each group of `groups`, in their order.  All else is as
+    with a `ColumnState`; `where` chooses pairs.
+
+    Args:
+        groups: The user keys that were asked for, by pair.
+        parts: The arguments of a `ColumnState`, in its order.
+    """
+
+    def __init__(self, groups: Groups, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.groups = groups
+        """The user keys that were asked for, by pair of key and user key, as `KeyedBatch.groups`
+        has the records by key.  Its `spread`, `rank`, `sum`, `running` and `last` work on one value
+        for each of these user keys."""
+
+    def remove(self, where: Any = None) -> None:
+        """Remove the entry of each pair.
+
+        Args:
+            where: The pairs to remove, as a bool for each; None for all.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+        self._remove(where)
+
+
+@attrs.frozen(eq=False)
+class ColumnMapItems:
+    """The entries of the maps of a batch's keys, as columns that run in parallel.
+
+    Args:
+        codes: The group of each entry in `batch.groups`, ascending: a NumPy array of int64.
+        user_keys: The user key of each entry: a NumPy array, or an Arrow array of strings or bytes.
+        values: The value of each entry, in the form that `ColumnState.get` has.
+    """
+
+    codes: Any
+    user_keys: Any
+    values: Any
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.codes)
+
+
+def _chosen(name: str, rows: Any, where: Any) -> Any:
+    """Return the numbers of the chosen rows of a batch.
+
+    Args:
+        name: The name of the state, for messages.
+        rows: The rows of the batch's keys; None between calls.
+        where: A bool for each row, or None for all.
+
+    Raises:
+        StateAccessError: No call is running.
+        StateValueError: `where` is no such mask.
+    """
+    if rows is None:
+        msg = (
+            f"state {name!r} can be used while process_batch or on_timers runs, got an access "
+            "outside; obtain it in open(), and read and write it in process_batch()"
+        )
+        raise StateAccessError(msg)
+    if where is None:
+        return np.arange(len(rows))
+    mask = plain_array(where, f"state {name!r}: where")
+    if mask.dtype != bool or mask.shape != rows.shape:
+        msg = (
+            f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
+            f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
+            if mask.ndim
+            else f"state {name!r}: where takes a bool for each key, got {shown(where)}"
+        )
+        raise StateValueError(msg)
+    return np.flatnonzero(mask)
+
+
+def _take(values: Any, which: Any) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_take(each, which) for each in values)
+    return values.take(pa.array(which)) if isinstance(values, pa.Array) else values[which]
+
+
+def user_key_column(name: str, type_info: TypeInformation) -> ValueColumn:
+    """Choose the column of a map's user keys.
+
+    Args:
+        name: The name of the state, for messages.
+        type_info: The declared type of the user keys.
+
+    Raises:
+        DeclarationTypeError: Keys of this type cannot be told apart as columns.
+    """
+    if type_info in (Types.FLOAT(), Types.DOUBLE()) or isinstance(type_info, TupleTypeInfo):
+        msg = (
+            f"state {name!r}: user keys of a column state are ints, bools, strings, bytes, dates or "
+            f"timestamps, got {type_info!r}; use one of them, or a KeyedProcessFunction"
+        )
+        raise DeclarationTypeError(msg)
+    return value_column(name, type_info)

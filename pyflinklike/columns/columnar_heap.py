@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working state in columns of the worker's memory: one key index for all states of a key group.
+
+It is the heap backend with another kind of table; timers are in such tables, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.columns.column_tables import ColumnTable, KeyGroupColumns, MapTable
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import RESERVED_PREFIX, Changes, ColumnChanges, Shape, TableSpec
+
+__all__ = ["ColumnarStateBackend"]
+
+_COLUMNS = f"{RESERVED_PREFIX}columns"
+
+
+class ColumnarStateBackend(HeapKeyedStateBackend):
+    """Column tables, pointed at the columns of one key group at a time.
+
+    Args:
+        current: Tells the tables over dicts the current key.
+        owner: Names the operator of one query, whose working state this is.
+        max_warm_bytes: As of `HashMapStateBackend`.
+        key_kind: Arrow's type of the keys.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int, key_kind: Any) -> None:
+        super().__init__(current, owner, max_warm_bytes)
+        self._key_kind = key_kind
+        self._column_tables: dict[str, ColumnTable] = {}
+        self._undo_log: list[Callable[[], None]] = []
+        self.columns = KeyGroupColumns(key_kind)
+        """The columns of the current key group."""
+
+    def column_table(self, spec: TableSpec) -> ColumnTable:
+        """Return the table of a state, created at its first use."""
+        table = self._column_tables.get(spec.name)
+        if table is None:
+            kind = MapTable if spec.shape is Shape.MAP else ColumnTable
+            table = self._column_tables[spec.name] = kind(spec)
+            table.point_at(self.columns)
+        return table
+
+    def begin_call(self) -> None:
+        """Begin a call whose changes can be undone."""
+        log: list[Callable[[], None]] = []
+        for table in self._column_tables.values():
+            table.undo_log = log
+        self._undo_log = log
+
+    def undo_call(self) -> None:
+        """Undo what the call has changed, the latest change first, and end it."""
+        log = self._undo_log
+        self.end_call()
+        while log:
+            log.pop()()
+
+    def end_call(self) -> None:
+        """End the call: changes from now on are not undone."""
+        for table in self._column_tables.values():
+            table.undo_log = None
+        self._undo_log = []
+
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Return whether the table is one of columns."""
+        return spec.name in self._column_tables
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group."""
+        columns = tables.get(_COLUMNS)
+        if columns is None:
+            columns = tables[_COLUMNS] = KeyGroupColumns(self._key_kind)
+        self.columns = columns
+        for table in self._column_tables.values():
+            table.point_at(columns)
+        super().enter(index, tables)
+
+    def drain(self) -> Sequence[Changes]:
+        """Return what changed since the last drain."""
+        drained = [changes for each in self._column_tables.values() for changes in each.drain()]
+        return [*super().drain(), *drained]
+
+    def discard_changes(self) -> None:
+        """Forget what changed."""
+        super().discard_changes()
+        for table in self._column_tables.values():
+            table.discard()
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries."""
+        if isinstance(changes, ColumnChanges):
+            self._column_tables[changes.spec.name].apply(changes)
+        else:
+            super().apply(changes)
+
+    def contents(self) -> Sequence[Changes]:
+        """Return every entry of the key group."""
+        every = [changes for each in self._column_tables.values() for changes in each.contents()]
+        return [*super().contents(), *every]
+
+    def count(self) -> int:
+        """Count the entries of the key group in all tables."""
+        return super().count() + sum(each.count() for each in self._column_tables.values())
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        if name != _COLUMNS:
+            return super()._is_declared(name, data)
+        tables = self._column_tables
+        return all(
+            not columns.count or (at in tables and tables[at].spec == columns.spec)
+            for at, columns in data.tables.items()
+        )
+
+    def keep_warm(self, state: WorkingState) -> None:
+        """Keep a key group in this process, without keys that no longer have an entry."""
+        self.columns.free()
+        super().keep_warm(state)
+
+    def close(self) -> None:
+        """Forget the tables."""
+        super().close()
+        self._column_tables.clear()
+        self.columns = KeyGroupColumns(self._key_kind)

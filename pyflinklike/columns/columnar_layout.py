@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records and outputs of a `KeyedBatchFunction` on Spark: columns all the way, never rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from pyflinklike._runtime.outputs import Outputs
+from pyflinklike.columns.columnar_records import ColumnReader, ColumnRecords
+from pyflinklike.columns.keyed_batch import KeyReader
+from pyflinklike.errors import OutputError, StateValueError
+from pyflinklike.spark._wire.arrow_encoder import check_nulls
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.record_readers import RecordReader
+from pyflinklike.spark._wire.schema import InstantKeyTypeInfo, arrow_schema
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.conversions import cast_column
+
+__all__ = ["ColumnLayout", "ColumnRecordReader"]
+
+
+@attrs.frozen
+class ColumnRecordReader(RecordReader):
+    """Reads the records of one operator as columns, where `RecordReader` makes rows."""
+
+    def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Any:
+        """Read records in the order in which to process them, as `ColumnRecords`.
+
+        Args:
+            records: Must be in the order of arrival.
+            in_order: Whether this is the final order, so that nothing is sorted.
+        """
+        keys = KeyReader(self.key_columns, self.key_type, self._frozen)
+        reader = ColumnReader(keys, self.event_time)
+        read: ColumnRecords = reader.read(records, in_order=in_order or self.arrival_order)
+        return read
+
+    def _frozen(self, columns: Sequence[Any]) -> list[Any]:
+        if isinstance(self.key_type, InstantKeyTypeInfo):
+            return self.key_type.frozen(columns)
+        values = [to_python(column, self.time_zone) for column in columns]
+        keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
+        return [self.key_type.freeze_key(key) for key in keys]
+
+
+@attrs.frozen
+class ColumnLayout(OutputLayout):
+    """The layout of outputs that come as columns."""
+
+    def encoder(
+        self,
+        show_key: Callable[[Any], Any],  # noqa: ARG002 - columns have no key to show
+    ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
+        """Return the function that makes numbered record batches of the declared types."""
+        sides = {
+            tag_id: (number, schema)
+            for number, (tag_id, schema) in enumerate(self.sides.items(), 1)
+        }
+
+        def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
+            batches = [(0, self._fit(batch, self.main, "output")) for batch in outputs.main]
+            for tag_id, (_, given) in outputs.side.items():
+                # A side output that was not declared is dropped, as in Flink.
+                if tag_id in sides:
+                    number, schema = sides[tag_id]
+                    what = f"side output {tag_id!r}"
+                    batches += [(number, self._fit(batch, schema, what)) for batch in given]
+            return batches
+
+        return encode
+
+    def _fit(self, batch: pa.RecordBatch, columns: st.StructType, what: str) -> pa.RecordBatch:
+        """Give a record batch the columns of an output type, matched by name.
+
+        Raises:
+            OutputError: The batch has other columns, or a column whose values do not fit.
+        """
+        what = f"{self.operator} {what}"
+        if sorted(batch.schema.names) != sorted(columns.names):
+            msg = (
+                f"{what}: the columns must be {columns.names}, got {batch.schema.names}; name "
+                "every column, one of nulls where there is nothing"
+            )
+            raise OutputError(msg)
+        schema = arrow_schema(columns)
+        fitted = [
+            self._cast(batch.column(each.name), each, kind, what)
+            for each, kind in zip(columns, schema.types)
+        ]
+        return pa.RecordBatch.from_arrays(fitted, schema=schema)
+
+    def _cast(self, column: Any, wanted: st.StructField, kind: pa.DataType, what: str) -> Any:
+        try:
+            fitted = cast_column(column, kind, self.time_zone)
+            check_nulls(fitted, wanted.dataType, wanted.nullable)
+        except StateValueError as error:
+            msg = (
+                f"{what}: column {wanted.name!r} is {wanted.dataType.simpleString()}, "
+                f"got a column of {column.type}: {error}"
+            )
+            raise OutputError(msg) from error
+        return fitted

@@ -1,0 +1,753 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator of a `KeyedBatchFunction`, which processes whole columns: assembly, calls, contexts.
+
+Each call gets a batch of records, or of timers, with the rows of their keys in a key index.  State
+is in columns instead of tables, and there are no stores.  Everything else is the code that other
+keyed functions run on: loading, commits, compaction, cleanup, the nonce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from pyflinklike._changelog.entry_codec import encode_columns
+from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.segments import Declaration, Segment
+from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
+from pyflinklike._messages import shown, shown_error, whole_message
+from pyflinklike._runtime.call_contexts import (
+    ClockReadings,
+    OperatorParts,
+    OperatorRuntimeContext,
+    TaskInfo,
+)
+from pyflinklike._runtime.call_guard import LetterOffice, is_of_a_record
+from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.capsule import (
+    BATCHES,
+    ELEMENT,
+    TIMER,
+    Called,
+    CapsuleWriter,
+    write_record,
+)
+from pyflinklike._runtime.keyed_operator import (
+    CurrentGroup,
+    KeyedProcessOperator,
+    StateCleanup,
+)
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.user_errors import hint, where_raised
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
+from pyflinklike.columns.column_tables import BatchRows, TtlColumns
+from pyflinklike.columns.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
+from pyflinklike.columns.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
+from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
+from pyflinklike.columns.value_columns import value_column
+from pyflinklike.columns.vectors import has_hashes
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    StateAccessError,
+    StateValueError,
+    UnknownStoreError,
+    UserFunctionError,
+)
+from pyflinklike.functions.contexts import ColumnTimerService
+from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import KeyedBatchFunction
+from pyflinklike.state.current_key import NO_NAMESPACE, CurrentKey
+from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
+from pyflinklike.state.state_assembly import Assembled
+from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.pickled_type import check_pickled
+
+__all__ = ["make_columnar_operator"]
+
+
+def make_columnar_operator(
+    function: Any,
+    state_backend: StateBackend,
+    key_type: TypeInformation,
+    task: TaskInfo,
+    owner: str,
+    *,
+    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
+    allow_pickle: bool = True,
+    on_error: DeadLetters | None = None,
+    drop_states: Collection[str] = (),
+) -> KeyedProcessOperator:
+    """Make an operator whose function has its state in columns; it is not open yet.
+
+    Args:
+        function: A `KeyedBatchFunction`.
+        state_backend: Makes the backend, which must have columns.
+        key_type: The type of the keys; the key index has its Arrow type.
+        task: The task that this instance serves; its name is the operator's.
+        owner: A name of this operator in this query; operators do not share working state.
+        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        allow_pickle: Whether state may be unpickled.
+        on_error: Makes dead letters of records and timers on which the function raises; None to
+            fail.
+        drop_states: The names of states that the function does not declare and that leave the log.
+
+    Raises:
+        DeclarationValueError: The backend has no columns, keys would have to be unpickled, or keys
+            of that type cannot be a column.
+    """
+    if not allow_pickle:
+        check_pickled(f"operator {task.name!r}, keys", key_type)
+    if not has_hashes(key_type.arrow_type):
+        msg = (
+            f"operator {task.name!r}: keys of a KeyedBatchFunction are declared as ints, bools, "
+            f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out, "
+            "which takes keys of any type"
+        )
+        raise DeclarationValueError(msg)
+    clock, current, metrics, outputs = Clock(), CurrentKey(), ColumnMetrics(), ColumnOutputs()
+    backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
+    batch = BatchRows()
+    event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
+    refused = _domain_refusals(function, refused_timers or {})
+    timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
+    assembled: dict[str, Assembled[Any]] = {}
+    cleanup = StateCleanup(assembled, clock)
+    log = KeyGroupLog(
+        backend, key_type, task.identity(key_type), cleanup, metrics, drop_states=drop_states
+    )
+    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
+    stores = _NoStores()
+    runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
+    runtime.batch = batch
+    context: Any = ColumnarContext(clock, outputs.emit_side_columns, timers)
+    before = runtime.before_every_call
+    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
+    key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
+    guard = None
+    if on_error is not None:
+        names = tuple(name for name, _ in task.key_columns)
+        capsules = None
+        if on_error.capsule_bytes:
+            writer = CapsuleWriter(
+                key_type,
+                None,
+                lambda: runtime.task,
+                clock,
+                function=lambda: calls.name(),  # noqa: PLW0108 - made below
+                inputs=BATCHES,
+            )
+            most = on_error.capsule_bytes
+            capsules = BatchCapsules(writer, backend, timers.queues, assembled, most)
+        guard = BatchGuard(
+            on_error, clock, metrics, task.name, names, backend, outputs, assembled, capsules
+        )
+        guard.watch(runtime.get_metrics_group())
+        guard.begin_task(task.batch)
+    calls = ColumnarCalls(function, parts, backend, batch, key_columns, guard)
+    return KeyedProcessOperator(
+        clock, group, timers, calls, stores, cleanup, runtime, metrics, guard
+    )
+
+
+def _domain_refusals(
+    function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
+) -> Mapping[TimeDomain, PyflinklikeError]:
+    """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""
+    if has_on_timers(function):
+        return refused
+    name = type(function).__qualname__
+    msg = f"timers fire in on_timers, got {name} without it; add on_timers(self, batch, ctx)"
+    return {domain: DeclarationError(msg) for domain in TimeDomain}
+
+
+class _NoStores:
+    """The `Extension` of an operator without stores."""
+
+    def __contains__(self, name: object) -> bool:
+        return False
+
+    def open(self, descriptor: Any) -> Any:
+        """Raise always: `get_store` of the context refuses before it asks an extension."""
+        raise NotImplementedError(descriptor)
+
+    def get(self, name: str) -> Any:
+        """Refuse every name.
+
+        Raises:
+            UnknownStoreError: Always.
+        """
+        msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
+        raise UnknownStoreError(msg)
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Return no declarations."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing, as at every step that an extension follows."""
+
+    begin_call = flush = drop_expired = close
+
+
+# Calls
+
+
+@attrs.frozen
+class ColumnarCalls(FunctionCalls):
+    """Calls a function of batches.
+
+    Args:
+        backend: Holds the columns of the current key group.
+        batch: Shared with states and timers, which read from it the rows of the batch's keys.
+        key_columns: Makes the key columns that a batch of timers shows.
+        guard: Makes dead letters of records and timers; None where they fail.
+    """
+
+    _backend: Any
+    _batch: BatchRows
+    _key_columns: KeyColumns
+    _guard: BatchGuard | None = None
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the function, which declares its states.
+
+        Raises:
+            DeclarationError: The function has a method for single elements, never to be called.
+            UserFunctionError: The function raised.
+        """
+        for method, instead in (("on_timer", "on_timers"), ("process_element", "process_batch")):
+            if hasattr(self.function, method):
+                msg = (
+                    f"a KeyedBatchFunction has {instead}, got {self.name()} with a method "
+                    f"{method}, which is never called; rename it, or use a KeyedProcessFunction"
+                )
+                raise DeclarationError(msg)
+        super().open(runtime_context)
+
+    def process(self, keys: Any, values: Any, timestamps: Any) -> None:
+        """Process the records of a batch of the current group.
+
+        Args:
+            keys: `DistinctKeys`.
+            values: A `KeyedBatch`.
+            timestamps: The event times of the records in ms, or None.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        assert isinstance(keys, DistinctKeys)
+        rows = self._backend.columns.rows_of(keys.column)
+        self._call(self.function.process_batch, rows, values, timestamps)
+
+    def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
+        """Call a method for a batch, and gather its outputs; or make dead letters of what raises."""
+        if self._guard is None:
+            self._call_once(method, rows, values, timestamps)
+            return
+        self._guard.add_calls(len(values))
+        self._call_in_halves(method, rows, values, timestamps)
+
+    def _call_in_halves(
+        self, method: Callable[..., Any], rows: Any, values: KeyedBatch, timestamps: Any
+    ) -> None:
+        """Call a method for a batch; where it raises, for each half, until what raises is alone.
+
+        Where a batch is cut must not matter to the function, and the records of a key stay in their
+        order.  One of n that raises costs about 2 log n calls.
+        """
+        guard = self._guard
+        assert guard is not None
+        guard.begin()
+        failure: Exception | None = None
+        try:
+            self._call_once(method, rows, values, timestamps)
+        except Exception as raised:
+            guard.undo()
+            failure = raised
+        if failure is None:
+            guard.end()
+            return
+        # Not within the `except`: each half would have the errors of all before it as its context.
+        cause = failure.__cause__ if isinstance(failure, UserFunctionError) else failure
+        error = cause if isinstance(cause, Exception) else failure
+        if not is_of_a_record(error):
+            raise failure
+        if len(values) > 1:
+            middle = len(values) // 2
+            for start, end in ((0, middle), (middle, len(values))):
+                part, groups = values._part(start, end)
+                times = None if timestamps is None else timestamps[start:end]
+                self._call_in_halves(method, rows[groups], part, times)
+            return
+        domain = self._parts.context.domain
+        time = None if values.timestamps is None else int(values.timestamps[0])
+        key = self._backend.columns.index.keys(rows)
+        called = Called(
+            kind=ELEMENT if domain is None else TIMER,
+            given=values._first() if domain is None else time,
+            key=self._key_columns.key_type.from_arrow(key)[0],
+            namespace=NO_NAMESPACE,
+            timestamp=time,
+            domain=domain,
+        )
+        subject = values._show_first() if domain is None else str(time)
+        keys = self._key_columns.of(key)
+        guard.fail(error, whole_message(failure), called, rows, keys, method.__name__, subject)
+
+    def _call_once(
+        self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any
+    ) -> None:
+        metrics = self._parts.metrics
+        assert isinstance(metrics, ColumnMetrics)
+        metrics.touch_rows(self._backend.columns, rows)
+        self._begin_batch(rows, values, timestamps)
+        try:
+            for each in self._parts.before_every_call:
+                each()
+            self._emit(method, values)
+        except PyflinklikeError as error:
+            error.add_note(f"{self._describe_failed_call(method, values)}{where_raised(error)}")
+            raise
+        except Exception as error:
+            call = self._describe_failed_call(method, values)
+            where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+            msg = f"{call}: {shown_error(error)}{where}"
+            raise UserFunctionError(msg) from error
+        finally:
+            self._batch.end()
+
+    def _begin_batch(self, rows: Any, values: KeyedBatch, timestamps: Any) -> None:
+        batch = self._batch
+        batch.rows, batch.records = rows, len(values)
+        batch.codes, batch.timestamps = values.groups.codes, timestamps
+        batch.latest = values.groups.latest(timestamps)
+
+    def _emit(self, method: Callable[..., Any], values: KeyedBatch) -> None:
+        outputs = self._parts.outputs
+        assert isinstance(outputs, ColumnOutputs)
+        outputs.emit_columns(method(values, self._parts.context), method.__name__)
+
+    def repeat(self, called: Called) -> None:
+        """Make a call for one record or timer again that failed elsewhere.
+
+        What the function raises comes as it is.  Nothing expires before the call: what the state
+        was when the call failed is what the function finds.
+        """
+        context = self._parts.context
+        keys = self._key_columns.key_type.to_arrow([called.key])
+        rows = self._backend.columns.rows_of(keys)
+        times = None if called.timestamp is None else np.array([called.timestamp], np.int64)
+        is_timer = called.kind == TIMER
+        records = self._key_columns.of(keys) if is_timer else called.given
+        one = np.zeros(1, np.int64)
+        values = KeyedBatch(records, Groups(one, one), times)
+        self._begin_batch(rows, values, None if is_timer else times)
+        context.domain = called.domain
+        try:
+            self._emit(self.function.on_timers if is_timer else self.function.process_batch, values)
+        finally:
+            context.domain = None
+            self._batch.end()
+
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Return a function that raises: no host hands over single records."""
+
+        def refuse(*record: Any) -> None:
+            raise NotImplementedError(record)
+
+        return refuse
+
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the due timers of a queue, and return their number.
+
+        Args:
+            queue: A `ColumnTimerQueue` of the current group.
+            now: The time of its domain in ms.
+
+        Raises:
+            IncompatibleStateError: There are timers, but the function has no `on_timers`.
+            UserFunctionError: The function raised.
+        """
+        if queue.count() and not has_on_timers(self.function):
+            msg = (
+                f"{self.name()}: a KeyedBatchFunction without on_timers has no timers, got "
+                f"{queue.count()} in the state that it continues from; give it on_timers, or go on "
+                "with the function that registered them until they have fired"
+            )
+            raise IncompatibleStateError(msg)
+        context = self._parts.context
+        context.domain = queue.domain
+        fired = 0
+        due = queue.due(now)
+        try:
+            for rows, times in due:
+                fired += len(rows)
+                self._fire(rows, times)
+        finally:
+            due.close()  # if a call raised: timers not yet given stay due
+            context.domain = None
+        self._parts.metrics.timers_fired += fired
+        return fired
+
+    def _fire(self, rows: Any, times: Any) -> None:
+        """Call the function for timers, at most one for each key."""
+        each = np.arange(len(rows))
+        keys = self._key_columns.of(self._backend.columns.index.keys(rows))
+        values = KeyedBatch(keys, Groups(each, each), times)
+        # Timers give no time to TTL: a processing time must not stamp event-time TTL.
+        self._call(self.function.on_timers, rows, values, None)
+
+    def _describe_failed_call(self, method: Callable[..., Any], batch: Any) -> str:
+        what = "timers" if self._parts.context.domain is not None else "records"
+        return (
+            f"{self.name()}.{method.__name__} failed for a batch of {len(batch)} {what}, "
+            f"{len(batch.groups)} keys, columns {batch.column_names}"
+        )
+
+
+_ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
+
+
+class BatchCapsules:
+    """Makes the capsules of records and timers of a function of batches.
+
+    A capsule has all that the states and timers of its key hold.
+
+    Args:
+        writer: Writes them.
+        backend: Has the columns of the current key group.
+        queues: The timers of both domains.
+        assembled: The states by name; the mapping may grow.
+        most: The most bytes of a capsule.
+    """
+
+    def __init__(
+        self,
+        writer: CapsuleWriter,
+        backend: Any,
+        queues: Sequence[ColumnTimerQueue],
+        assembled: Mapping[str, Assembled[Any]],
+        most: int,
+    ) -> None:
+        self._writer = writer
+        self._backend = backend
+        self._queues = queues
+        self._assembled = assembled
+        self._most = most
+
+    def make(self, called: Called, rows: Any) -> bytes | None:
+        """Return the capsule of a call that was undone.
+
+        Args:
+            called: The call, of one record or timer.
+            rows: The row of its key.
+
+        Returns:
+            None if it would be too large, or if the record has a column that cannot be written.
+        """
+        form, element = "", b""
+        if called.kind == ELEMENT:
+            record = write_record(called.given)
+            if record is None:
+                return None
+            form, element = "arrow", record
+        tables: list[Any] = [each.table for each in self._assembled.values()]
+        segment = Segment(bytes(16), b"")
+        for number, table in enumerate([*tables, *(each.table for each in self._queues)]):
+            segment.declarations[number] = Declaration.of(table.spec, self._writer.key_type)
+            for changes in table.contents_of(rows):
+                try:
+                    payloads = encode_columns(changes, self._writer.key_type)
+                except StateValueError:  # an entry that is larger than a segment can be
+                    return None
+                segment.sections += [(number, each) for each in payloads]
+        specs = [each.spec for each in tables]
+        capsule = self._writer.write(called, form, 0, element, specs, segment.to_bytes())
+        return capsule if len(capsule) <= self._most else None
+
+
+class BatchGuard(LetterOffice):
+    """Makes dead letters of records and timers of a function of batches.
+
+    Args:
+        letters: What the user wants.
+        clock: Tells the times of a letter.
+        metrics: Count the letters.
+        operator: The name of the operator.
+        key_names: The names of the columns of the key.
+        backend: Undoes what a call has changed in states and timers.
+        outputs: Gather what the function gives.
+        assembled: The states by name; the mapping may grow.
+        capsules: Makes the capsules of letters; None for letters without one.
+    """
+
+    def __init__(
+        self,
+        letters: DeadLetters,
+        clock: Clock,
+        metrics: OperatorMetrics,
+        operator: str,
+        key_names: tuple[str, ...],
+        backend: Any,
+        outputs: ColumnOutputs,
+        assembled: Mapping[str, Assembled[Any]],
+        capsules: BatchCapsules | None,
+    ) -> None:
+        super().__init__(letters, clock, metrics, operator, key_names)
+        self._backend = backend
+        self._outputs = outputs
+        self._assembled = assembled
+        self._capsules = capsules
+        self._marks: tuple[int, Mapping[str, int]] = (0, {})
+        self._expired: list[tuple[Any, int]] = []
+
+    def add_calls(self, count: int) -> None:
+        """Count records or timers, against which letters are judged."""
+        self._calls += count
+
+    def begin(self) -> None:
+        """Begin a call that may be undone."""
+        self._backend.begin_call()
+        outputs, ttls = self._outputs, (each.ttl for each in self._assembled.values())
+        self._marks = len(outputs.main), outputs.count_sides()
+        self._expired = [(ttl, ttl.expired) for ttl in ttls if ttl is not None]
+        if self._registered and self._user_metrics is not None:
+            self._counted = self._user_metrics.mark()
+
+    def end(self) -> None:
+        """End a call that has succeeded."""
+        self._backend.end_call()
+
+    def undo(self) -> None:
+        """Undo the call, and end it."""
+        self._backend.undo_call()
+        self._outputs.go_back(*self._marks)
+        for ttl, expired in self._expired:
+            ttl.expired = expired
+        if self._user_metrics is not None:
+            self._user_metrics.go_back(self._counted)
+
+    def fail(
+        self,
+        error: Exception,
+        told: str,
+        called: Called,
+        rows: Any,
+        keys: pa.RecordBatch,
+        method: str,
+        subject: str,
+    ) -> None:
+        """Put out the dead letter of a record or timer, whose call was undone.
+
+        Args:
+            error: What the function raised.
+            told: The text of the error that would have failed the query.
+            called: The call.
+            rows: The row of its key.
+            keys: The columns of its key.
+            method: The name of the method.
+            subject: The record, or the time of the timer, as messages show it.
+
+        Raises:
+            UserFunctionError: There are more than the user wants.
+        """
+        self._count(told)
+        time = None if called.timestamp == MIN_WATERMARK else called.timestamp
+        capsule = None if self._capsules is None else self._capsules.make(called, rows)
+        values = (*self._facts(error, method, subject, time), capsule)
+        columns = dict(zip(self._key_names, keys.columns))
+        for (name, kind), value in zip(_ARROW_TYPES.items(), values):
+            columns[name] = pa.array([value], kind)
+        self._outputs.emit_side_columns(self.letters.tag, pa.RecordBatch.from_pydict(columns))
+
+
+def has_on_timers(function: Any) -> bool:
+    """Return whether a function of batches has a method for timers."""
+    return type(function).on_timers is not KeyedBatchFunction.on_timers
+
+
+# Contexts
+
+
+class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenContext):
+    """An `OperatorRuntimeContext` whose states are columns; its backend has column tables."""
+
+    batch: BatchRows
+    """The keys of the batch; assigned before `open`."""
+
+    def get_column_state(self, state_descriptor: StateDescriptor[Any]) -> ColumnState:
+        """Return the declared state as columns: the same object for the same declaration."""
+        if not isinstance(state_descriptor, StateDescriptor):
+            msg = (
+                f"get_column_state takes a state descriptor, got {shown(state_descriptor)}; for "
+                "example ValueStateDescriptor(name, Types.LONG())"
+            )
+            raise DeclarationTypeError(msg)
+        if state_descriptor.shape is not Shape.SINGLE:
+            msg = (
+                f"state {state_descriptor.name!r}: a column state is a value, reducing or "
+                f"aggregating state, got a {state_descriptor.kind} state; keep one value per key, "
+                "use get_column_map_state for a map, or a KeyedProcessFunction"
+            )
+            raise DeclarationTypeError(msg)
+        state: ColumnState = self._get(state_descriptor, StateDescriptor)
+        return state
+
+    def get_column_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> Any:
+        """Return the declared map state as columns: the same object for the same declaration."""
+        if not isinstance(state_descriptor, MapStateDescriptor):
+            msg = (
+                "get_column_map_state takes a MapStateDescriptor, got "
+                f"{shown(state_descriptor)}; get_column_state takes descriptors of one value"
+            )
+            raise DeclarationTypeError(msg)
+        return self._get(state_descriptor, MapStateDescriptor)
+
+    def get_store(self, store_descriptor: Any) -> Any:
+        """Refuse: stores are not columns."""
+        self._refuse("a store", store_descriptor)
+
+    def get_state(self, state_descriptor: Any) -> Any:
+        """Refuse, as for every state that is read and written key by key."""
+        self._refuse("get_state", state_descriptor)
+
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        """Refuse: its entries are read and written key by key."""
+        self._refuse("get_list_state", state_descriptor)
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        """Refuse: its entries are read and written key by key."""
+        self._refuse("get_map_state", state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        """Refuse: its entries are read and written key by key."""
+        self._refuse("get_reducing_state", state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        """Refuse: its entries are read and written key by key."""
+        self._refuse("get_aggregating_state", state_descriptor)
+
+    def _refuse(self, what: str, descriptor: Any) -> NoReturn:
+        msg = (
+            f"a KeyedBatchFunction has its state in columns, got {what} of {shown(descriptor)}; "
+            "use get_column_state, or a KeyedProcessFunction"
+        )
+        raise DeclarationTypeError(msg)
+
+    def _make(self, descriptor: StateDescriptor[Any], spec: TableSpec) -> Any:
+        assert spec.value_type is not None
+        column = value_column(descriptor.name, spec.value_type)
+        backend: Any = self._backend
+        config, ttl = descriptor.ttl_config, None
+        user_keys = None
+        if spec.shape is Shape.MAP:
+            assert spec.user_key_type is not None
+            user_keys = user_key_column(descriptor.name, spec.user_key_type)
+        table = backend.column_table(spec)
+        if config is not None:
+            ttl = TtlColumns(table, config, self._clock, self.batch)
+            if ttl.sweeps_every_record:
+                self.before_every_call.append(ttl.sweep_some)
+        parts = (column, self.batch, ttl)
+        state: Any = (
+            ColumnState(descriptor.name, table, *parts)
+            if user_keys is None
+            else ColumnMapState(descriptor.name, table, user_keys, *parts)
+        )
+        made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
+        self.assembled[spec.name] = made
+        self._on_table(spec)
+        return state
+
+
+class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
+    """The context of `process_batch` and `on_timers`; one object serves all calls.
+
+    Args:
+        emit: Takes the rows of a side output.
+        timers: The service for the batch's keys.
+    """
+
+    def __init__(
+        self, clock: Clock, emit: Callable[[OutputTag, Any], None], timers: ColumnTimerService
+    ) -> None:
+        self._clock = clock
+        self._emit = emit
+        self._timers = timers
+        self.domain: TimeDomain | None = None
+        """The domain of the timers that fire; None while records are processed."""
+
+    def timer_service(self) -> ColumnTimerService:
+        """Return the service with the clock and the timers of the batch's keys."""
+        return self._timers
+
+    def time_domain(self) -> TimeDomain:
+        """Return the domain of the timers that fire.
+
+        Raises:
+            StateAccessError: No timers fire.
+        """
+        if self.domain is None:
+            msg = "a time domain belongs to timers, got a call outside on_timers"
+            raise StateAccessError(msg)
+        return self.domain
+
+    def output(self, tag: OutputTag, columns: Any) -> None:
+        """Emit rows to a side output.
+
+        Raises:
+            OutputError: The rows are not columns, or the tag is no `OutputTag`.
+        """
+        self._emit(tag, columns)
+
+
+# Metrics
+
+
+_MOST = 64
+"""The number of arrays of rows that are kept before they are merged into one."""
+
+
+@attrs.define
+class ColumnMetrics(OperatorMetrics):
+    """Counts a key once for each key group, however many calls touch it."""
+
+    _group: Any = attrs.field(default=None, init=False)
+    _touched: list[Any] = attrs.field(factory=list, init=False)
+
+    def touch_rows(self, group: Any, rows: Any) -> None:
+        """Count keys, unless an earlier call of the same group did.
+
+        Args:
+            group: The columns of their key group.
+            rows: The rows of the keys, none twice.
+        """
+        if group is not self._group:
+            self._end_group()
+            self._group = group
+        self._touched.append(rows)
+        if len(self._touched) == _MOST:
+            self._touched = [np.unique(np.concatenate(self._touched))]
+
+    def take(self) -> list[int]:
+        """Return the numbers, and set them to zero."""
+        self._end_group()
+        return super().take()
+
+    def _end_group(self) -> None:
+        touched, self._touched, self._group = self._touched, [], None
+        if len(touched) == 1:
+            self.keys += len(touched[0])
+        elif touched:
+            self.keys += len(np.unique(np.concatenate(touched)))

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records in and record batches out: the input and the outputs of a `KeyedBatchFunction`.
+
+Records of a key group are an Arrow record batch, its distinct keys and its event times.  Timers
+have no records to take key columns from, so `KeyColumns` makes them of the key index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._messages import shown, shown_message
+from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike._runtime.outputs import Outputs
+from pyflinklike.columns.keyed_batch import Groups, KeyedBatch, KeyReader
+from pyflinklike.errors import OutputError
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import milliseconds
+
+__all__ = ["ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys", "KeyColumns"]
+
+
+class DistinctKeys:
+    """The distinct keys of a batch, whose length is the number of records.
+
+    Args:
+        column: The distinct keys, as an Arrow column of the key type's Arrow type.
+    """
+
+    def __init__(self, records: int, column: Any) -> None:
+        self._records = records
+        self.column = column
+
+    def __len__(self) -> int:
+        return self._records
+
+
+class ColumnRecords(NamedTuple):
+    """The counterpart of `Records`, which functions of single elements get.
+
+    Args:
+        timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
+    """
+
+    keys: DistinctKeys
+    values: KeyedBatch
+    timestamps: Any
+
+    def count_into(self, metrics: OperatorMetrics, watermark: int) -> None:
+        """Count the records; those at or below the watermark, in ms, are late."""
+        late, times = 0, self.timestamps
+        if watermark > MIN_WATERMARK and times is not None:
+            late = int(((times <= watermark) & (times > MIN_WATERMARK)).sum())
+        metrics.add_batch(len(self.keys), late)
+
+
+@attrs.frozen
+class ColumnReader:
+    """Reads the records of one operator as columns; `RecordReader` makes rows instead.
+
+    Args:
+        event_time: The name of the event-time column, or None.
+    """
+
+    keys: KeyReader
+    event_time: str | None
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the columns that make the key."""
+        return self.keys.columns
+
+    def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> ColumnRecords:
+        """Read the records of a batch, in the order to process them.
+
+        With an event time that is its order in ms, and the order of arrival where it is equal;
+        records without a time come first.
+
+        Args:
+            records: In the order of arrival.
+            in_order: Whether the records have their final order already.
+        """
+        times = None
+        if self.event_time is not None:
+            column = records.column(self.event_time)
+            is_ms = pa.types.is_integer(column.type)
+            column = column.cast(pa.int64()) if is_ms else milliseconds(column)
+            times = pc.fill_null(column, MIN_WATERMARK).to_numpy()
+            # A batch that is in order already needs no sort and no copy.
+            if not in_order and (times[1:] < times[:-1]).any():
+                order = np.argsort(times, kind="stable")
+                records, times = records.take(pa.array(order)), times[order]
+        distinct, codes, first = self.keys.read(records)
+        batch = KeyedBatch(records, Groups(codes, first), times)
+        return ColumnRecords(DistinctKeys(len(batch), distinct), batch, times)
+
+
+@attrs.frozen
+class KeyColumns:
+    """Makes key columns of the keys in an index.
+
+    Args:
+        names: The names of the columns; empty for a host without columns: then one column `key`.
+    """
+
+    key_type: TypeInformation
+    names: Sequence[str]
+
+    def of(self, keys: Any) -> pa.RecordBatch:
+        """Return the key columns of keys, given as the Arrow column of the index."""
+        names = list(self.names) or ["key"]
+        return pa.RecordBatch.from_arrays(self._parts(keys, len(names)), names=names)
+
+    def _parts(self, keys: Any, count: int) -> list[Any]:
+        if pa.types.is_binary(keys.type):  # the index holds encoded keys
+            shown = [self.key_type.thaw_key(key) for key in self.key_type.from_arrow(keys)]
+            parts = [shown] if count == 1 else list(zip(*shown))
+            return [pa.array(part) for part in parts]
+        if pa.types.is_struct(keys.type) and count > 1:
+            parts = keys.flatten()
+            return [*parts]
+        return [keys]
+
+
+@attrs.define
+class ColumnOutputs(Outputs):
+    """`Outputs` whose elements are record batches, without keys."""
+
+    def __len__(self) -> int:
+        every = [*self.main, *(batch for _, batches in self.side.values() for batch in batches)]
+        return sum(batch.num_rows for batch in every)
+
+    def emit_columns(self, columns: Any, method: str) -> None:
+        """Add the result of one call.
+
+        Args:
+            columns: What the call returned; None for no output.
+            method: The name of the called method, for messages.
+
+        Raises:
+            OutputError: The result is not columns.
+        """
+        batch = _batch_of(columns, method)
+        if batch is not None and batch.num_rows:
+            self.main.append(batch)
+            self.keys.append(None)
+
+    def emit_side_columns(self, tag: OutputTag, columns: Any) -> None:
+        """Add rows of a side output.
+
+        Raises:
+            OutputError: The rows are not columns, or the tag is no `OutputTag`.
+        """
+        if not isinstance(tag, OutputTag):
+            msg = f"ctx.output takes an OutputTag first, got {shown(tag)}; write OutputTag({tag!r})"
+            raise OutputError(msg)
+        batch = _batch_of(columns, f"side output {tag.tag_id!r}")
+        if batch is not None and batch.num_rows:
+            keys, batches = self.side.setdefault(tag.tag_id, ([], []))
+            keys.append(None)
+            batches.append(batch)
+
+
+def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
+    if columns is None or isinstance(columns, pa.RecordBatch):
+        return columns
+    try:
+        if isinstance(columns, Mapping):
+            return _of_mapping(columns, what)
+        if hasattr(columns, "to_arrow"):  # Polars
+            columns = columns.to_arrow()
+        if isinstance(columns, pa.Table):
+            table = columns
+        elif hasattr(columns, "columns") and hasattr(columns, "iloc"):  # pandas
+            table = pa.Table.from_pandas(columns, preserve_index=False)
+        else:
+            msg = (
+                f"{what} gives a mapping of columns, an Arrow batch or a DataFrame, got "
+                f"{shown(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
+            )
+            raise OutputError(msg)
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if isinstance(error, OutputError):
+            raise
+        msg = f"{what}: what it gives must be columns of Arrow's types, got {shown_message(error)}"
+        raise OutputError(msg) from error
+
+
+def _of_mapping(columns: Mapping[str, Any], what: str) -> pa.RecordBatch:
+    arrays = {name: _array(values) for name, values in columns.items()}
+    lengths = {name: len(each) for name, each in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        msg = (
+            f"{what}: columns must be of one length, got {lengths}; groups.spread() makes one "
+            "value for each record of one for each key"
+        )
+        raise OutputError(msg)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _array(values: Any) -> Any:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)

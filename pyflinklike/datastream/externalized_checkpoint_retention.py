@@ -1,9 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Under the path that PyFlink has for it."""
-
-from pyflinklike.common.pyflink_names import of_pyflink
-from pyflinklike.datastream.checkpoint_config import ExternalizedCheckpointRetention
-
-__all__ = ["ExternalizedCheckpointRetention"]
-
-__getattr__ = of_pyflink(__name__)

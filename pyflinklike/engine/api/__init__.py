@@ -1,5 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What a user's function subclasses and receives: contexts, timers, side outputs, metrics.
-
-Declarations and documentation only; `pyflinklike.engine.runtime` has what runs.
-"""

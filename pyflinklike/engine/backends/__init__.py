@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""State backends: where the working state of an operator lives."""

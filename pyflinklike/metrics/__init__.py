@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Metrics, at PyFlink's path."""
-
-from pyflinklike.engine.api.metric_group import Counter, Distribution, Meter, Metric, MetricGroup
-
-__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of queries for Prometheus and OpenTelemetry, by listeners of Spark."""
+
+from pyflinklike._exports import pin
+from pyflinklike.spark._plan.requirements import pyspark_checked
+
+with pyspark_checked():
+    from pyflinklike.monitoring.open_telemetry import OpenTelemetryListener
+    from pyflinklike.monitoring.prometheus import PrometheusListener
+
+__all__ = ["OpenTelemetryListener", "PrometheusListener"]
+
+pin(globals())

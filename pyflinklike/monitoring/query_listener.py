@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The listener of both exporters: it adds up what queries tell, and keeps it for an exporter to read.
+
+Rules of this file:
+
+1. A counter is the sum over the micro-batches since the listener was made.  A new driver begins at
+   0, which Prometheus takes for a restart.
+2. A micro-batch counts once, by the id of its run and its number: Spark tells some twice, and a
+   listener may have been added twice.
+3. When a query ends, its gauges go; its counters stay, so that what the last micro-batch added is
+   still read, and go on if the query is started again.
+4. There are never more than `max_series` series.  Where there is no room, the queries that ended
+   first make room; without any, new series are left out and counted.
+5. No error leaves a listener.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from pyflinklike._checks import is_int
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.monitoring.catalogue import FROM_OPERATORS, Metric, find_metric
+from pyflinklike.monitoring.progress_readings import (
+    Reading,
+    did_a_batch,
+    get,
+    label_of,
+    read_progress,
+)
+
+__all__ = ["MAX_SERIES", "QueryListener"]
+
+
+MAX_SERIES: Final = 2_000
+_RUNS: Final = 1_000
+"""The number of runs of which the last micro-batch is known."""
+_LOG = logging.getLogger("pyflinklike.monitoring")
+_Listener = TypeVar("_Listener", bound="QueryListener")
+Samples = list[tuple[tuple[str, ...], float]]
+
+
+def _keep_errors(
+    handle: Callable[[_Listener, Any], None],
+) -> Callable[[_Listener, Any], None]:
+    """Keep the errors of an event's handler from Spark; the first is in the log."""
+
+    @functools.wraps(handle)
+    def handle_safely(self: _Listener, event: Any) -> None:
+        try:
+            with self._lock:
+                handle(self, event)
+        except Exception:
+            self._note_error()
+
+    return handle_safely
+
+
+class QueryListener(StreamingQueryListener):
+    """Adds up what the queries of a session tell.
+
+    Args:
+        max_series: The number of series that are kept.
+        triggers: The interval of each query's trigger in seconds, by the query's name.
+    """
+
+    def __init__(self, max_series: int, triggers: Mapping[str, float] | None) -> None:
+        self._max_series = _check_max_series(max_series)
+        self._triggers = _check_triggers(triggers)
+        self._lock = threading.RLock()
+        self._series: dict[Metric, dict[tuple[str, ...], float]] = {}
+        self._size = 0
+        self._running: dict[str, tuple[str, str]] = {}  # label and run of a query, by its id
+        self._last_batches: dict[str, float] = {}
+        self._ended: dict[str, None] = {}
+        self._dropped = self._errors = 0
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: PySpark 3.5 would run a pickled listener in the Connect server."""
+        msg = (
+            f"{type(self).__name__} runs in the process that adds it, and is not sent to a server; "
+            "got a session of Spark Connect 3.5: use a classic session, or PySpark 4.0 or newer"
+        )
+        raise HostError(msg)
+
+    @_keep_errors
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
+        """Note that a query runs."""
+        self._begin(event)
+
+    @_keep_errors
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Add what a micro-batch tells."""
+        self._add_progress(event.progress)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Ignore the event."""
+
+    @_keep_errors
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Remove the gauges of a query, and count it if it failed."""
+        identity, run = str(event.id), str(event.runId)
+        query, running = self._running.get(identity, (identity, run))
+        self._note_batch(run, math.inf)
+        self._add(Reading(find_metric("query_failures"), (query,), int(bool(event.exception))))
+        # Spark tells of a start at once and of an end later: the query may run again already.
+        if running == run:
+            self._running.pop(identity, None)
+        if all(label != query for label, _ in self._running.values()):
+            self._remove(query, gauges_only=True)
+            self._ended[query] = None
+
+    def samples(self, of: Metric) -> Samples:
+        """Return the values of a metric now, each with the values of its labels."""
+        with self._lock:
+            if not of.labels:
+                own = {
+                    "listener_series": self._size,
+                    "listener_dropped_samples": self._dropped,
+                    "listener_errors": self._errors,
+                }
+                return [((), own[of.stem])]
+            return list(self._series.get(of, {}).items())
+
+    def _begin(self, told: Any) -> None:
+        """Note that the query of an event or a progress runs."""
+        query, identity, run = label_of(told), str(get(told, "id")), str(get(told, "runId"))
+        known = run in self._last_batches
+        # A run that is known and not the one that runs is over: it tells of its last batches late.
+        if self._running.get(identity) == (query, run) or (known and identity in self._running):
+            return
+        self._running[identity] = query, run
+        if not known:
+            self._note_batch(run, -1)
+        self._ended.pop(query, None)
+        self._add(Reading(find_metric("query_running"), (query,), 1))
+        self._add(Reading(find_metric("query_failures"), (query,), 0))
+        if query in self._triggers:
+            self._add(Reading(find_metric("trigger_interval"), (query,), self._triggers[query]))
+
+    def _add_progress(self, progress: Any) -> None:
+        run, batch = str(get(progress, "runId")), get(progress, "batchId")
+        if not did_a_batch(progress) or batch <= self._last_batches.get(run, -1):
+            return
+        # Read as a whole before anything is added, so that an error, also over what is no number,
+        # adds no half of a micro-batch.
+        readings = [each._replace(value=0 + each.value) for each in read_progress(progress)]
+        self._begin(progress)
+        self._note_batch(run, batch)
+        for reading in readings:
+            self._add(reading)
+
+    def _note_batch(self, run: str, batch: float) -> None:
+        self._last_batches.pop(run, None)
+        self._last_batches[run] = batch
+        if len(self._last_batches) > _RUNS:
+            del self._last_batches[next(iter(self._last_batches))]
+
+    def _add(self, reading: Reading) -> None:
+        of, labels, value = reading
+        values = self._series.setdefault(of, {})
+        if labels not in values:
+            if self._size >= self._max_series and not self._make_room():
+                self._drop(of)
+                return
+            self._size += 1
+        values[labels] = value if of.kind == "gauge" else values.get(labels, 0) + value
+
+    def _make_room(self) -> bool:
+        """Forget the queries that ended first, until there is room for a series."""
+        while self._ended and self._size >= self._max_series:
+            query = next(iter(self._ended))
+            del self._ended[query]
+            self._remove(query, gauges_only=False)
+        return self._size < self._max_series
+
+    def _remove(self, query: str, *, gauges_only: bool) -> None:
+        """Forget the series of a query."""
+        for kept, values in self._series.items():
+            if kept.kind == "gauge" or not gauges_only:
+                for labels in [each for each in values if each[0] == query]:
+                    del values[labels]
+                    self._size -= 1
+
+    def _drop(self, of: Metric) -> None:
+        if not self._dropped:
+            _LOG.warning(
+                "a listener keeps at most max_series=%d series, got one more, of %s; it and others "
+                "are left out and counted by %s: raise max_series, or give queries names and "
+                "metrics fewer names",
+                *(self._max_series, of.name, find_metric("listener_dropped_samples").name),
+            )
+        self._dropped += 1
+
+    def _note_error(self) -> None:
+        with self._lock:
+            self._errors += 1
+            if self._errors == 1:
+                _LOG.warning(
+                    "a listener could not read an event; the query is not affected, and further "
+                    "ones are counted by %s",
+                    find_metric("listener_errors").name,
+                    exc_info=True,
+                )
+
+
+def _check_max_series(given: Any) -> int:
+    least = len(FROM_OPERATORS)
+    msg = f"max_series must be an int of at least {least}, got {shown(given)}; the default is 2000"
+    if not is_int(given):
+        raise DeclarationTypeError(msg)
+    if given < least:
+        raise DeclarationValueError(msg)
+    return int(given)
+
+
+def _check_triggers(given: Any) -> dict[str, float]:
+    msg = (
+        f"triggers must be the intervals in seconds by the names of queries, got {shown(given)}; "
+        "give for example {'clicks': 10}"
+    )
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise DeclarationTypeError(msg)
+    for name, seconds in given.items():
+        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not isinstance(name, str) or not number:
+            raise DeclarationTypeError(msg)
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise DeclarationValueError(msg)
+    return {name: float(seconds) for name, seconds in given.items()}

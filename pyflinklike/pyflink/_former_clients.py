@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`FlinkKafkaConsumer` and `FlinkKafkaProducer`, the clients of Flink 1, as a source and a sink of today.
+
+Each gathers what its program declares, and becomes a `KafkaSource` or a `KafkaSink` when it is given
+to `add_source` or `add_sink`: setters may be called until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+import attrs
+
+from pyflinklike._deprecation import former, without_effect
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.kafka.kafka_sink import (
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSinkBuilder,
+)
+from pyflinklike.kafka.kafka_source import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaSourceBuilder,
+)
+from pyflinklike.pyflink._graph.serialization import (
+    DeserializationSchema,
+    SerializationSchema,
+    check_schema,
+)
+from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, SinkMaker
+from pyflinklike.pyflink._graph.sources import SourceMaker
+from pyflinklike.types import TypeInformation
+
+__all__ = [
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
+    "Semantic",
+]
+
+C = TypeVar("C", bound="FlinkKafkaConsumerBase")
+P = TypeVar("P", bound="FlinkKafkaProducerBase")
+
+_RESETS = {
+    "earliest": KafkaOffsetResetStrategy.EARLIEST,
+    "latest": KafkaOffsetResetStrategy.LATEST,
+    "none": KafkaOffsetResetStrategy.NONE,
+}
+
+
+class FlinkKafkaConsumerBase(SourceMaker):
+    """A consumer; without a call of `set_start_from_...` it starts from its group's offsets.
+
+    Args:
+        builder: The source as far as it is declared.
+        reset: Where partitions start for which the group has no offset.
+        schema: Makes elements of values.
+    """
+
+    def __init__(
+        self,
+        builder: KafkaSourceBuilder,
+        reset: KafkaOffsetResetStrategy,
+        schema: DeserializationSchema,
+    ) -> None:
+        self._builder, self._reset, self._schema = builder, reset, schema
+        self.set_start_from_group_offsets()
+
+    def source(self) -> KafkaSource:
+        """Make the source, of what is declared so far."""
+        return self._builder.build()
+
+    def set_start_from_earliest(self: C) -> C:
+        """Start at the first offset that each partition still has."""
+        return self._start(KafkaOffsetsInitializer.earliest())
+
+    def set_start_from_latest(self: C) -> C:
+        """Start at the end of each partition."""
+        return self._start(KafkaOffsetsInitializer.latest())
+
+    def set_start_from_timestamp(self: C, startup_offsets_timestamp: int) -> C:
+        """Start at each partition's first record at this time or later; without one at its end.
+
+        Args:
+            startup_offsets_timestamp: The time in ms since the epoch.
+        """
+        return self._start(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
+
+    def set_start_from_group_offsets(self: C) -> C:
+        """Start at the offsets that the group has committed; others as `auto.offset.reset` says."""
+        return self._start(KafkaOffsetsInitializer.committed_offsets(self._reset))
+
+    @without_effect("no offsets are committed: they are in the job's checkpoint")
+    def set_commit_offsets_on_checkpoints(self: C, commit_on_checkpoints: bool) -> C:  # noqa: ARG002
+        """Accept whether offsets are committed; none are.
+
+        Args:
+            commit_on_checkpoints: It is ignored.
+        """
+        return self
+
+    @without_effect("a job goes on with the partitions of its topics")
+    def disable_filter_restored_partitions_with_subscribed_topics(self: C) -> C:
+        """Accept that partitions of other topics are read on; none are."""
+        return self
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the elements that the schema makes."""
+        return self._schema.get_produced_type()
+
+    def _start(self: C, offsets: KafkaOffsetsInitializer) -> C:
+        self._builder.set_starting_offsets(offsets)
+        return self
+
+
+class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
+    """A consumer of topics, as PyFlink's; PyFlink itself calls it deprecated.
+
+    Args:
+        topics: The name of a topic, or a list of names.
+        deserialization_schema: Makes an element of a record's value.
+        properties: Settings of the client by name, as of `KafkaSourceBuilder.set_property`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: A property is wrong.
+    """
+
+    @former("KafkaSource.builder() and env.from_source")
+    def __init__(
+        self,
+        topics: str | list[str],
+        deserialization_schema: DeserializationSchema,
+        properties: Mapping[str, str],
+    ) -> None:
+        builder = KafkaSource.builder().set_properties(_check(properties))
+        builder.set_topics(*([topics] if isinstance(topics, str) else topics))
+        builder.set_value_only_deserializer(deserialization_schema)
+        given = properties.get("auto.offset.reset", "latest")
+        if given not in _RESETS:
+            msg = f"auto.offset.reset is one of {', '.join(_RESETS)}, got {shown(given)}; set it to one"
+            raise DeclarationValueError(msg)
+        super().__init__(builder, _RESETS[given], deserialization_schema)
+
+
+class Semantic(Enum):
+    """The promise of a `FlinkKafkaProducer`: at least once, as of a `KafkaSink`."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
+
+
+class FlinkKafkaProducerBase(SinkMaker):
+    """A producer.
+
+    Args:
+        builder: The sink as far as it is declared.
+        serializer: Makes records of elements.
+    """
+
+    def __init__(
+        self, builder: KafkaSinkBuilder, serializer: KafkaRecordSerializationSchema
+    ) -> None:
+        self._builder, self._serializer = builder, serializer
+
+    def sink(self) -> KafkaSink:
+        """Make the sink, of what is declared so far."""
+        return self._builder.set_record_serializer(self._serializer).build()
+
+    def set_write_timestamp_to_kafka(self: P, write_timestamp_to_kafka: bool) -> P:
+        """Set whether records have the times of their elements; by default that of their writing.
+
+        Args:
+            write_timestamp_to_kafka: True or False.
+        """
+        self._serializer = attrs.evolve(self._serializer, is_timed=bool(write_timestamp_to_kafka))
+        return self
+
+    @without_effect("a record that is not acknowledged fails the job")
+    def set_log_failures_only(self: P, log_failures_only: bool) -> P:  # noqa: ARG002
+        """Accept that failures are logged only; here they fail the job.
+
+        Args:
+            log_failures_only: It is ignored.
+        """
+        return self
+
+    def set_flush_on_checkpoint(self: P, flush_on_checkpoint: bool) -> P:  # noqa: ARG002
+        """Accept whether a checkpoint waits for the brokers; here it always does.
+
+        Args:
+            flush_on_checkpoint: It is ignored.
+        """
+        return self
+
+
+class FlinkKafkaProducer(FlinkKafkaProducerBase):
+    """A producer to one topic, as PyFlink's.
+
+    Args:
+        topic: The name of the topic.
+        serialization_schema: Makes the value of a record; records have no keys.
+        producer_config: Settings of the client by name, as of `KafkaSinkBuilder.set_property`.
+        kafka_producer_pool_size: It is ignored.
+        semantic: With `EXACTLY_ONCE` a job runs only where the setting
+            `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+    """
+
+    @former("KafkaSink.builder() and stream.sink_to")
+    def __init__(
+        self,
+        topic: str,
+        serialization_schema: SerializationSchema,
+        producer_config: Mapping[str, str],
+        kafka_producer_pool_size: int = 5,  # noqa: ARG002
+        semantic: Semantic = Semantic.AT_LEAST_ONCE,
+    ) -> None:
+        if not isinstance(semantic, Semantic):
+            msg = f"it takes a Semantic, got {shown(semantic)}; give for example Semantic.AT_LEAST_ONCE"
+            raise DeclarationTypeError(msg)
+        check_schema(serialization_schema, SerializationSchema)
+        records = KafkaRecordSerializationSchema.builder().set_topic(topic)
+        records.set_value_serialization_schema(serialization_schema)
+        builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee[semantic.name])
+        for name, value in _check(producer_config).items():
+            builder.set_property(name, value)
+        super().__init__(builder, attrs.evolve(records.build(), is_timed=False))
+
+    @without_effect("there are no transactions")
+    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
+        """Accept that a transaction that took too long is forgotten; there are none."""
+        return self
+
+
+def _check(properties: Mapping[str, str]) -> Mapping[str, str]:
+    if not isinstance(properties, Mapping):
+        msg = f"properties are a dict, got {shown(properties)}; give for example {{'bootstrap.servers': 'localhost:9092'}}"
+        raise DeclarationTypeError(msg)
+    return properties

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources one after the other: PyFlink's `HybridSource`, such as files and then a topic.
+
+Its splits are those of its parts, in their order.  On a stream a micro-batch has splits of one part only,
+so where one part ends and the next begins is written down like everything that a job has read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator
+from itertools import groupby
+from typing import Any
+
+import attrs
+
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._messages import instance_of, shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.types import TypeInformation
+
+__all__ = ["HybridSource", "HybridSourceBuilder"]
+
+
+@attrs.frozen
+class HybridSource(Source):
+    """Sources that are read one after the other, as PyFlink's; each but the last one ends.
+
+    The watermark strategy is one for all of them.  In this process one instance reads them, whatever the
+    parallelism.
+
+    Args:
+        parts: The sources, in order.
+    """
+
+    parts: tuple[Source, ...]
+
+    @staticmethod
+    def builder(first_source: Source) -> HybridSourceBuilder:
+        """Begin with a source that ends.
+
+        Args:
+            first_source: The source that is read first.
+
+        Raises:
+            DeclarationTypeError, HostError: It is no source, or workers cannot read it.
+        """
+        return HybridSourceBuilder((_check_part(first_source),))
+
+    @property
+    def is_bounded(self) -> bool:
+        """True where the last source ends."""
+        return self.parts[-1].is_bounded
+
+    @property
+    def parallelism(self) -> int | None:
+        """1: of several instances one would begin the next source while others are at the last."""
+        return 1
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the elements of all sources."""
+        return self.parts[0].type_info
+
+    @property
+    def identity(self) -> str:
+        """The sources in their order."""
+        return ", then ".join(each.identity for each in self.parts)
+
+    @property
+    def discovery_milliseconds(self) -> int | None:
+        """That of the last source: only it may look for new splits."""
+        return self.parts[-1].discovery_milliseconds
+
+    @property
+    def is_read_alike(self) -> bool:
+        """True where all sources are."""
+        return all(each.is_read_alike for each in self.parts)
+
+    @property
+    def has_named_splits(self) -> bool:
+        """True where all sources end: the name of a split begins with the number of its source."""
+        return self.is_bounded
+
+    def discover(self, known: Container[str]) -> list[str]:
+        """Return the names of splits of the last source that are not known yet."""
+        at = len(self.parts) - 1
+        return [_name(at, each) for each in self.parts[at].discover(_Known(at, known))]
+
+    def splits(self) -> list[str]:
+        """Return the splits of all sources that end, in order, as they are now."""
+        return [
+            _name(at, inner)
+            for at, part in enumerate(self.parts)
+            if part.is_bounded
+            for inner in _splits_of(part)
+        ]
+
+    def group_splits(self, splits: list[str]) -> list[list[str]]:
+        """Return splits in groups, one for each source."""
+        return [list(group) for _, group in groupby(splits, lambda name: json.loads(name)[0])]
+
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements of a split of one of the sources."""
+        at, inner = json.loads(split)
+        part: Source = self.parts[at]
+        if part.has_named_splits or not part.is_bounded:
+            return part.read_split(inner)
+        return part.read(0, 1)
+
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements of all sources, one after the other.
+
+        Raises:
+            HostError: A source cannot be read in this process.
+        """
+        assert (index, parallelism) == (0, 1)
+        for part in self.parts:
+            yield from part.read(0, 1)
+
+
+@attrs.frozen
+class _Known:
+    """The names of a source's splits among those of all.
+
+    Args:
+        at: The number of the source.
+        names: The names of splits of all sources.
+    """
+
+    at: int
+    names: Container[str]
+
+    def __contains__(self, inner: object) -> bool:
+        return _name(self.at, inner) in self.names
+
+
+def _name(at: int, inner: Any) -> str:
+    return json.dumps([at, inner])
+
+
+def _splits_of(part: Source) -> list[str]:
+    # A source whose splits have no names is one split: nothing says into how many to cut it.
+    return part.splits() if part.has_named_splits else [""]
+
+
+def _check_part(source: Any) -> Source:
+    if not isinstance(source, Source):
+        remedy = instance_of(Source, source, "give for example a FileSource")
+        msg = f"a HybridSource has sources, got {shown(source)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    if not source.is_read_anywhere:
+        msg = f"the sources of a HybridSource are read by workers, got {source.identity}; use union for it"
+        raise HostError(msg)
+    return source
+
+
+@attrs.define
+class HybridSourceBuilder(WithoutJava):
+    """Adds sources, as PyFlink's, and `build`s a `HybridSource`."""
+
+    _parts: tuple[Source, ...]
+
+    def add_source(self, source: Source) -> HybridSourceBuilder:
+        """Read a source behind those before, which must all end.
+
+        Args:
+            source: The source that is read next.
+
+        Raises:
+            DeclarationTypeError, HostError: It is no source, or workers cannot read it.
+            DeclarationValueError: The source before does not end, or has elements of another type.
+        """
+        _check_part(source)
+        before = self._parts[-1]
+        if not before.is_bounded:
+            msg = (
+                "all sources of a HybridSource but the last one end, got another one behind "
+                f"{before.identity}; bound that one, or put it last"
+            )
+            raise DeclarationValueError(msg)
+        if source.type_info != before.type_info:
+            msg = (
+                f"the sources of a HybridSource give one type, got {before.type_info!r} and then "
+                f"{source.type_info!r}; give both the same format or deserializer"
+            )
+            raise DeclarationValueError(msg)
+        self._parts = (*self._parts, source)
+        return self
+
+    def build(self) -> HybridSource:
+        """Make the source."""
+        return HybridSource(self._parts)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run of a job: a way to follow it, to end it, and to get the elements it collects."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from enum import Enum
+from threading import Event
+from typing import Any, Protocol
+
+from pyflinklike.errors import HostError
+from pyflinklike.pyflink._graph.job import Job
+
+__all__ = ["DrivenRun", "Host", "JobRun", "JobStatus", "SavepointRequest"]
+
+
+class JobStatus(Enum):
+    """The status of a job, as `pyflink.common.JobStatus`."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FINISHED = "FINISHED"
+    RESTARTING = "RESTARTING"
+    SUSPENDED = "SUSPENDED"
+    RECONCILING = "RECONCILING"
+
+    def is_terminal_state(self) -> bool:
+        """Return whether the status is final, with no restart, not even on another cluster."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+    def is_globally_terminal_state(self) -> bool:
+        """Return whether the status is final."""
+        return self.is_terminal_state()
+
+
+class JobRun(Protocol):
+    """A job that was started.
+
+    A host may do the work in the background, or while one of these is called.
+    """
+
+    def wait(self) -> None:
+        """Wait until the job has ended.
+
+        Raises:
+            PyflinklikeError: It failed.
+        """
+
+    def collect(self, sink: int) -> Iterator[Any]:
+        """Yield the elements that come to a `CollectSink`; end when the job does.
+
+        Args:
+            sink: The number of its node; each may be asked for once.
+
+        Raises:
+            PyflinklikeError: The job failed; raised when it is the next element's turn.
+        """
+
+    def cancel(self) -> None:
+        """Have the job end soon; nothing happens where it has ended."""
+
+    def status(self) -> JobStatus:
+        """Return the status of the job."""
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what a job that has ended has counted, by the names of functions; see `JobMetrics`."""
+
+    def savepoint(
+        self, path: str, *, stops: bool = False, drains: bool = False
+    ) -> SavepointRequest:
+        """Ask for a savepoint, which whoever does the work takes soon.
+
+        Args:
+            path: The directory to write.
+            stops: Whether the job ends with it.
+            drains: Whether all event timers fire before, as at the end of all sources.
+        """
+
+
+class SavepointRequest:
+    """A savepoint that was asked for.
+
+    Args:
+        path: The directory to write.
+        stops: Whether the job ends with it.
+        drains: Whether all event timers fire before.
+    """
+
+    def __init__(self, path: str, *, stops: bool, drains: bool) -> None:
+        self.path, self.stops, self.drains = path, stops, drains
+        self.has_drained = False
+        """Whether timers have fired that were not due: then the job cannot go on without the savepoint."""
+        self._done = Event()
+        self._error: BaseException | None = None
+
+    def result(self) -> str:
+        """Wait until the savepoint is taken, and return its path.
+
+        Raises:
+            PyflinklikeError: It could not be taken.
+        """
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self.path
+
+    def is_done(self) -> bool:
+        """Return whether it is taken, or could not be."""
+        return self._done.is_set()
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Say that it is taken, or why it is not."""
+        self._error = error
+        self._done.set()
+
+
+class DrivenRun(ABC):
+    """A job that works whenever somebody waits for it or for its elements: a `JobRun`.
+
+    Args:
+        collected: The elements that come to each `CollectSink`, by the number of its node.
+    """
+
+    def __init__(self, collected: Mapping[int, deque[Any]]) -> None:
+        self._collected = collected
+        self._status = JobStatus.RUNNING
+        self._is_cancelled = False
+        self._requests: deque[SavepointRequest] = deque()
+        self._work = self._driven()
+
+    def wait(self) -> None:
+        """Do all the work that is left."""
+        for _ in self._work:
+            if self._is_cancelled:
+                self._work.close()
+
+    def collect(self, sink: int) -> Iterator[Any]:
+        """Yield the elements that come to a `CollectSink`; work while there are none."""
+        elements = self._collected[sink]
+        while True:
+            while elements:
+                yield elements.popleft()
+            if next(self._work, self) is self and not elements:
+                return
+
+    def cancel(self) -> None:
+        """End the job where it stands."""
+        self._is_cancelled = True
+        # Where another thread does the work, that thread ends it.
+        with contextlib.suppress(ValueError):
+            self._work.close()
+            if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
+                self._end_with(JobStatus.CANCELED)
+
+    def status(self) -> JobStatus:
+        """Return the status of the job."""
+        return self._status
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return nothing, if the host tells metrics elsewhere."""
+        return {}
+
+    def savepoint(
+        self, path: str, *, stops: bool = False, drains: bool = False
+    ) -> SavepointRequest:
+        """Ask for a savepoint, which whoever does the work takes soon."""
+        request = SavepointRequest(path, stops=stops, drains=drains)
+        self._requests.append(request)
+        if self._status is not JobStatus.RUNNING:
+            self._refuse_requests()  # the work may have ended before it could see this one
+        return request
+
+    def _driven(self) -> Generator[None, None, None]:
+        """Do all the work, and set the status that follows from it."""
+        work = self._run()
+        try:
+            for _ in work:
+                yield
+                if self._requests:
+                    request = self._answer()
+                    if request is not None:
+                        work.close()
+                        self._stop(request)
+                        break
+        except GeneratorExit:
+            work.close()
+            self._end_with(JobStatus.CANCELED)
+            raise
+        except BaseException:
+            work.close()
+            self._end_with(JobStatus.FAILED)
+            raise
+        self._status = JobStatus.FINISHED
+        self._refuse_requests()
+
+    def _answer(self) -> SavepointRequest | None:
+        """Take the savepoint that was asked for first; return the request if the job ends with it."""
+        request = self._requests[0]
+        try:
+            if not self._save(request):
+                return None  # not now: it is asked for again
+        except Exception as error:
+            self._requests.popleft().finish(error)
+            if request.has_drained:
+                raise
+            return None
+        self._requests.popleft()
+        if request.stops:
+            return request
+        request.finish()
+        return None
+
+    def _stop(self, request: SavepointRequest) -> None:
+        try:
+            self._finish_early()
+        except BaseException as error:
+            request.finish(error)
+            raise
+        request.finish()
+
+    def _refuse_requests(self) -> None:
+        while self._requests:
+            request = self._requests.popleft()
+            msg = (
+                f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
+                f"{self._status.value}; ask for it before"
+            )
+            request.finish(HostError(msg))
+
+    def _end_with(self, status: JobStatus) -> None:
+        self._status = status
+        try:
+            self._abandon()
+        finally:
+            self._refuse_requests()
+
+    @abstractmethod
+    def _run(self) -> Generator[None, None, None]:
+        """Do all the work, to its end; yield whenever it may be told to end."""
+
+    def _save(self, request: SavepointRequest) -> bool:
+        """Take a savepoint, between two steps of the work; return False if now is not the time.
+
+        Raises:
+            HostError: The job cannot have one.
+        """
+        msg = (
+            f"a savepoint is of a job in streaming mode, got one for {request.path!r} of a job in batch "
+            "mode; set execution.runtime-mode to STREAMING"
+        )
+        raise HostError(msg)
+
+    def _finish_early(self) -> None:
+        """End a job that was stopped with a savepoint: all that it has written becomes visible."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """Leave nothing behind of a job that failed or was cancelled."""
+
+
+Host = Callable[[Job], JobRun]
+"""Starts a job."""

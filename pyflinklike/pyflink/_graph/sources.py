@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sources of a job, as plain declarations.
+
+Each host reads them in its own way: the local runner in this process, by `read`; Spark by a source
+of its own.  A source that only one host can read subclasses `Source` without `read`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterator
+from typing import Any
+
+import attrs
+
+from pyflinklike._checks import is_int64
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.copies import as_given
+
+__all__ = ["CollectionSource", "NumberSequenceSource", "Source", "SourceMaker"]
+
+
+class Source(WithoutJava, ABC):
+    """A place where elements come from."""
+
+    @property
+    @abstractmethod
+    def is_bounded(self) -> bool:
+        """True where the source comes to an end."""
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the elements: any object that pickles, unless the source knows better."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+    @property
+    def parallelism(self) -> int | None:
+        """The only number of instances that can read it; None for any."""
+        return None
+
+    @property
+    def identity(self) -> str:
+        """Distinguishes it from other sources of a program, the same in each run of the program."""
+        return type(self).__name__
+
+    @property
+    def discovery_milliseconds(self) -> int | None:
+        """The time between looks for new splits, in ms; None for a source without splits."""
+        return None
+
+    def discover(self, known: Container[str]) -> list[str]:
+        """Return the names of splits that are not known yet, the oldest first.
+
+        Args:
+            known: The names that were found before.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_read_alike(self) -> bool:
+        """True where it yields the same elements in the same order whenever it is read."""
+        return True
+
+    @property
+    def has_named_splits(self) -> bool:
+        """True where its splits have names, in a number that does not depend on the instances."""
+        return False
+
+    def splits(self) -> list[str]:
+        """Return the names of all splits of a source that ends, as they are now."""
+        raise NotImplementedError
+
+    def group_splits(self, splits: list[str]) -> list[list[str]]:
+        """Return splits in groups: those of one are read before those of the next.
+
+        Args:
+            splits: Names of splits, in the order of `splits`.
+        """
+        return [splits] if splits else []
+
+    def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements of a split with their event times in ms (None without one).
+
+        Args:
+            split: The name of the split.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_read_anywhere(self) -> bool:
+        """True where workers can read their splits; otherwise only the driver can."""
+        return True
+
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements with their event times in ms (None without one), in this process.
+
+        Args:
+            index: The number of the instance that reads, from 0.
+            parallelism: How many instances share the elements.
+
+        Raises:
+            HostError: The source cannot be read in this process.
+        """
+        msg = (
+            f"{type(self).__name__} is read by Spark only, got execution.target: local for "
+            f"instance {index + 1} of {parallelism}; set execution.target to spark"
+        )
+        raise HostError(msg)
+
+
+class SourceMaker(WithoutJava, ABC):
+    """A declaration of Flink 1 that becomes a source when it is added to a program."""
+
+    @abstractmethod
+    def source(self) -> Source:
+        """Make the source, of what is declared so far."""
+
+
+@attrs.frozen
+class CollectionSource(Source):
+    """The elements of `from_collection`, in order.
+
+    Args:
+        elements: The elements, already converted to their type; nobody else holds them.
+    """
+
+    elements: tuple[Any, ...] = attrs.field(repr=lambda elements: f"<{len(elements)} elements>")
+
+    @property
+    def is_bounded(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def parallelism(self) -> int | None:
+        """1: one instance keeps the order."""
+        return 1
+
+    @property
+    def identity(self) -> str:
+        """The number of elements: pickles of equal elements may differ."""
+        return f"a collection of {len(self.elements)}"
+
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements, without event times: copies, since another job may read them, too."""
+        assert (index, parallelism) == (0, 1)
+        return ((as_given(element), None) for element in self.elements)
+
+
+@attrs.frozen
+class NumberSequenceSource(Source):
+    """The whole numbers between two, both included, as PyFlink's.
+
+    Several instances get a range each, so there is an order with one instance only.
+
+    Args:
+        start: The first number.
+        end: The last number.
+
+    Raises:
+        DeclarationValueError: A number is no int of 64 bits, or the first one is greater.
+    """
+
+    start: int
+    end: int = attrs.field()
+
+    @end.validator
+    def _check(self, _: attrs.Attribute[int], end: Any) -> None:
+        if not is_int64(self.start) or not is_int64(end) or self.start > end:
+            msg = (
+                f"a sequence goes from an int of 64 bits to one that is not smaller, got "
+                f"{shown(self.start)} and {shown(end)}; give for example 1 and 10"
+            )
+            raise DeclarationValueError(msg)
+
+    @property
+    def is_bounded(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """LONG."""
+        return Types.LONG()
+
+    @property
+    def identity(self) -> str:
+        """The two ends of the sequence."""
+        return f"the numbers from {self.start} to {self.end}"
+
+    def part(self, index: int, parallelism: int) -> range:
+        """Return the numbers of one instance.
+
+        Args:
+            index: The number of the instance, from 0.
+            parallelism: How many instances there are.
+        """
+        count = self.end - self.start + 1
+        first, last = (self.start + count * i // parallelism for i in (index, index + 1))
+        return range(first, last)
+
+    def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
+        """Yield the numbers of one instance, without event times."""
+        return ((number, None) for number in self.part(index, parallelism))

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run of a job in this process: the instances of its nodes, made, connected and driven.
+
+Sources are read element by element, and watermarks follow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pyflinklike._clock import wall_clock
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics, find_counting_nodes
+from pyflinklike.pyflink._graph.job_run import DrivenRun, SavepointRequest
+from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, begin_with
+from pyflinklike.pyflink._graph.nodes import (
+    FromSource,
+    KeyBy,
+    Node,
+    Partition,
+    SideOutput,
+    ToSink,
+    Union,
+    WithBroadcast,
+)
+from pyflinklike.pyflink._graph.sinks import CollectSink, SinkWriter
+from pyflinklike.pyflink._graph.source_positions import ReadParts
+from pyflinklike.pyflink._graph.watermarks import find_aligned_limits
+from pyflinklike.pyflink._local.local_savepoint import begin_stations, write_savepoint
+from pyflinklike.pyflink._local.operator_stations import OperatorStation, operator_station
+from pyflinklike.pyflink._local.stations import (
+    Channel,
+    CollectStation,
+    Exit,
+    KeyByStation,
+    Send,
+    SinkStation,
+    SourceStation,
+    Station,
+    WatermarkMaker,
+    converter_of,
+    misfit,
+    route,
+    to_all,
+)
+from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
+
+__all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
+
+
+def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
+    """Run a job in this process, while its results are asked for.
+
+    Args:
+        job: The job.
+        clock: Returns the processing time in ms.
+
+    Raises:
+        HostError: The job has a source or a sink that only Spark has.
+    """
+    return LocalRun(job, clock)
+
+
+class LocalRun(DrivenRun):
+    """A job in this process.
+
+    Sources take turns, one element each.  Bounded sources that only feed broadcast inputs come
+    first.  Watermarks follow every `records_per_batch` elements.  If that is not set, they follow
+    each element where any source is unbounded, else only the end of each source.
+    """
+
+    def __init__(self, job: Job, clock: Callable[[], int]) -> None:
+        self._job, self._clock = job, clock
+        self._now: int | None = None
+        self._beginning = _find_beginning(job)
+        self._wiring = Wiring(job, {} if self._beginning is None else self._beginning.positions)
+        self._opened: list[Any] = []
+        self._metrics = JobMetrics()
+        super().__init__(self._wiring.collected)
+
+    def _run(self) -> Generator[None, None, None]:
+        """Do all the work, and yield after every element."""
+        self._make_importable()
+        self._tick()
+        if self._beginning is not None:
+            begin_stations(self._wiring.stateful(), self._wiring.key_groups(), self._beginning)
+        for station in self._wiring.stations:
+            self._opened.append(station)
+            station.open()
+        for sources in self._in_turns():
+            yield from self._read(sources)
+        self._end()
+
+    def _make_importable(self) -> None:
+        """Let functions import the program's files: each is a module, or a folder of modules."""
+        for path in map(os.path.abspath, self._job.settings.python_files):
+            folder = os.path.dirname(path) if path.endswith(".py") else path
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
+
+    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the metrics that functions have registered, once the job has ended."""
+        return self._metrics.reports()
+
+    def _end(self) -> None:
+        graph = self._job.graph
+        names = {**graph.state_names, **find_counting_nodes(graph)}
+        self._metrics.add(self._wiring.counts(names))
+        for station in self._wiring.stations:
+            station.close()
+        for writer in self._wiring.writers:
+            writer.finish()
+
+    def _save(self, request: SavepointRequest) -> bool:
+        if self._job.settings.is_batch:
+            return super()._save(request)
+        if request.drains:
+            request.has_drained = True
+            for _, source in self._wiring.sources:
+                source.end()
+        # Each station comes after those that send to it, so nothing is left on its way.
+        for station in self._opened:
+            if isinstance(station, OperatorStation):
+                station.settle()
+        wiring = self._wiring
+        write_savepoint(request.path, self._job, wiring.stateful(), wiring.read, self._beginning)
+        return True
+
+    def _finish_early(self) -> None:
+        for station in self._opened:
+            if isinstance(station, OperatorStation):
+                station.is_stopped = True
+        self._end()
+
+    def _abandon(self) -> None:
+        for station in self._opened:
+            if isinstance(station, OperatorStation):
+                station.abandon()
+        for writer in self._wiring.writers:
+            writer.abandon()
+
+    def _read(self, sources: list[SourceStation]) -> Iterator[None]:
+        """Read sources to their ends, in turns."""
+        count, limit = 0, self._records_per_batch()
+        is_aligned = any(source.alignment is not None for source in sources)
+        while sources:
+            for source in _without_those_ahead(sources) if is_aligned else tuple(sources):
+                self._tick()
+                if not source.step():
+                    sources.remove(source)
+                count += 1
+                if limit and count % limit == 0:
+                    self._emit_watermarks()
+                yield
+
+    def _emit_watermarks(self) -> None:
+        for maker in self._wiring.makers:
+            maker.emit()
+
+    def _records_per_batch(self) -> int | None:
+        """Return the number of elements after which watermarks follow; None: the end of each source."""
+        settings = self._job.settings
+        if settings.is_batch:
+            return None
+        if settings.records_per_batch is None and not self._job.graph.is_bounded:
+            return 1
+        return settings.records_per_batch
+
+    def _tick(self) -> None:
+        now = self._clock()
+        if now != self._now:
+            self._now = now
+            for station in self._wiring.stations:
+                station.tick(now)
+
+    def _in_turns(self) -> list[list[SourceStation]]:
+        """Return bounded sources that feed broadcast inputs only, then the others."""
+        first: list[SourceStation] = []
+        others: list[SourceStation] = []
+        for node, station in reversed(self._wiring.sources):
+            comes_first = node.source.is_bounded and self._job.graph.is_only_broadcast(node.id)
+            (first if comes_first else others).append(station)
+        return [first, others]
+
+
+def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
+    """Return the sources without those that wait for others."""
+    watermarks = [source.maker.now() for source in sources]
+    limits = find_aligned_limits(
+        (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
+    )
+    return [
+        source
+        for source, watermark, limit in zip(sources, watermarks, limits)
+        if watermark is None or limit is None or watermark <= limit
+    ]
+
+
+def _find_beginning(job: Job) -> JobBeginning | None:
+    """Return the savepoint with which a job begins, if its settings name one.
+
+    Raises:
+        CorruptStateError: There is no savepoint, or its manifest is damaged.
+        IncompatibleStateError: It is not one of this job.
+        HostError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
+    """
+    settings = job.settings
+    if settings.recovery_path is None or settings.is_batch:
+        return None
+    if savepoint_location_of(settings.recovery_path).exists("job.json"):
+        msg = (
+            "execution.state-recovery.path is a savepoint for a job in this process, got "
+            f"{settings.recovery_path!r}, the folder of a job on Spark; make a savepoint of it with "
+            "take_savepoint or `pyflinklike state export`"
+        )
+        raise HostError(msg)
+    beginning = begin_with(open_savepoint(settings.recovery_path), job.graph, settings)
+    for number, position in beginning.positions.items():
+        if "read" not in position and "left" not in position:
+            msg = (
+                "a source that Spark reads goes on on Spark only, got "
+                f"{job.graph.nodes[number].name!r} in this process; set execution.target to spark"
+            )
+            raise HostError(msg)
+    return beginning
+
+
+_KEY_GROUPS = 128
+PASSED_ON = (KeyBy, Partition, SideOutput)
+"""Nodes with as many instances as their input has."""
+_UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
+
+
+class Wiring:
+    """The instances of all nodes of a job, connected.
+
+    Args:
+        job: The job.
+        positions: Where sources go on, by the numbers of their nodes; the others begin.
+    """
+
+    def __init__(self, job: Job, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
+        self._job, self._graph, self._positions = job, job.graph, positions
+        self.read: dict[int, ReadParts] = {}
+        """How far each source was read, by the number of its node."""
+        self._parallelism: dict[int, int] = {}
+        self._instances: dict[int, list[Station]] = {}
+        self.stations: list[Station] = []
+        """All instances, each after the instances that send to it."""
+        self.sources: list[tuple[FromSource, SourceStation]] = []
+        self.makers: list[WatermarkMaker] = []
+        self.writers: list[SinkWriter] = []
+        self.collected: dict[int, deque[Any]] = {}
+        """The elements that came to each `CollectSink`, by the number of its node."""
+        for node in self._graph.nodes.values():
+            self._parallelism[node.id] = self._number_of_instances(node)
+        # From the last node to the first, since an instance is made with the channels of its readers.
+        for node in reversed(list(self._graph.nodes.values())):
+            self._instances[node.id] = [
+                self._station(node, index) for index in range(self._parallelism[node.id])
+            ]
+        for number in self._graph.nodes:
+            self.stations += self._instances[number]
+        makers = (getattr(station, "maker", None) for station in self.stations)
+        self.makers = [maker for maker in makers if maker is not None]
+
+    def _number_of_instances(self, node: Node) -> int:
+        if isinstance(node, PASSED_ON):
+            return self._parallelism[node.inputs[0]]
+        if isinstance(node, FromSource) and node.source.parallelism is not None:
+            return node.source.parallelism
+        return node.parallelism or self._job.settings.parallelism or 1
+
+    def _station(self, node: Node, index: int) -> Station:
+        parallelism = self._parallelism[node.id]
+        if isinstance(node, ToSink):
+            return self._sink(node, index, parallelism)
+        if isinstance(node, KeyBy):
+            return self._key_by(node, index)
+        out = self._exit(node, index)
+        if isinstance(node, FromSource):
+            station = SourceStation(out, self._parts(node).elements(index), node.strategy)
+            self.sources.append((node, station))
+            return station
+        if isinstance(node, (Partition, SideOutput, Union)):
+            return Station(out)
+        return operator_station(node, out, self._task(node, index), self._job)
+
+    def _parts(self, node: FromSource) -> ReadParts:
+        """Return the parts of a source, which its instances share."""
+        if node.id not in self.read:
+            position = self._positions.get(node.id)
+            self.read[node.id] = ReadParts(node.source, self._parallelism[node.id], position)
+        return self.read[node.id]
+
+    def stateful(self) -> dict[int, list[OperatorStation]]:
+        """Return the instances of operators with state, by the numbers of their nodes."""
+        return {
+            number: [each for each in self._instances[number] if isinstance(each, OperatorStation)]
+            for number in self._graph.state_names
+        }
+
+    def counts(self, names: Mapping[int, str]) -> list[Count]:
+        """Return what the metrics of functions have counted since the last call.
+
+        Args:
+            names: The names under which functions report, by the numbers of their nodes.
+
+        Raises:
+            UserFunctionError: A gauge raised.
+        """
+        return [
+            Count(name, *increment)
+            for number, name in names.items()
+            for station in self._instances.get(number, ())
+            if isinstance(station, OperatorStation)
+            for increment in station.take_metrics()
+        ]
+
+    def key_groups(self) -> dict[int, int]:
+        """Return the number of key groups by which elements go to instances, as `stateful` does."""
+        nodes = self._graph.nodes
+        return {
+            number: self._key_groups(nodes[nodes[number].inputs[0]])
+            for number in self._graph.state_names
+        }
+
+    def _sink(self, node: ToSink, index: int, parallelism: int) -> Station:
+        if isinstance(node.sink, CollectSink):
+            return CollectStation(self.collected.setdefault(node.id, deque()))
+        writer = node.sink.writer(index, parallelism, node.type_info)
+        self.writers.append(writer)
+        return SinkStation(writer)
+
+    def _task(self, node: Node, index: int) -> TaskInfo:
+        settings = self._job.settings
+        return TaskInfo(
+            node.name,
+            index=index,
+            parallelism=self._parallelism[node.id],
+            max_parallelism=self._key_groups(node),
+            job_parameters=settings.job_parameters,
+        )
+
+    def _key_groups(self, node: Node) -> int:
+        return node.max_parallelism or self._job.settings.max_parallelism or _KEY_GROUPS
+
+    # Where elements go
+
+    def _exit(self, node: Node, index: int) -> Exit:
+        """Make the exit of an instance."""
+        main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
+        if not isinstance(node, _UNCHANGED):
+            main = _convert(main, node, _whose(node))
+        side: dict[str, list[Send]] = {}
+        for reader in self._graph.side_outputs(node):
+            sends, further = self._sends(node, index, ((reader, 0),))
+            whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
+            side.setdefault(reader.tag.tag_id, []).append(_convert(sends, reader, whose))
+            watermarks += further
+        return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _to_each(watermarks))
+
+    def _sends(
+        self, node: Node, index: int, consumers: tuple[tuple[Node, int], ...]
+    ) -> tuple[Send, list[Callable[[int], None]]]:
+        sends: list[Send] = []
+        watermarks: list[Callable[[int], None]] = []
+        for consumer, position in consumers:
+            channels = self._channels(consumer, position)
+            if isinstance(consumer, WithBroadcast) and position == 1:
+                sends.append(to_all([channel.element for channel in channels]))
+            else:
+                sends.append(route(node, index, self._parallelism[node.id], channels))
+            watermarks += [channel.watermark for channel in channels]
+        return to_all(sends), watermarks
+
+    def _channels(self, node: Node, position: int) -> list[Channel]:
+        return [station.channel(position) for station in self._instances[node.id]]
+
+    def _key_by(self, node: KeyBy, index: int) -> Station:
+        consumers = self._graph.consumers[node.id]
+        channels = [self._channels(consumer, position) for consumer, position in consumers]
+        watermark = _to_each([each.watermark for some in channels for each in some])
+        out = Exit(lambda _, __: None, {}, watermark)
+        return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
+
+
+def _to_each(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
+    if len(watermarks) == 1:
+        return watermarks[0]
+
+    def send(watermark: int) -> None:
+        for each in watermarks:
+            each(watermark)
+
+    return send
+
+
+def _whose(node: Node) -> str:
+    """Name the outputs of an operator for messages."""
+    uid = "" if node.uid is None else f" (uid {node.uid!r})"
+    return f"an output of {node.name!r}{uid}"
+
+
+def _convert(send: Send, node: Node, whose: str) -> Send:
+    """Return a function that converts elements to the node's type, and sends them."""
+    convert = converter_of(node.type_info)
+    if convert is None:
+        return send
+
+    # Written out here: a wrapper around `convert` would cost each element one more call.
+    def send_converted(value: Any, timestamp: int | None) -> None:
+        try:
+            made = convert(value)
+        except StateValueError as error:
+            raise misfit(f"{whose} does not fit its output type", error) from error
+        send(made, timestamp)
+
+    return send_converted

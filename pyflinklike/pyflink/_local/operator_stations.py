@@ -1,0 +1,538 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that call a user's function, by an operator of the runtime.
+
+`operator_station` chooses the class by the node, and by the mode of the job: in batch mode keyed
+stations process each key as a whole, once the input has ended.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyflinklike import __version__
+from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import ElementBundles, end_bounded, enter_bounded
+from pyflinklike.aggregations.fold import Fold as FoldFunction
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.errors import HostError
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.functions.metric_group import Increment
+from pyflinklike.functions.process_functions import check_results
+from pyflinklike.pyflink._graph.async_function import AsyncRetryStrategy
+from pyflinklike.pyflink._graph.function_copies import own_copy
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.nodes import (
+    AssignTimestamps,
+    AsyncWait,
+    Filter,
+    FlatMap,
+    Fold,
+    KeyBy,
+    Keyed,
+    Map,
+    Node,
+    Process,
+    TwoInputs,
+    WithBroadcast,
+)
+from pyflinklike.pyflink._local.async_calls import AsyncCalls
+from pyflinklike.pyflink._local.stations import (
+    Channel,
+    Exit,
+    Send,
+    Station,
+    TimestampStation,
+    guard_call,
+)
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.types.copies import as_given
+from pyflinklike.windows.window_operator import WindowOperator
+
+__all__ = [
+    "OperatorStation",
+    "WaitingStation",
+    "function_of",
+    "operator_station",
+]
+
+
+def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
+    """Make an instance of a node that calls a user's function.
+
+    Args:
+        node: The node.
+        out: Takes the outputs of the instance.
+        task: The task that the instance serves.
+        job: Has the mode, the state backend and the inputs of the node.
+
+    Raises:
+        HostError: The local runner has nothing for a node of this kind.
+    """
+    if isinstance(node, AssignTimestamps):
+        return TimestampStation(out, node.strategy)
+    backend = job.settings.state_backend or HashMapStateBackend()
+    if isinstance(node, AsyncWait):
+        keys = PickledByteArrayTypeInfo()
+        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
+    kind, key_type, has_keys = _kind_of(node, job)
+    states = node.states if isinstance(node, WithBroadcast) else ()
+    function = function_of(node, is_batch=job.settings.is_batch)
+    on_error = job.settings.letters_to(out.side)
+    if on_error is not None and kind is MapStation:
+        kind = OperatorStation  # which can undo a call
+    return kind(
+        out,
+        function,
+        task,
+        key_type,
+        backend,
+        has_keys=has_keys,
+        states=states,
+        on_error=on_error,
+    )
+
+
+def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
+    """Return the class of a node's instances, the type of keys, and whether elements have keys."""
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
+    keyed = isinstance(first, KeyBy)
+    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
+    if isinstance(node, (Map, FlatMap, Filter)):
+        return MapStation, key_type, False
+    if isinstance(node, Process):
+        return OperatorStation, key_type, False
+    if isinstance(node, (Keyed, Fold)):
+        return (BatchStation if is_batch else OperatorStation), key_type, True
+    if isinstance(node, TwoInputs):
+        in_batches = is_batch and node.is_keyed
+        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
+    if isinstance(node, WithBroadcast):
+        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
+    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
+    raise HostError(msg)
+
+
+def function_of(node: Any, *, is_batch: bool) -> Any:
+    """Return the function that the runtime calls for a node: the user's own, or one that calls it.
+
+    Args:
+        node: A node with a function.
+        is_batch: Whether the job runs in batch mode.
+    """
+    function = own_copy(node.function)
+    if isinstance(node, Fold):
+        return FoldFunction(function, node.type_info, running=not is_batch)
+    return function.timed() if isinstance(function, WindowOperator) else function
+
+
+# Stations
+
+
+class OperatorStation(Station):
+    """A station with a function of one input, with keys or without.
+
+    Args:
+        out: Takes its outputs.
+        function: The user's function; this instance owns it.
+        task: The task that this instance serves.
+        key_type: The type of the keys; unused where elements have no keys.
+        state_backend: Makes the backend that holds state.
+        has_keys: Whether elements have keys.
+        states: The descriptors of the broadcast states.
+        on_error: Makes dead letters of calls that fail; None to fail.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        function: Any,
+        task: TaskInfo,
+        key_type: TypeInformation,
+        state_backend: StateBackend,
+        *,
+        has_keys: bool,
+        states: Sequence[MapStateDescriptor[Any, Any]] = (),
+        on_error: DeadLetters | None = None,
+    ) -> None:
+        super().__init__(out)
+        self._operator: KeyedProcessOperator = make_keyed_operator(
+            function,
+            state_backend,
+            key_type,
+            task,
+            f"local-{uuid.uuid4()}",
+            side_outputs_read=frozenset(out.side),
+            broadcast_states=states,
+            has_keys=has_keys,
+            timed_outputs=True,
+            on_error=on_error,
+        )
+        self._has_keys = has_keys
+        self._before = self._operator.runtime_context.before_every_call
+        self._begins = int(on_error is not None)  # which is no step of a store
+        self._index = task.index
+        self._outputs = self._operator.outputs
+        self._operator.enter(WorkingState(task.index))
+        self.is_stopped = False
+        """Whether the job ends before its input: then timers are left for another job."""
+
+    def channel(self, position: int) -> Channel:
+        """Add a channel to this instance, which takes elements with keys, too."""
+        return Channel(self._element(position), self._gate.channel(), self._call_for(position))
+
+    def _element(self, position: int) -> Send:
+        keyed = self._call_for(position)
+        return lambda value, timestamp: keyed(GROUP_KEY, value, timestamp)
+
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:  # noqa: ARG002
+        return self._process
+
+    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._process_one(key, value, timestamp)
+        if len(self._before) > self._begins:
+            self._operator.stores.flush()
+        if self._outputs.main or self._outputs.side:
+            self._send()
+
+    def _send(self) -> None:
+        """Pass on the outputs of the function."""
+        outputs, send = self._outputs, self._out.main
+        main, side = outputs.main, outputs.side
+        if main:
+            outputs.main = []
+            for value, timestamp in main:
+                send(value, timestamp)
+        if side:
+            outputs.side = {}
+            for tag_id, (_, values) in side.items():
+                aside = self._out.side.get(tag_id)
+                if aside is not None:
+                    for value, timestamp in values:
+                        aside(value, timestamp)
+
+    def _on_watermark(self, watermark: int) -> None:
+        operator = self._operator
+        if self._has_keys:
+            operator.advance_watermark(watermark)
+            if watermark == MAX_WATERMARK:
+                operator.stores.flush()
+            if self._outputs.main or self._outputs.side:
+                self._send()
+        else:
+            operator.clock.watermark = watermark
+        self._out.watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """Set the processing time in ms, and fire the timers that are due."""
+        operator = self._operator
+        if operator.processing_timers.count():
+            operator.advance_processing_time(now)
+            self._send()
+        else:
+            operator.clock.processing_time = now
+
+    def open(self) -> None:
+        """Open the function."""
+        self._operator.open()
+        self._process_one = ElementBundles(self._operator).process_one
+
+    def begin_with(self, segments: Iterable[Segment], where: str) -> None:
+        """Begin with the state of a savepoint, before the function is opened.
+
+        Args:
+            segments: The entries of this instance.
+            where: Name of the savepoint, for messages.
+
+        Raises:
+            CorruptStateError: The savepoint is damaged.
+        """
+        state = WorkingState(self._index)
+        for segment in segments:
+            state.read(segment, where)
+        self._operator.enter(state)
+
+    def settle(self) -> None:
+        """Pass on what is held back: outputs of stores, and of calls that have not returned."""
+        self._operator.stores.flush()
+        self._operator.check_letters()
+        self._send()
+
+    def snapshot(self) -> Segment:
+        """Return all state and timers; nothing changes."""
+        return read_segment(self._operator.snapshot(), "snapshot")
+
+    def describe(self, name: str) -> OperatorRecord:
+        """Describe the operator for a savepoint.
+
+        Args:
+            name: The name of its state.
+        """
+        function = type(self._operator.function)
+        # 1: the entries of all instances are in one key group, as a harness writes them.
+        identity = OperatorIdentity(name, 1, (), self._operator.key_type.signature)
+        return OperatorRecord(
+            identity,
+            f"{function.__module__}.{function.__qualname__}",
+            __version__,
+            "UTC",
+            "timestamp",
+            "None",
+            self._operator.describe_states(),
+        )
+
+    def close(self) -> None:
+        """End the input, close the function, and delete its state."""
+        try:
+            self._operator.check_letters()
+            if not self.is_stopped:
+                self._operator.end_stream()
+            self._operator.close()
+        finally:
+            if isinstance(self._operator.backend, LocalStateBackend):
+                self._operator.backend.discard()
+
+    def abandon(self) -> None:
+        """Close after a failure, without another error."""
+        self._operator.abandon()
+
+    def take_metrics(self) -> list[Increment]:
+        """Return what the user's metrics have counted since the last call.
+
+        Raises:
+            UserFunctionError: A gauge of the user raised.
+        """
+        return self._operator.take_metrics()[1]
+
+
+class TwoInputStation(OperatorStation):
+    """A station with a function of two inputs."""
+
+    def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:
+        number, process = position + 1, self._process
+
+        def element(key: Any, value: Any, timestamp: int | None) -> None:
+            process(key, (number, value), timestamp)
+
+        return element
+
+
+class BroadcastStation(OperatorStation):
+    """A station with a function whose second input is broadcast."""
+
+    def _element(self, position: int) -> Send:
+        return self._process_broadcast if position == 1 else super()._element(position)
+
+    def _process_broadcast(self, value: Any, timestamp: int | None) -> None:
+        self._operator.process_broadcast([(value, timestamp)])
+        self._operator.end_task()
+        self._send()
+
+
+class MapStation(OperatorStation):
+    """A station with a map, flat_map or filter function without keys, called past the operator."""
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        function, send = self._operator.function, self._out.main
+        name = getattr(getattr(function, "func", None), "__qualname__", type(function).__qualname__)
+        if isinstance(function, MapFunction):
+            return _map_elements(guard_call(function.map, f"{name}.map"), send)
+        if isinstance(function, FilterFunction):
+            return _filter_elements(guard_call(function.filter, f"{name}.filter"), send)
+        assert isinstance(function, FlatMapFunction)
+        return _flat_mapping(guard_call(_all_of(function), f"{name}.flat_map"), send)
+
+
+def _map_elements(call: Callable[[Any], Any], send: Send) -> Send:
+    return lambda value, timestamp: send(call(value), timestamp)
+
+
+def _filter_elements(call: Callable[[Any], Any], send: Send) -> Send:
+    def element(value: Any, timestamp: int | None) -> None:
+        if call(value):
+            send(value, timestamp)
+
+    return element
+
+
+def _flat_mapping(call: Callable[[Any], list[Any]], send: Send) -> Send:
+    def element(value: Any, timestamp: int | None) -> None:
+        for each in call(value):
+            send(each, timestamp)
+
+    return element
+
+
+def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
+    def results_of(value: Any) -> list[Any]:
+        results = function.flat_map(value)
+        if results is None:
+            return []
+        check_results(results, "flat_map functions")
+        if results.__class__ in (list, tuple):
+            return list(results)
+        # A generator goes on between its outputs, and may change one and yield it again.
+        return [as_given(each) for each in results]
+
+    return results_of
+
+
+class BatchStation(OperatorStation):
+    """A station that processes each key as a whole at the end of its input, as in Flink's batch mode.
+
+    Elements of a key come in the order of their times.  State and timers of a key end with its turn.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._pending: dict[Any, list[tuple[Any, int | None]]] = {}
+        """The elements of each key with their event times, until the input ends."""
+
+    def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
+        self._pending.setdefault(key, []).append((as_given(value), timestamp))
+
+    def _on_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self._at_the_end()
+        self._out.watermark(watermark)
+
+    def _at_the_end(self) -> None:
+        operator = self._operator
+        for key, elements in self._pending.items():
+            enter_bounded(operator, self._index, operator.clock.processing_time)
+            self._process_all(key, elements)
+            end_bounded(operator)
+            self._send()
+        self._pending.clear()
+
+    def _process_all(self, key: Any, elements: list[tuple[Any, int | None]]) -> None:
+        for value, timestamp in sorted(elements, key=_by_time):
+            super()._process(key, value, timestamp)
+
+
+class TwoInputBatchStation(BatchStation, TwoInputStation):
+    """A `BatchStation` with a function of two inputs."""
+
+
+class BroadcastBatchStation(BatchStation, BroadcastStation):
+    """A `BatchStation` whose broadcast input comes before the other one, as in Flink's batch mode.
+
+    All keys share the broadcast states, so the states live until the last key has had its turn.
+    """
+
+    def _at_the_end(self) -> None:
+        operator = self._operator
+        for key, elements in self._pending.items():
+            self._process_all(key, elements)
+        if self._has_keys:
+            end_bounded(operator)
+            self._send()
+        self._pending.clear()
+
+
+def _by_time(element: tuple[Any, int | None]) -> int:
+    timestamp = element[1]
+    return -(2**63) if timestamp is None else timestamp
+
+
+# Asynchronous functions
+
+
+_DELAY_MS = 20
+"""The longest time to hold elements back for others; with less, few would wait at a time."""
+
+
+class WaitingStation(OperatorStation):
+    """A station with an `AsyncFunction`: it holds elements back, and waits for many at a time.
+
+    It waits when as many elements have come as may wait, before a watermark passes, and when the
+    clock has moved on a little, so that no element stays behind where a source is slow.  A host that
+    gives many elements at a time calls `hold`, and `wait` at the end: then the next element takes
+    the place of each that is done.
+
+    Args:
+        out: Takes its outputs.
+        node: Has the timeout, the capacity, the order and the retries.
+        function: The user's function; this instance owns it.
+        task: The task that this instance serves.
+        key_type: Taken by the operator, which has no keys.
+        state_backend: Taken by the operator, which has no state.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        node: AsyncWait,
+        function: Any,
+        task: TaskInfo,
+        key_type: TypeInformation,
+        state_backend: StateBackend,
+    ) -> None:
+        super().__init__(out, function, task, key_type, state_backend, has_keys=False)
+        retry = node.retry or AsyncRetryStrategy.no_restart()
+        self._calls = AsyncCalls(function, node.timeout, node.capacity, node.is_ordered, retry)
+        self._pending: list[tuple[Any, int | None]] = []
+        self._most_pending: float = node.capacity
+        self._now = self._since = 0
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        def element(value: Any, timestamp: int | None) -> None:
+            if not self._pending:
+                self._since = self._now
+            self._pending.append((as_given(value), timestamp))
+            if len(self._pending) >= self._most_pending:
+                self.wait()
+
+        return element
+
+    def _on_watermark(self, watermark: int) -> None:
+        self.wait()
+        super()._on_watermark(watermark)
+
+    def tick(self, now: int) -> None:
+        """Set the processing time in ms, and wait for elements that were held back long enough."""
+        super().tick(now)
+        self._now = now
+        if self._pending and now - self._since >= _DELAY_MS:
+            self.wait()
+
+    def close(self) -> None:
+        """End the input, and close the function and the event loop."""
+        try:
+            super().close()
+        finally:
+            self._calls.close()
+
+    def abandon(self) -> None:
+        """Close after a failure, without another error."""
+        super().abandon()
+        self._calls.close()
+
+    def settle(self) -> None:
+        """Wait for all calls, and pass on their outputs."""
+        self.wait()
+        super().settle()
+
+    def hold(self) -> None:
+        """Hold back all elements until a watermark, or a call of `wait`."""
+        self._most_pending = math.inf
+
+    def wait(self) -> None:
+        """Wait for the elements that are held back, and pass on their outputs."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        for value, timestamp in self._calls.results(pending):
+            self._out.main(value, timestamp)

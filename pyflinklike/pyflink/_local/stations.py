@@ -1,0 +1,571 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances of nodes, and the channels between them.
+
+A station is one parallel instance of a node.  A sender asks it for a channel, which takes elements
+and watermarks; the station's own watermark is the least one of all its channels.  The stations here
+call no operator of the runtime: they read sources, make watermarks, choose the next instance and
+write to sinks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple
+
+from pyflinklike._checks import is_int64
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._messages import shown, shown_error
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.user_errors import hint, where_raised
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
+from pyflinklike.pyflink._graph.nodes import KeyBy, Node, Partition, Partitioning
+from pyflinklike.pyflink._graph.sinks import SinkWriter
+from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.types.copies import as_given, copy_value
+from pyflinklike.types.frozen_keys import key_group_of
+
+__all__ = [
+    "Channel",
+    "CollectStation",
+    "Exit",
+    "KeyByStation",
+    "Send",
+    "SinkStation",
+    "SourceStation",
+    "Station",
+    "TimestampStation",
+    "WatermarkMaker",
+    "converter_of",
+    "forward",
+    "guard",
+    "guard_call",
+    "misfit",
+    "nowhere",
+    "route",
+    "to_all",
+]
+
+
+Send = Callable[[Any, "int | None"], None]
+"""Takes an element with its time in ms, or None."""
+
+Converter = Callable[[Any], Any]
+
+
+class Channel(NamedTuple):
+    """The way from one instance to another one.
+
+    Args:
+        element: Takes an element with its time.
+        watermark: Takes a watermark in ms.
+        keyed: Takes a frozen key and an element with its time, where elements have keys.
+    """
+
+    element: Send
+    watermark: Callable[[int], None]
+    keyed: Callable[[Any, Any, int | None], None] | None = None
+
+
+class Exit(NamedTuple):
+    """The receivers of an instance's outputs.
+
+    Args:
+        main: Takes the elements of the main output.
+        side: By tag id; each takes the elements of one side output.  Unread ones are left out.
+        watermark: Takes watermarks in ms.
+    """
+
+    main: Send
+    side: dict[str, Send]
+    watermark: Callable[[int], None]
+
+
+class Gate:
+    """The channels of one input or of all inputs of an instance, and their least watermark.
+
+    Args:
+        on_watermark: Called with the least watermark in ms whenever it rises.
+    """
+
+    def __init__(self, on_watermark: Callable[[int], None]) -> None:
+        self._on_watermark = on_watermark
+        self._watermarks: list[int] = []
+        self.watermark = MIN_WATERMARK
+
+    def channel(self) -> Callable[[int], None]:
+        """Add a channel, and return the function that takes its watermarks."""
+        watermarks, number = self._watermarks, len(self._watermarks)
+        watermarks.append(MIN_WATERMARK)
+
+        def advance(watermark: int) -> None:
+            watermarks[number] = watermark
+            least = watermark if len(watermarks) == 1 else min(watermarks)
+            if least > self.watermark:
+                self.watermark = least
+                self._on_watermark(least)
+
+        return advance
+
+
+class Station:
+    """An instance of a node; this class passes on what it gets, as `Union` does.
+
+    Args:
+        out: Takes its outputs.
+    """
+
+    def __init__(self, out: Exit) -> None:
+        self._gate = Gate(self._on_watermark)
+        self._out = out
+
+    def channel(self, position: int) -> Channel:
+        """Add a channel to this instance, for one sender.
+
+        Args:
+            position: The number of the input, from 0.
+        """
+        return Channel(self._element(position), self._gate.channel())
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        return self._out.main
+
+    def _on_watermark(self, watermark: int) -> None:
+        self._out.watermark(watermark)
+
+    def open(self) -> None:
+        """Open the user's functions."""
+
+    def close(self) -> None:
+        """Close the user's functions."""
+
+    def tick(self, now: int) -> None:
+        """Set the processing time in ms, which has changed."""
+
+
+def converter_of(type_info: TypeInformation) -> Converter | None:
+    """Return the conversion of an operator's outputs to their type; None if there is none.
+
+    As in Flink, a FLOAT is rounded, an int that does not fit is refused, and rows get names.
+    """
+    if isinstance(type_info, PickledByteArrayTypeInfo):
+        return None
+    convert = type_info.freeze if type_info.is_identity else type_info.converted
+    return lambda value: None if value is None else convert(value)
+
+
+def misfit(whose: str, error: StateValueError) -> StateValueError:
+    """Make the error for a value that does not fit its type.
+
+    Args:
+        whose: The rule that the value breaks, which names its owner.
+        error: The error of the type.
+    """
+    return StateValueError(f"{whose}: {error}")
+
+
+def guard(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function whose errors name the user's function and the element.
+
+    Args:
+        call: The user's function, whose first argument is the element.
+        name: The name of the user's function.
+    """
+
+    def guard(value: Any, *more: Any) -> Any:
+        try:
+            return call(value, *more)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(name, value, error) from error
+
+    return guard
+
+
+def guard_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """Return such a function for a call whose only argument is the element."""
+
+    # Written out, since `guard` makes a tuple of further arguments for each element.
+    def guard(value: Any) -> Any:
+        try:
+            return call(value)
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            raise _failure(name, value, error) from error
+
+    return guard
+
+
+def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
+    where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+    msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
+    return UserFunctionError(msg)
+
+
+def to_all(sends: Sequence[Send]) -> Send:
+    """Return a function that sends to all; each gets its own copy, as if from a network.
+
+    Args:
+        sends: The functions to call; may be empty.
+    """
+    if len(sends) == 1:
+        return sends[0]
+
+    def send(value: Any, timestamp: int | None) -> None:
+        for each in sends:
+            each(copy_value(value), timestamp)
+
+    return send
+
+
+# Routes
+
+
+_KEY_MISFIT = "what the key selector gives does not fit the key_type of key_by"
+_KNOWN_KEYS = 100_000
+"""The number of keys whose instance is remembered; keys without end must not fill the memory."""
+
+Keyed = Callable[[Any, Any, "int | None"], None]
+
+
+def route(node: Node, index: int, parallelism: int, channels: Sequence[Channel]) -> Send:
+    """Return a function that sends to one of the instances of a consumer, or to all.
+
+    Args:
+        node: The node that sends.
+        index: The number of the instance that sends, from 0.
+        parallelism: The number of instances of the node that sends.
+        channels: One to each instance of the consumer.
+    """
+    elements = [channel.element for channel in channels]
+    if isinstance(node, Partition):
+        return _partition(node, index, elements)
+    return forward(index, parallelism, elements)
+
+
+def forward(index: int, parallelism: int, elements: list[Send]) -> Send:
+    """Return a function that sends to the instance of the same number, or to all in turn.
+
+    Args:
+        index: The number of the instance that sends, from 0.
+        parallelism: The number of instances of the node that sends.
+        elements: One function for each instance of the consumer.
+    """
+    if len(elements) == 1:
+        return elements[0]
+    if len(elements) == parallelism:
+        return elements[index]
+    return _in_turn(index, elements)
+
+
+def _in_turn(index: int, elements: list[Send]) -> Send:
+    following = cycle([*elements[index % len(elements) :], *elements[: index % len(elements)]])
+
+    def send(value: Any, timestamp: int | None) -> None:
+        next(following)(value, timestamp)
+
+    return send
+
+
+def _partition(node: Partition, index: int, elements: list[Send]) -> Send:
+    how = node.how
+    if how is Partitioning.BROADCAST:
+
+        def send_all(value: Any, timestamp: int | None) -> None:
+            for each in elements:
+                each(copy_value(value), timestamp)
+
+        return send_all
+    if how is Partitioning.CUSTOM:
+        return _by_partitioner(node, elements)
+    if how is Partitioning.GLOBAL:
+        return elements[0]
+    if how is Partitioning.SHUFFLE:
+        choose = random.Random(index).choice  # noqa: S311  # spreads elements, guards nothing
+
+        def send_any(value: Any, timestamp: int | None) -> None:
+            choose(elements)(value, timestamp)
+
+        return send_any
+    if how is Partitioning.FORWARD:
+        return elements[index % len(elements)]
+    return _in_turn(index, elements)
+
+
+def _by_partitioner(node: Partition, elements: list[Send]) -> Send:
+    assert node.selector is not None
+    assert node.partitioner is not None
+    key_of, count = guard(node.selector, "the key selector"), len(elements)
+    partition = guard(node.partitioner, "the partitioner")
+
+    def send(value: Any, timestamp: int | None) -> None:
+        chosen = partition(key_of(value), count)
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            msg = (
+                f"a partitioner gives a number from 0 to {count - 1}, got {shown(chosen)} for "
+                f"element {shown(value)}; take it modulo the number of partitions"
+            )
+            raise UserFunctionError(msg)
+        elements[chosen](value, timestamp)
+
+    return send
+
+
+class KeyByStation(Station):
+    """Gives elements keys, and sends all elements of a key to one instance.
+
+    Args:
+        out: Takes watermarks.
+        node: Has the key selector and the type of the keys.
+        consumers: For each consumer the channels to its instances.
+        key_groups: The number of key groups.
+        task: The task that this instance serves.
+    """
+
+    def __init__(
+        self,
+        out: Exit,
+        node: KeyBy,
+        consumers: Sequence[Sequence[Channel]],
+        key_groups: int,
+        task: TaskInfo,
+    ) -> None:
+        super().__init__(out)
+        self._selector = node.selector
+        self._key_of = guard_call(node.selector.get_key, "the key selector")
+        self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
+        self._sends = [self._to(channels) for channels in consumers]
+        self._task = task
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        key_of, freeze, sends = self._key_of, self._freeze, self._sends
+        if len(sends) == 1:
+            send = sends[0]
+
+            def one(value: Any, timestamp: int | None) -> None:
+                try:
+                    key = freeze(key_of(value))
+                except StateValueError as error:
+                    raise misfit(_KEY_MISFIT, error) from error
+                send(key, value, timestamp)
+
+            return one
+
+        def element(value: Any, timestamp: int | None) -> None:
+            try:
+                key = freeze(key_of(value))
+            except StateValueError as error:
+                raise misfit(_KEY_MISFIT, error) from error
+            for each in sends:
+                each(key, copy_value(value), timestamp)
+
+        return element
+
+    def _to(self, channels: Sequence[Channel]) -> Keyed:
+        """Return a function that sends an element to the instance that has its key."""
+        sends = [channel.keyed or _without_key(channel.element) for channel in channels]
+        if len(sends) == 1:
+            return sends[0]
+        groups, count = self._key_groups, len(sends)
+        # The hash of a key takes 1 to 3 microseconds, more than all else here, and most keys recur.
+        known: dict[Any, Keyed] = {}
+
+        def send(key: Any, value: Any, timestamp: int | None) -> None:
+            found = known.get(key)
+            if found is None:
+                if len(known) == _KNOWN_KEYS:
+                    known.clear()
+                found = known[key] = sends[key_group_of(key, groups) * count // groups]
+            found(key, value, timestamp)
+
+        return send
+
+    def open(self) -> None:
+        """Open the key selector."""
+        self._selector.open(None)
+
+    def close(self) -> None:
+        """Close the key selector."""
+        self._selector.close()
+
+
+def _without_key(element: Send) -> Keyed:
+    return lambda _, value, timestamp: element(value, timestamp)
+
+
+# Sources and watermarks
+
+
+class WatermarkMaker:
+    """Makes watermarks of the times of elements.
+
+    Args:
+        strategy: The rule for watermarks.
+        out: Takes the watermarks.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, out: Exit) -> None:
+        self._watermark_after, self._out = strategy.watermark_after, out.watermark
+        self._greatest: int | None = None
+        self._last = MIN_WATERMARK
+
+    def note(self, timestamp: int | None) -> None:
+        """Note the time of an element, in ms."""
+        if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
+            self._greatest = timestamp
+
+    def now(self) -> int | None:
+        """Return the watermark that follows from the elements so far, in ms; None for none."""
+        return None if self._greatest is None else self._watermark_after(self._greatest)
+
+    def emit(self) -> None:
+        """Send the watermark that follows from the elements so far, if it is later than the last."""
+        watermark = self.now()
+        if watermark is not None and watermark > self._last:
+            self._last = watermark
+            self._out(watermark)
+
+
+def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
+    """Return a function that takes an element and its time, and returns its new time."""
+    if assigner is None:
+        return None
+    name = f"{type(assigner).__qualname__}.extract_timestamp"
+    extract = guard(assigner.extract_timestamp, name)
+
+    def time_of(value: Any, timestamp: int | None) -> int | None:
+        found = extract(value, MIN_WATERMARK if timestamp is None else timestamp)
+        if not is_int64(found):
+            msg = (
+                f"{name} gives an int of ms, got {shown(found)} for element {shown(value)}; "
+                "convert it, for example int(seconds * 1000)"
+            )
+            raise UserFunctionError(msg)
+        return None if found == MIN_WATERMARK else found
+
+    return time_of  # type: ignore[return-value]
+
+
+class SourceStation(Station):
+    """Reads its share of a source.
+
+    Args:
+        out: Takes the elements.
+        elements: The elements with their event times in ms, or None.
+        strategy: The rule for times and watermarks.
+    """
+
+    def __init__(
+        self, out: Exit, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
+    ) -> None:
+        super().__init__(out)
+        self.maker = WatermarkMaker(strategy, out)
+        self.alignment = strategy.alignment
+        self._elements = elements
+        self._time_of: Any = _assign_times(strategy.assigner)
+
+    def step(self) -> bool:
+        """Read one element, and return whether there was one."""
+        for value, timestamp in self._elements:
+            self.take(value, timestamp)
+            return True
+        self.end()
+        return False
+
+    def take(self, value: Any, timestamp: int | None) -> None:
+        """Take in an element.
+
+        Args:
+            value: The element.
+            timestamp: The time that the source gives it, in ms, or None.
+        """
+        if self._time_of is not None:
+            timestamp = self._time_of(value, timestamp)
+        self.maker.note(timestamp)
+        self._out.main(value, timestamp)
+
+    def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Take in many elements, in order.
+
+        Args:
+            elements: The elements with the times that the source gives them, in ms, or None.
+        """
+        time_of, note, send = self._time_of, self.maker.note, self._out.main
+        for value, given in elements:
+            timestamp = given if time_of is None else time_of(value, given)
+            if timestamp is not None:
+                note(timestamp)
+            send(value, timestamp)
+
+    def end(self) -> None:
+        """End the input: every watermark is reached."""
+        self._out.watermark(MAX_WATERMARK)
+
+
+class TimestampStation(Station):
+    """Gives elements other times; of earlier watermarks only the last one passes.
+
+    Args:
+        out: Takes the elements.
+        strategy: The rule for times and watermarks.
+    """
+
+    def __init__(self, out: Exit, strategy: WatermarkStrategy) -> None:
+        super().__init__(out)
+        self.maker = WatermarkMaker(strategy, out)
+        self._time_of: Any = _assign_times(strategy.assigner)
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        time_of, note, send = self._time_of, self.maker.note, self._out.main
+
+        def element(value: Any, timestamp: int | None) -> None:
+            if time_of is not None:
+                timestamp = time_of(value, timestamp)
+            note(timestamp)
+            send(value, timestamp)
+
+        return element
+
+    def _on_watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            self._out.watermark(watermark)
+
+
+# Sinks
+
+
+def nowhere() -> Exit:
+    """Return the exit of an instance that has no readers."""
+    return Exit(lambda _, __: None, {}, lambda _: None)
+
+
+class SinkStation(Station):
+    """Writes elements to a sink."""
+
+    def __init__(self, writer: SinkWriter) -> None:
+        super().__init__(nowhere())
+        self.writer = writer
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        return self.writer.write
+
+
+class CollectStation(Station):
+    """Keeps elements for the program.
+
+    Args:
+        collected: Extended by the elements.
+    """
+
+    def __init__(self, collected: deque[Any]) -> None:
+        super().__init__(nowhere())
+        self._collected = collected
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        append = self._collected.append
+        return lambda value, _: append(as_given(value))

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of PyFlink 2.3 and of Flink 1: where they are here, and why some are refused.
+
+`pyflink.json` has every name that can be imported from PyFlink, and the module that defines it
+(`scripts/pyflink_names.py` reads them from its wheel).  A module at a path of PyFlink defines what
+is its own, and has `__getattr__ = of_pyflink(__name__)` for all others: what PyFlink imports there
+from elsewhere (`_HERE` has what is elsewhere with us), what Flink 1 had there (`_FORMER`), and
+what cannot be had (`_REFUSED`).  A module of which nothing is ours has no file: `run` makes it of this
+table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module, resources
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from pyflinklike._deprecation import INSIDE, JAVA, make_refused, tell_once
+
+__all__ = [
+    "former_names",
+    "is_known",
+    "module_of_names",
+    "modules_left_out",
+    "names_of",
+    "of_pyflink",
+    "reason_why",
+    "why_missing",
+]
+
+_PACKAGE: Final = "pyflinklike"
+_DOT: Final = "/"
+"""Stands for the dots of a place in the qualified name of a refused name, which pickle would follow."""
+
+
+class _Former(NamedTuple):
+    """A name that Flink 1 had.
+
+    Args:
+        here: Where we have it, as `module:name`.
+        today: What programs write today.
+    """
+
+    here: str
+    today: str
+
+
+# What is elsewhere
+
+_HERE: Final[Mapping[str, str]] = {
+    "common.constants.MAX_LONG_VALUE": "engine.clock:MAX_WATERMARK",
+    "common.constants.MIN_LONG_VALUE": "engine.clock:MIN_WATERMARK",
+    "common.config_options.T": "engine.type_vars:T",
+    "common.serializer.T": "engine.type_vars:T",
+    "common.typeinfo.PickledBytesTypeInfo": "engine.types.pickled_type:PickledByteArrayTypeInfo",
+    "datastream.async_retry_strategies.OUT": "engine.type_vars:OUT",
+    "datastream.data_stream.AllWindowedStream": "datastream.windowed_stream:WindowedStream",
+    "datastream.functions.KEY": "engine.type_vars:K",
+    "datastream.functions.IN": "engine.type_vars:IN",
+    "datastream.functions.IN1": "engine.type_vars:IN",
+    "datastream.functions.IN2": "engine.type_vars:IN",
+    "datastream.functions.OUT": "engine.type_vars:OUT",
+    "datastream.functions.W": "engine.type_vars:W",
+    "datastream.functions.W2": "engine.type_vars:W",
+    "datastream.state.IN": "engine.type_vars:IN",
+    "datastream.state.K": "engine.type_vars:K",
+    "datastream.state.OUT": "engine.type_vars:OUT",
+    "datastream.state.T": "engine.type_vars:T",
+    "datastream.state.V": "engine.type_vars:V",
+    "datastream.window.IN": "engine.type_vars:IN",
+    "datastream.window.KEY": "engine.type_vars:K",
+    "datastream.window.OUT": "engine.type_vars:OUT",
+    "datastream.window.T": "engine.type_vars:T",
+    "datastream.window.W": "engine.type_vars:W",
+    "datastream.window.W2": "engine.type_vars:W",
+    "metrics.metricbase.Counter": "metrics:Counter",
+    "metrics.metricbase.Distribution": "metrics:Distribution",
+    "metrics.metricbase.Meter": "metrics:Meter",
+    "metrics.metricbase.Metric": "metrics:Metric",
+    "metrics.metricbase.MetricGroup": "metrics:MetricGroup",
+    "table.types.DataTypes": "common.data_types:DataTypes",
+    "serializers.T": "engine.type_vars:T",
+    "util.api_stability_decorators.T": "engine.type_vars:T",
+    "version.__version__": ":__version__",
+}
+"""Names by their places in PyFlink, with the module and name that are the same here."""
+
+_CONSUMER = "KafkaSource.builder() and env.from_source(source, watermark_strategy, source_name)"
+_RETENTION = _Former(
+    "datastream.former:ExternalizedCheckpointCleanup",
+    "ExternalizedCheckpointRetention, from pyflink.datastream",
+)
+_TIMES = _Former(
+    "datastream.former:TimeCharacteristic",
+    "nothing: event time counts wherever a stream has a WatermarkStrategy",
+)
+_FORMATS = {
+    f"{kind}Row{what}Schema": _Former(
+        f"datastream.formats.{kind.lower()}:{kind}Row{what}Schema",
+        f"from pyflink.datastream.formats.{kind.lower()} import {kind}Row{what}Schema",
+    )
+    for kind in ("Avro", "Csv", "Json")
+    for what in ("Serialization", "Deserialization")
+}
+_WATERMARKS = {
+    name: _Former(
+        f"common.watermark_strategy:{name}",
+        f"from pyflink.common.watermark_strategy import {name}",
+    )
+    for name in ("WatermarkStrategy", "TimestampAssigner", "Duration")
+}
+_BACKENDS = {
+    name: _Former(f"datastream.state_backend:{name}", f"{today}, from pyflink.datastream")
+    for name, today in (
+        ("FsStateBackend", "HashMapStateBackend"),
+        ("MemoryStateBackend", "HashMapStateBackend"),
+        ("RocksDBStateBackend", "EmbeddedRocksDBStateBackend"),
+    )
+}
+_CONNECTORS = {
+    name: _Former(
+        f"datastream.connectors.{module}:{name}",
+        f"from pyflink.datastream.connectors.{module} import {name}",
+    )
+    for module, names in {
+        "file_system": "DefaultRollingPolicy OnCheckpointRollingPolicy",
+        "kafka": "KafkaOffsetsInitializer KafkaOffsetResetStrategy KafkaRecordSerializationSchema "
+        "KafkaSink KafkaSinkBuilder KafkaSourceBuilder KafkaTopicPartition",
+    }.items()
+    for name in names.split()
+}
+
+_FORMER: Final[Mapping[str, _Former]] = {
+    **{f"common.{name}": found for name, found in _FORMATS.items()},
+    **{f"common.serialization.{name}": found for name, found in _FORMATS.items()},
+    "common.serialization.SimpleStringEncoder": _Former(
+        "datastream.former:SimpleStringEncoder", "Encoder.simple_string_encoder()"
+    ),
+    **{f"datastream.watermark_strategy.{name}": found for name, found in _WATERMARKS.items()},
+    **{f"datastream.{name}": found for name, found in _BACKENDS.items()},
+    **{f"datastream.connectors.{name}": found for name, found in _CONNECTORS.items()},
+    "datastream.ExternalizedCheckpointCleanup": _RETENTION,
+    "datastream.checkpoint_config.ExternalizedCheckpointCleanup": _RETENTION,
+    "datastream.externalized_checkpoint_cleanup.ExternalizedCheckpointCleanup": _RETENTION,
+    "datastream.TimeCharacteristic": _TIMES,
+    "datastream.time_characteristic.TimeCharacteristic": _TIMES,
+    "datastream.stream_execution_environment.TimeCharacteristic": _TIMES,
+}
+"""Names by the places that they had in Flink 1."""
+
+
+# What cannot be had
+
+
+def _connector(spark: str) -> str:
+    """Return the reason and the remedy for a connector of Java's.
+
+    Args:
+        spark: How Spark reads and writes there.
+    """
+    return (
+        f"its connector is Java's, and Spark has its own: {spark}; join the job by "
+        "env.from_data_frame(df) and stream.to_data_frame()"
+    )
+
+
+_BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet, Avro and CSV"
+_SPLITS = "a file is read by one task, and the host says which: leave it out"
+_COMPACT = (
+    "small files are not put together: set_parallelism of the sink, or put them together with Spark"
+)
+_TABLE = (
+    "the Table API is not here: env.from_data_frame(df) and stream.to_data_frame() with Spark SQL between "
+    "them do the same (docs: Replace a Table program)"
+)
+_OPERATOR = "it makes an operator of Java's: declare the function with process(), or with connect() and process()"
+_ASSIGNER = "it wraps an assigner of Java's: use a WatermarkStrategy with_timestamp_assigner"
+
+_INSIDE_NAMES: Final[Mapping[str, str]] = {
+    "datastream.data_stream": "WINDOW_STATE_NAME",
+    "datastream.functions": "AsyncFunctionDescriptor FunctionWrapper "
+    "InternalIterableAllWindowFunction InternalIterableProcessAllWindowFunction "
+    "InternalIterableProcessWindowFunction InternalIterableWindowFunction "
+    "InternalProcessAllWindowContext InternalProcessWindowContext "
+    "InternalSingleValueAllWindowFunction InternalSingleValueProcessAllWindowFunction "
+    "InternalSingleValueProcessWindowFunction InternalSingleValueWindowFunction "
+    "InternalWindowFunction PassThroughAllWindowFunction PassThroughWindowFunction "
+    "ReduceFunctionWrapper",
+    "datastream.window": "Min WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse",
+}
+"""Names that PyFlink has for itself, by module."""
+
+_REFUSED: Final[Mapping[str, str]] = {
+    # The whole of a module, or one name of it; the longest place counts.
+    **{
+        f"{module}.{name}".lstrip("."): INSIDE
+        for module, names in _INSIDE_NAMES.items()
+        for name in names.split()
+    },
+    "common.constants.DEFAULT_OUTPUT_TAG": INSIDE,
+    "common.input_dependency_constraint": "Flink itself has it without an effect: leave it out",
+    "common.io": "a format of Java's reads it: use a FileSource, AvroInputFormat with create_input, or Spark and env.from_data_frame(df)",
+    "common.serialization.RowDataBulkWriterFactory": "ParquetBulkWriters.for_row_type and CsvBulkWriters.for_schema make it",
+    "common.serializer": INSIDE,
+    "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
+    "to_namespace and to_window: give one, such as TimeWindowSerializer()",
+    "common.typeinfo.ExternalTypeInfo": INSIDE,
+    "common.typeinfo._from_java_type": f"{JAVA}; get_type() of a stream gives the type of its elements",
+    "common.typeinfo.LocalTimeTypeInfo": "use Types.SQL_DATE(), Types.SQL_TIME() or Types.SQL_TIMESTAMP()",
+    "common.utils": INSIDE,
+    "common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _ASSIGNER,
+    "datastream.connectors.base.StreamTransformer": JAVA,
+    "datastream.connectors.base.SupportsPreprocessing": JAVA,
+    "datastream.connectors.cassandra": _connector(
+        'spark.read and df.write.format("org.apache.spark.sql.cassandra") of the package spark-cassandra-connector'
+    ),
+    "datastream.connectors.dynamic_kafka": "topics of several clusters are not read as one: use a KafkaSource for each, and union",
+    "datastream.connectors.elasticsearch": _connector(
+        'df.write.format("es") of the package elasticsearch-spark, on streams, too'
+    ),
+    "datastream.connectors.file_system.FileCompactStrategy": _COMPACT,
+    "datastream.connectors.file_system.FileCompactor": _COMPACT,
+    "datastream.connectors.file_system.FileEnumeratorProvider": _SPLITS,
+    "datastream.connectors.file_system.FileSplitAssignerProvider": _SPLITS,
+    "datastream.connectors.kinesis": _connector(
+        'spark.readStream.format("aws-kinesis") of the package spark-sql-kinesis-connector, which writes as well'
+    ),
+    "datastream.connectors.pulsar": _connector(
+        'spark.readStream.format("pulsar") of the package pulsar-spark-connector, which writes as well'
+    ),
+    "datastream.connectors.rabbitmq": "its connector is Java's, and Spark has none: write a data source of Python "
+    "(pyspark.sql.datasource) over pika and join the job by env.from_data_frame(df) and stream.to_data_frame(), or "
+    "bring the queue to a topic of Kafka",
+    "datastream.data_stream._get_one_input_stream_operator": _OPERATOR,
+    "datastream.data_stream._get_two_input_stream_operator": _OPERATOR,
+    "datastream.formats.orc": _BULK,
+    "datastream.functions.JavaFunctionWrapper": JAVA,
+    "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
+    "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",
+    "datastream.state.OperatorStateStore": "other operator state is not here: ctx.get_broadcast_state(descriptor) "
+    "of a function with a broadcast input has broadcast state",
+    "datastream.utils": INSIDE,
+    "java_gateway": "no Java runs here: leave it out, or ask Spark's session for its own",
+    "serializers": INSIDE,
+    "table": _TABLE,
+    "table.catalog": f"{_TABLE}; Spark has spark.catalog",
+    "table.expressions": f"{_TABLE}; expressions are pyspark.sql.functions",
+    "table.expression": f"{_TABLE}; expressions are pyspark.sql.Column",
+    "table.types": f"{_TABLE}; formats of files take DataTypes.ROW(...), and types are pyspark.sql.types",
+    "table.udf": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
+    "table.functions": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
+    "table.window": f"{_TABLE}; windows are pyspark.sql.functions.window, or stream.key_by(...).window",
+    "util.api_stability_decorators": INSIDE,
+    "util.exceptions": "errors here are of pyflinklike.errors: catch PyflinklikeError",
+    "util.java_utils": JAVA,
+}
+"""Places in PyFlink: the reason, and the remedy."""
+
+_REFUSED_FORMER: Final[Mapping[str, str]] = {
+    "table": "BatchTableEnvironment CsvTableSink CsvTableSource TableSink TableSource WriteMode",
+    "table.descriptors": "BatchTableDescriptor ConnectTableDescriptor Csv CustomConnectorDescriptor "
+    "CustomFormatDescriptor Elasticsearch FileSystem HBase Json Kafka OldCsv Schema "
+    "StreamTableDescriptor",
+    "table.sinks": "CsvTableSink TableSink WriteMode",
+    "table.sources": "CsvTableSource TableSource",
+}
+"""Names that Flink 1 had in such places."""
+
+_MISSING: Final[Mapping[str, str]] = {
+    "dataset": "Flink itself has no DataSet API any more: a DataStream in batch mode does the same",
+    "find_flink_home": "there is no home of Flink: leave it out",
+    "fn_execution": INSIDE,
+    "pyflink_callback_server": JAVA,
+    "pyflink_gateway_server": JAVA,
+    "shell": "start python, and import pyflinklike.pyflink.datastream",
+    "testing": "use pyflinklike.testing",
+}
+"""Modules that cannot be imported: what programs have of them is never used by chance."""
+
+
+@cache
+def names_of(module: str) -> Mapping[str, str]:
+    """Return the names of a module of PyFlink, each with the module that defines it; "" is this one.
+
+    Args:
+        module: Its name below `pyflink`.
+    """
+    found: dict[str, str] = dict(_names_of_today().get(module, {}))
+    return found | dict.fromkeys(_REFUSED_FORMER.get(module, "").split(), "")
+
+
+@cache
+def _names_of_today() -> Mapping[str, Mapping[str, str]]:
+    text = resources.files(__package__).joinpath("pyflink.json").read_text(encoding="utf-8")
+    names: dict[str, dict[str, str]] = json.loads(text)
+    return names
+
+
+def former_names() -> Mapping[str, str]:
+    """Return what programs write today for each name of Flink 1, by its place."""
+    return {place: found.today for place, found in _FORMER.items()}
+
+
+def modules_left_out() -> Mapping[str, str]:
+    """Return why the modules that cannot be imported are not here, by their names."""
+    return _MISSING
+
+
+def is_known(module: str) -> bool:
+    """Return whether this table has names for a module, or for one below it.
+
+    Args:
+        module: Its name below `pyflink`.
+    """
+    elsewhere = (each.rpartition(".")[0] for each in (*_FORMER, *_HERE))
+    places = (*_names_of_today(), *_REFUSED_FORMER, *elsewhere)
+    return any(f"{place}.".startswith(f"{module}.") for place in places)
+
+
+def why_missing(module: str) -> str | None:
+    """Return why a module of PyFlink cannot be imported; None where nothing is said.
+
+    Args:
+        module: Its name below `pyflink`.
+    """
+    return next(
+        (why for each, why in _MISSING.items() if f"{module}.".startswith(f"{each}.")), None
+    )
+
+
+def reason_why(module: str, name: str) -> str | None:
+    """Return the reason and the remedy for a name that cannot be had; None where there is none.
+
+    Args:
+        module: The module of PyFlink that defines it.
+        name: The name.
+    """
+    place = f"{module}.{name}" if module else name
+    while place:
+        if place in _REFUSED:
+            return _REFUSED[place]
+        place = place.rpartition(".")[0]
+    return INSIDE if name.startswith("_") else None
+
+
+def of_pyflink(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module at a path of PyFlink.
+
+    Args:
+        module: The name of our module.
+    """
+    inner = module[len(_PACKAGE) + 1 :]
+
+    def find(name: str) -> Any:
+        """Return what PyFlink has under a name of the module, beside what is the module's own.
+
+        Raises:
+            AttributeError: PyFlink has no such name there.
+        """
+        return _find(inner, name)
+
+    return find
+
+
+def module_of_names(fullname: str, inner: str) -> ModuleType:
+    """Make a module of PyFlink of which nothing is ours.
+
+    Args:
+        fullname: Its name.
+        inner: Its name below `pyflink`.
+    """
+    made = ModuleType(fullname, f"`{fullname}`, of which pyflinklike has the names.")
+    made.__getattr__ = of_pyflink(f"{_PACKAGE}.{inner}")  # type: ignore[method-assign]
+    names = names_of(inner)
+    # A package shows what its modules define.
+    is_package = any(each.startswith(f"{inner}.") for each in _names_of_today())
+    public = {name: home for name, home in names.items() if not name.startswith("_")}
+    shown = [name for name, home in public.items() if is_package or not home]
+    made.__all__ = sorted(shown)  # type: ignore[attr-defined]
+    return made
+
+
+def _find(module: str, name: str) -> Any:
+    place = f"{module}.{name}" if module else name
+    if place in _FORMER:
+        here, today = _FORMER[place]
+        tell_once(f"pyflink.{place} is of Flink 1: write {today}", DeprecationWarning)
+        return _import(here)
+    if place in _HERE:
+        return _import(_HERE[place])
+    home = None if name.startswith("__") else names_of(module).get(name)
+    if home is None:
+        msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
+        raise AttributeError(msg)
+    if not home:
+        return _refusal(module, name)
+    inside = f"{home}.{name}"
+    if inside in _names_of_today():  # a module of a package, such as `common.typeinfo`
+        ours = f"{_PACKAGE}.{inside}"
+        return import_module(ours) if _is_ours(inside) else module_of_names(ours, inside)
+    if _is_ours(home):
+        return getattr(import_module(f"{_PACKAGE}.{home}"), name)
+    return _find(home, name)
+
+
+@cache
+def _refusal(module: str, name: str) -> Any:
+    reason = reason_why(module, name)
+    if reason is None:
+        msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
+        raise AttributeError(msg)
+    is_error = module == "util.exceptions" and name.endswith("Exception")
+    place = f"{module}.{name}"
+    made = make_refused(place, reason, Exception if is_error else object)
+    # Annotations of a function travel with it: a worker finds the name by `__getattr__` below.
+    made.__module__, made.__qualname__ = __name__, place.replace(".", _DOT)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """Return a refused name by its place, as pickles have it."""
+    module, dot, last = name.rpartition(_DOT)
+    if not dot:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return _refusal(module.replace(_DOT, "."), last)
+
+
+@cache
+def _is_ours(module: str) -> bool:
+    """Return whether a module of PyFlink has a file of ours."""
+    parent = module.rpartition(".")[0]
+    return (not parent or _is_ours(parent)) and find_spec(f"{_PACKAGE}.{module}") is not None
+
+
+def _import(here: str) -> Any:
+    module, _, name = here.partition(":")
+    return getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name)

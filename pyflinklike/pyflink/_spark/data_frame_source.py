@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources that Spark reads: their rows become elements in the tasks that get them."""
+
+from __future__ import annotations
+
+import pickle
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
+from pyflinklike.spark._plan.process_options import check_columns
+from pyflinklike.spark._plan.session import time_zone_of
+from pyflinklike.spark._wire.element_types import element_type
+from pyflinklike.spark._wire.parcels import dump
+from pyflinklike.types import RowTypeInfo, TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+
+__all__ = [
+    "Elements",
+    "FrameSource",
+    "data_frame_source",
+    "frame_source",
+    "refusal_of_position",
+]
+
+RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
+"""Makes elements, given the names of columns and the values of each row."""
+
+Elements = Iterator[tuple[Any, "int | None"]]
+"""Elements with their times in ms, or None."""
+
+
+class FrameSource(Source):
+    """A source that Spark reads as a DataFrame."""
+
+    @abstractmethod
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """Return whether Spark reads the source in this mode.
+
+        Args:
+            is_streaming: True for a job in streaming mode.
+        """
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether its rows come from several splits, each with its own watermark."""
+        return False
+
+    def split_of(self, batch: pa.RecordBatch) -> str:  # noqa: ARG002
+        """Return the name of the split from which rows come.
+
+        Args:
+            batch: Rows of one split.
+        """
+        return ""
+
+    def beginning(self) -> str | None:
+        """Find out what a stream of the source must know for its whole life, once, as a job begins.
+
+        Returns:
+            Text for `frame`, which the job stores in its folder; None for nothing.
+        """
+        return None
+
+    def wait_for_file(self, path: Path) -> FrameSource | None:  # noqa: ARG002
+        """Return the source as one that gives nothing before a file is there.
+
+        Args:
+            path: The path of the file, on the driver.
+
+        Returns:
+            The source; None if Spark cannot be told so.
+        """
+        return None
+
+    def hold_by_file(self, path: Path) -> FrameSource:  # noqa: ARG002
+        """Return the source as one that gives nothing while a file is there, if Spark can be told so.
+
+        Args:
+            path: The path of the file, on the driver.
+        """
+        return self
+
+    def find_beginning_at(self, offset: str) -> str:  # noqa: ARG002
+        """Return what `beginning` would, for a stream that goes on where a savepoint was taken.
+
+        Args:
+            offset: The offset in Spark's checkpoint.
+
+        Raises:
+            HostError: The source cannot begin there.
+        """
+        raise refusal_of_position(self)
+
+    @abstractmethod
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
+        """Return the rows as a DataFrame.
+
+        Args:
+            spark: The session.
+            beginning: What `beginning` returned when the job began.
+            limit: The most elements of a micro-batch, for sources that can keep to it; None for all.
+        """
+
+    @abstractmethod
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """Return the elements of some rows.
+
+        Args:
+            batch: A record batch as `mapInArrow` gives it.
+        """
+
+
+def refusal_of_position(source: Source) -> HostError:
+    """Build the error for a source that cannot go on where it was in a savepoint."""
+    return HostError(
+        f"a source of this kind does not go on where a savepoint was taken, got {source.identity}; give it "
+        "another uid, have it begin where that must be, and set "
+        "execution.state-recovery.ignore-unclaimed-state to true"
+    )
+
+
+def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
+    """Return a source as one that Spark reads in this mode; None if tasks or the driver read it."""
+    if isinstance(source, DataGeneratorSource) and not source.is_bounded:
+        return _RateSource(source)
+    if isinstance(source, FrameSource) and source.is_frame(is_streaming=is_streaming):
+        return source
+    return None
+
+
+@attrs.frozen(eq=False)
+class _RateSource(FrameSource):
+    """Generated elements without an end, by the numbers of Spark's own source `rate`."""
+
+    source: DataGeneratorSource
+
+    @property
+    def is_bounded(self) -> bool:
+        """False: numbers have no end."""
+        return False
+
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """Return whether the job is in streaming mode."""
+        return is_streaming
+
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
+        """Return the stream of numbers, at the rate of the source."""
+        reading = spark.readStream.format("rate").option("rowsPerSecond", str(self.source.rate))
+        return reading.load()
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """Return the elements of some numbers, without times."""
+        numbers = batch.column("value").to_pylist()
+        return zip(map(self.source.element, numbers), repeat(None))
+
+
+def data_frame_source(
+    df: DataFrame, event_time: str | None, make_rows: RowMaker
+) -> DataFrameSource:
+    """Make the source of a DataFrame's rows.
+
+    Args:
+        df: A streaming or batch DataFrame.
+        event_time: The timestamp column with the times of elements; None for elements without times.
+        make_rows: Makes the elements; the room of `Row` is above this one.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: `df` is no DataFrame, has a column that functions
+            cannot be given, has no such event time, or has a watermark of its own.
+    """
+    if not isinstance(df, DataFrame):
+        msg = f"from_data_frame takes a Spark DataFrame, got {shown(df)}; read it into one"
+        raise DeclarationTypeError(msg)
+    if not df.columns:
+        msg = "from_data_frame takes a DataFrame with columns, got one without; select some"
+        raise DeclarationValueError(msg)
+    check_columns(df)
+    if event_time is not None:
+        check_event_time(df, event_time)
+    if df.isStreaming and has_watermark(df):
+        msg = (
+            "a job makes its own watermark, got a DataFrame with one; leave out withWatermark, and "
+            "give from_data_frame event_time and a WatermarkStrategy"
+        )
+        raise DeclarationValueError(msg)
+    zone = time_zone_of(df.sparkSession)
+    return DataFrameSource(
+        element_type(df.schema, zone), zone, event_time, make_rows, not df.isStreaming, df
+    )
+
+
+@attrs.frozen(eq=False)
+class DataFrameSource(FrameSource):
+    """The rows of a DataFrame.
+
+    Args:
+        row_type: The type of the rows.
+        time_zone: The time zone of the session, in which functions see instants.
+        event_time: The column with the times of elements; None for elements without times.
+        make_rows: Makes the elements.
+        is_batch: Whether the DataFrame ends.
+        df: The DataFrame; None in workers, which cannot have it.
+    """
+
+    row_type: RowTypeInfo
+    time_zone: str
+    event_time: str | None
+    make_rows: RowMaker
+    is_batch: bool
+    df: DataFrame | None = None
+
+    @property
+    def identity(self) -> str:
+        """The columns: Spark says nothing else of a DataFrame that is the same in each run."""
+        return f"a DataFrame of {self.row_type!r}"
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the DataFrame is a batch."""
+        return self.is_batch
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the rows."""
+        return self.row_type
+
+    @property
+    def parallelism(self) -> int | None:
+        """1: where Spark does not read it, the driver does."""
+        return 1
+
+    @property
+    def is_read_alike(self) -> bool:
+        """False: Spark may give rows in another order each time."""
+        return False
+
+    @property
+    def is_read_anywhere(self) -> bool:
+        """False: workers have no DataFrames."""
+        return False
+
+    def is_frame(self, *, is_streaming: bool) -> bool:
+        """Return whether job and DataFrame are of one mode; else the driver reads the DataFrame."""
+        return self.is_batch is not is_streaming
+
+    def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
+        """Return the DataFrame; its own options limit the rows of a micro-batch."""
+        assert self.df is not None
+        return self.df
+
+    def elements(self, batch: pa.RecordBatch) -> Elements:
+        """Return the elements of some rows."""
+        columns = [to_python(column, self.time_zone) for column in batch.columns]
+        rows = self.make_rows(tuple(batch.schema.names), zip(*columns))
+        return zip(rows, self._times(batch))
+
+    def _times(self, batch: pa.RecordBatch) -> Iterable[int | None]:
+        if self.event_time is None:
+            return repeat(None)
+        instants = batch.column(self.event_time).cast(pa.timestamp("us", tz="UTC"))
+        # Down to whole milliseconds, also before 1970, where a division would round up.
+        floored = pc.floor_temporal(instants, unit="millisecond")
+        times: list[int | None] = pc.divide(floored.cast(pa.int64()), 1000).to_pylist()
+        return times
+
+    def read(self, index: int, parallelism: int) -> Elements:
+        """Read the elements of a batch into this process, partition by partition.
+
+        Raises:
+            HostError: The DataFrame is a stream.
+        """
+        assert (index, parallelism) == (0, 1)
+        if self.df is None or not self.is_batch:
+            msg = (
+                "a streaming DataFrame is read by Spark only, got a job that this process runs; set "
+                "execution.target to spark"
+            )
+            raise HostError(msg)
+        parts = self.df.mapInArrow(
+            with_imports_frozen(tell_errors_of_each(self._pickle)), "elements binary"
+        )
+        for row in parts.toLocalIterator(prefetchPartitions=True):
+            yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickle`
+
+    def _pickle(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            cell = pa.array([dump(list(self.elements(batch)))], pa.binary())
+            yield pa.RecordBatch.from_arrays([cell], names=["elements"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.row_type, self.time_zone, self.event_time, self.make_rows, self.is_batch
+        return DataFrameSource, parts

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a job as a reader sees it: which job it is, and how far its sources were read.
+
+The job may be running.  Spark's note of a micro-batch has an offset for each source, in the order of the
+program.  For a source of files it is a number, and Spark's log of that source lists the files up to it;
+what they hold was read, and the rest was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from pyflinklike._paths import FolderPath
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.pyflink._graph.durable_files import Ledger, read_file, read_json
+from pyflinklike.pyflink._graph.source_positions import move_on
+from pyflinklike.pyflink._spark.folder_lock import Driver, driver_of, is_held
+from pyflinklike.spark._plan.hadoop_files import folder_path, is_remote_address
+from pyflinklike.state_processor._savepoints.saved_job import (
+    Position,
+    SavedJob,
+    SavedJobOperator,
+    SavedSource,
+)
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    copy_to_arrow,
+)
+
+__all__ = [
+    "BEGINNING",
+    "ELEMENTS",
+    "FEED_KIND",
+    "JOB_FILE",
+    "POSITION",
+    "JobAtRest",
+    "job_at",
+    "paths_of_log",
+    "rows_in",
+]
+
+
+JOB_FILE = "job.json"
+"""The file that says what began the job."""
+BEGINNING = "_beginning.json"
+"""The file of a source with what `FrameSource.beginning` returned."""
+POSITION = "_position.json"
+"""The file of a source with the position at which the job began to read it."""
+ELEMENTS = b"elements"
+"""The number of elements in a file of rows, in the metadata of the file."""
+FEED_KIND = "WatermarkFeed"
+"""The kind of the source of watermarks that the driver makes."""
+_ATTEMPTS = 3
+
+Found = tuple["Position | None", str]
+"""A position, or None and the reason."""
+
+
+def job_at(location: str, spark: SparkSession | None = None) -> JobAtRest | None:
+    """Return the job whose folder, or the checkpoint in it, is at a path; None if there is none.
+
+    Args:
+        location: The path or address.
+        spark: A session; without one, or with one of Spark Connect, only folders on this machine are found.
+
+    Raises:
+        CorruptStateError: The folder does not say what began the job in a form that can be read.
+    """
+    path = _path(location, spark)
+    if path is None:
+        return None
+    for folder in (path, path.parent) if path.name == "checkpoint" else (path,):
+        # Without the rows of sources a file of this name is somebody else's.
+        begun = read_json(folder / JOB_FILE) if (folder / "sources").is_dir() else None
+        if begun is not None:
+            if spark is None or isinstance(folder, Path):
+                return JobAtRest(folder, begun)
+            return JobAtRest(folder, begun, driver_of(spark))
+    return None
+
+
+def _path(location: str, spark: SparkSession | None) -> FolderPath | None:
+    """Return the path of a location; None for one that cannot be reached."""
+    if is_remote_address(location) and (spark is None or is_remote()):
+        return None
+    try:
+        return folder_path(spark, location)
+    except HostError:
+        return None
+
+
+@attrs.frozen
+class JobAtRest:
+    """A job in its folder.
+
+    Args:
+        path: The folder.
+        begun: What `job.json` says.
+        driver: The driver that asks, where the folder is not on this machine.
+    """
+
+    path: FolderPath
+    begun: Mapping[str, Any]
+    driver: Driver | None = None
+
+    @property
+    def checkpoint(self) -> FolderPath:
+        """Spark's checkpoint."""
+        return self.path / "checkpoint"
+
+    def has(self, location: SavepointLocation) -> bool:
+        """Return whether a savepoint would be written into the folder."""
+        if isinstance(self.path, Path):
+            return Path(location.root).is_relative_to(self.path)
+        return f"{location.uri}/".startswith(f"{self.path}/")
+
+    def is_running(self) -> bool:
+        """Return whether a run of the job has the folder."""
+        return is_held(self.path, self.driver)
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the job has no keyed operators, and so only the positions of its sources."""
+        return not self.begun["operators"]
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last micro-batch that Spark has committed.
+
+        Raises:
+            HostError: There is none yet.
+        """
+        commits = self.checkpoint / "commits"
+        names = [each.name for each in commits.iterdir()] if commits.exists() else []
+        found = [int(name) for name in names if name.isdigit()]
+        if not found:
+            msg = (
+                f"a savepoint is of a micro-batch that is committed, got none in {str(self.path)!r}"
+            )
+            raise HostError(f"{msg}; wait for the job's first one")
+        return max(found)
+
+    def is_ahead_of(self, batch_id: int | None) -> bool:
+        """Return whether sinks have written more than the micro-batch of this number."""
+        assert batch_id is not None
+        return Ledger.last_of(self.path / "outputs.json") > batch_id
+
+    def describe(self, offsets: str) -> SavedJob:
+        """Describe the job for a savepoint.
+
+        Args:
+            offsets: Spark's note of the micro-batch.
+
+        Raises:
+            CorruptStateError: The folder is damaged.
+        """
+        version, _, *lines = offsets.split("\n")
+        described: Sequence[Mapping[str, Any]] = self.begun["sources"]
+        sources = []
+        for number, fields in enumerate(described):
+            if fields["kind"] == FEED_KIND:
+                continue  # watermarks are not in a savepoint
+            if version != "v1" or len(lines) < len(described):
+                found: Found = None, "Spark's checkpoint notes offsets in a form that is not known"
+            elif len(lines) > len(described):
+                found = (
+                    None,
+                    "Spark notes more offsets than the job has sources: a HybridSource is of two",
+                )
+            else:
+                found = self._position(number, bool(fields["is_bounded"]), lines[number])
+            sources.append(SavedSource(**fields, position=found[0], reason=found[1]))
+        operators = tuple(
+            SavedJobOperator(each["name"], each["uid"], each["function"])
+            for each in self.begun["operators"]
+        )
+        return SavedJob(self.begun["name"], tuple(sources), operators)
+
+    def _position(self, number: int, is_bounded: bool, offset: str) -> Found:
+        folder = self.path / "sources" / str(number)
+        if (folder / BEGINNING).exists():
+            return (
+                ({"offset": offset}, "")
+                if offset != "-"
+                else (None, "Spark has not begun to read it")
+            )
+        begun = read_json(folder / POSITION)
+        read = self._files_read(number, offset)
+        files = {number: _Rows(path) for number, path in sorted(rows_in(folder).items())}
+        if not read <= files.keys():
+            msg = (
+                f"a job's folder has the rows that Spark has read, got {str(folder)!r} without the files of "
+                f"{sorted(read - files.keys())}; restore it from a copy"
+            )
+            raise CorruptStateError(msg)
+        taken = [files[each] for each in sorted(read)]
+        left = [files[each] for each in sorted(files.keys() - read)]
+        if is_bounded:
+            return _find_bounded_position(taken, left, begun)
+        former = [] if begun is None else begun["position"]["found"]
+        return {"found": [*former, *(part for each in taken for part in each.parts())]}, ""
+
+    def _files_read(self, number: int, offset: str) -> set[int]:
+        """Read the numbers of the files that Spark has read, from its log of a source."""
+        if offset == "-":
+            return set()
+        last = int(json.loads(offset)["logOffset"])
+        found = paths_of_log(self.checkpoint / "sources" / str(number))
+        return {int(Path(path).stem) for path, batch in found if batch <= last}
+
+
+def paths_of_log(log: FolderPath) -> list[tuple[str, int]]:
+    """Read from Spark's log of a source which files it has read, each with the number of the log's entry."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            lines = [json.loads(line) for path in _logs(log) for line in _lines(path)]
+            break
+        except FileNotFoundError:  # a running job has made one file of several
+            if attempt == _ATTEMPTS - 1:
+                raise
+    return [(each["path"], each["batchId"]) for each in lines]
+
+
+def _logs(log: FolderPath) -> Iterator[FolderPath]:
+    entries: list[FolderPath] = [*log.iterdir()]
+    for path in sorted(entries, key=str):
+        if path.name.removesuffix(".compact").isdigit():
+            yield path
+
+
+def _lines(path: FolderPath) -> list[str]:
+    lines = read_file(path).decode(errors="replace").split("\n")[1:]
+    return [line for line in lines if line.startswith('{"path"')]  # other sources have other notes
+
+
+def rows_in(folder: FolderPath) -> dict[int, FolderPath]:
+    """Return the files of rows of a source, by their numbers.
+
+    Args:
+        folder: The folder of the source.
+    """
+    files = [each for each in folder.iterdir() if each.name.endswith(".parquet")]
+    return {int(each.stem): each for each in files if each.name[0].isdigit()}
+
+
+class _Rows:
+    """A file of rows of a source.
+
+    Args:
+        path: The path of the file.
+    """
+
+    def __init__(self, path: FolderPath) -> None:
+        self._path = path
+
+    def _read(self) -> Any:
+        if isinstance(self._path, Path):
+            return self._path
+        return pa.BufferReader(copy_to_arrow([read_file(self._path)]))
+
+    def parts(self) -> list[str]:
+        """Return the names of the splits."""
+        table = pq.read_table(self._read(), columns=["part"])
+        return [each for each in table.column("part").to_pylist() if each is not None]
+
+    def elements(self) -> int | None:
+        """Return the number of elements in it; None if a former version has not noted it."""
+        said = (pq.read_schema(self._read()).metadata or {}).get(ELEMENTS)
+        return None if said is None else int(said)
+
+    def has_splits(self) -> bool:
+        """Return whether a row has the number of a split."""
+        table = pq.read_table(self._read(), columns=["part", "elements"]).to_pylist()
+        return any(each["part"] is None and each["elements"] is None for each in table)
+
+
+def _find_bounded_position(
+    taken: list[_Rows], left: list[_Rows], begun: Mapping[str, Any] | None
+) -> Found:
+    """Return the position of a source that ends."""
+    parts = [part for each in left for part in each.parts()]
+    if parts:
+        return {"left": [[part, 0] for part in parts]}, ""
+    former: Position | None = None if begun is None else begun["position"]
+    reason = "the job was begun by a former version, which has not noted it"
+    if any(each.has_splits() for each in left):
+        return (former, "" if former is not None else reason)
+    counts = [each.elements() for each in left]
+    if None not in counts and not any(counts):
+        return {"splits": 1, "read": [None]}, ""
+    if former is None:
+        return None, reason if begun is None else str(begun["reason"])
+    read = [each.elements() for each in taken]
+    return move_on(former, sum(each for each in read if each is not None)), ""

@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a job in streaming mode, from which a later run goes on after the driver was killed.
+
+    job.json        the sources and keyed operators with which the job began
+    checkpoint/     Spark's: offsets, state, commits
+    sources/        for each source the rows that Spark reads, a file for each micro-batch or discovery
+    outputs.json    the micro-batch that the sinks have written last
+    watermark.json  watermarks of splits, where the driver makes the watermark
+
+The folder is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has ended.
+Without that setting a job has a temporary folder, which is removed with it.
+
+It is on this machine, or on a file system of Hadoop.  What must survive is in the folder.  What the sources
+of Spark in Python ask for, again and again, are the watermark and whether to wait: they run in processes of
+the driver's machine that reach no such file system, so these files are also in a folder for signals there,
+which a run makes anew of what the folder says.
+
+Spark notes whole addresses of the files of rows that it has read.  So a folder goes on only where it began.
+
+A job may begin with a savepoint: `job.json` notes which, and so a later run knows that the job has begun
+with it.  Spark adds the state in the first micro-batch only, so until that is committed a run must find the
+savepoint; afterwards it may be gone.
+
+Spark's checkpoint knows sources and keyed operators by their positions only.  A program with others in
+these positions would silently go on with foreign state, so it is refused, with the names of what has
+changed.  Functions without state, sinks and names may change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import attrs
+
+from pyflinklike._paths import FolderPath, RemotePath, local_path
+from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.pyflink._graph.durable_files import (
+    Ledger,
+    read_json,
+    remove_folder,
+    write_json,
+)
+from pyflinklike.pyflink._graph.hybrid_source import HybridSource
+from pyflinklike.pyflink._graph.job import JobSettings
+from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
+from pyflinklike.pyflink._graph.nodes import FromSource, Node
+from pyflinklike.pyflink._spark.folder_lock import Driver, FolderLock, lock_folder
+from pyflinklike.pyflink._spark.job_at_rest import FEED_KIND, JOB_FILE, paths_of_log
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.spark._plan.hadoop_files import is_remote_address
+from pyflinklike.state_processor._savepoints.history_parts import read_manifest
+from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
+
+__all__ = [
+    "JobFolder",
+    "JobIdentity",
+    "JobOperator",
+    "folder_name",
+    "identity_of",
+    "new_folder",
+]
+
+
+_FORMAT = 3
+_FORMAT_WITH_SAVEPOINT = 4
+"""The format of a job that began with a savepoint, which versions that know none must not go on with."""
+_FORMAT_ELSEWHERE = 5
+"""The format of a folder that is not on this machine: with versions of files."""
+_ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
+_FORMATS = (_FORMAT, _FORMAT_WITH_SAVEPOINT, _FORMAT_ELSEWHERE)
+
+
+def folder_name(job_name: str) -> str:
+    """Return the name of a job's folder; two job names never have one folder."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", job_name)
+    if plain == job_name and plain.strip("."):
+        return plain
+    return f"{plain}-{zlib.crc32(job_name.encode()):08x}"
+
+
+class JobFolder:
+    """The folder of a job, locked for this run until `leave`.
+
+    Args:
+        settings: The settings of the job.
+        directory: The path of `settings.checkpoint_dir`; None where it is on this machine.
+        driver: The driver of this run; None will do where it is on this machine.
+        locate: Finds the directory of a savepoint.
+
+    Raises:
+        HostError: Another run of the job has the folder, or the program names another one to go on from, or
+            a savepoint although the job has begun without it.
+        CorruptStateError: The folder or the savepoint is damaged.
+    """
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        directory: FolderPath | None = None,
+        driver: Driver | None = None,
+        locate: Callable[[str], SavepointLocation] = savepoint_location_of,
+    ) -> None:
+        self._settings, self._locate = settings, locate
+        self._lock: FolderLock | None = None
+        self.is_durable = settings.checkpoint_dir is not None
+        self.path: FolderPath = (
+            self._find(directory, driver) if self.is_durable else new_folder(None)
+        )
+        self.signals = self.path if isinstance(self.path, Path) else new_folder(None)
+        """The folder of files that Spark's sources ask for; on this machine."""
+        try:
+            if isinstance(self.path, RemotePath):
+                self.path.finish_removal()
+            self._begun = self._read()
+            self.savepoint = self._find_savepoint()
+            """The savepoint with which the job begins; None without one, or once that has happened."""
+        except BaseException:
+            self.leave(is_over=False)
+            raise
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a former run has begun the job."""
+        return self._begun is not None
+
+    @property
+    def name(self) -> str:
+        """The prefix of files that the job writes: the same in each run, unique to this folder."""
+        assert self._begun is not None
+        return str(self._begun["token"])
+
+    @property
+    def checkpoint(self) -> FolderPath:
+        """Spark's checkpoint."""
+        return self.path / "checkpoint"
+
+    def source(self, position: int) -> FolderPath:
+        """Return the folder with the rows of a source.
+
+        Args:
+            position: The position among all sources of the job, from 0.
+        """
+        return self.path / "sources" / str(position)
+
+    def signals_of(self, position: int) -> Path:
+        """Return the folder of the files that tell a source of Spark whether to wait.
+
+        Args:
+            position: As for `source`.
+        """
+        return self.signals / "sources" / str(position)
+
+    @property
+    def watermark(self) -> FolderPath:
+        """The file of the watermark that the driver makes."""
+        return self.path / "watermark.json"
+
+    def facts(self, facts: SessionFacts) -> SessionFacts:
+        """Return the facts with which the job was begun, which a later session keeps to.
+
+        Args:
+            facts: The facts of this session, for a job that begins.
+        """
+        if self._begun is None:
+            return facts
+        partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
+        return SessionFacts(partitions, groups, facts.time_zone)
+
+    def begin(self, identity: JobIdentity, facts: SessionFacts) -> Ledger:
+        """Begin the job, or check that the program is the one with which it was begun.
+
+        Args:
+            identity: The sources and operators of the program.
+            facts: The result of `facts`.
+
+        Returns:
+            The record of what the sinks have written.
+
+        Raises:
+            HostError: The program has other sources or operators.
+            CorruptStateError: The folder is damaged.
+        """
+        if self._begun is None:
+            # Without job.json nothing counts: a run may have been killed before it wrote that.
+            if isinstance(self.path, RemotePath):
+                remove_folder(self.path)  # a run that lost its lock may have written since
+            self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
+        elif self._has_nothing():
+            # The token stays: unfinished files of the former run are found by it.
+            remove_folder(self.path)
+            self._begun = self._write(identity, facts, self.name)
+        else:
+            refuse_changes(JobIdentity.from_json(self._begun), identity, str(self.path))
+            self._refuse_moved()
+            self._refuse_gaps(identity)
+        return Ledger(self._outputs, None if self._lock is None else self._lock.check)
+
+    def _refuse_moved(self) -> None:
+        """Check that the folder is where it began.
+
+        Else Spark would find rows that it has read under other addresses, and read them again.
+        """
+        begun = self._begun or {}
+        is_here = isinstance(self.path, Path)
+        former = begun.get("address")
+        if former is None and is_here:
+            former = self._find_former_path()
+        if former != (None if is_here and former is None else str(self.path)):
+            msg = (
+                f"a job's folder goes on where it began, got {str(self.path)!r} for one that began at "
+                f"{former or 'a path on the driver'!r}, which Spark has noted; move it back, or take a savepoint "
+                "of it (take_savepoint) and begin with that under another name"
+            )
+            raise HostError(msg)
+
+    def _find_former_path(self) -> str | None:
+        """Return the path of this folder as Spark has noted it; None if it has read no files of it."""
+        logs, here = self.checkpoint / "sources", str(self.path)
+        for log in logs.iterdir() if logs.exists() else ():
+            for path, _ in paths_of_log(log):
+                # Other sources of the job may be files, too, but not with such names.
+                found = _ROWS.fullmatch(unquote(path.removeprefix("file:")))
+                if found is not None:
+                    former = os.path.normpath(found[1])
+                    return here if former == os.path.normpath(here) else former
+        return None
+
+    @property
+    def _outputs(self) -> FolderPath:
+        return self.path / "outputs.json"
+
+    def _refuse_gaps(self, identity: JobIdentity) -> None:
+        """Check that no part of the folder was removed, or restored alone.
+
+        Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and sinks
+        would leave out those whose numbers they have written.  Without the rows of a source Spark would
+        take new rows for rows that it has read.
+        """
+        noted = Ledger.last_of(self._outputs)
+        lacks = []
+        if max(_batches(self.checkpoint / "offsets"), default=-1) < noted:
+            lacks.append(f"the checkpoint of micro-batch {noted}, which was written")
+        lacks += [
+            f"the rows of source {position}"
+            for position in range(identity.number_of_sources)
+            if not self.source(position).is_dir()
+        ]
+        if identity.is_fed and not self.watermark.exists():
+            lacks.append(f"the watermark, {self.watermark.name}")
+        if lacks:
+            msg = (
+                f"a job's folder is kept as a whole, got {str(self.path)!r} without {'; '.join(lacks)}; "
+                "restore it from a copy, or remove all of it to begin anew"
+            )
+            raise CorruptStateError(msg)
+
+    def leave(self, *, is_over: bool) -> None:
+        """Unlock the folder for other runs.
+
+        Args:
+            is_over: True removes the folder: no later run goes on from it.
+        """
+        is_lost = self._lock is not None and self._lock.is_lost
+        if (is_over or not self.is_durable) and not is_lost:
+            remove_folder(self.path)
+        if isinstance(self.path, RemotePath):
+            shutil.rmtree(self.signals, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _find(self, directory: FolderPath | None, driver: Driver | None) -> FolderPath:
+        parent = directory or local_path(str(self._settings.checkpoint_dir)).absolute()
+        parent.mkdir(parents=True, exist_ok=True)
+        path = parent / folder_name(self._settings.name)
+        self._lock = lock_folder(path, self._settings.name, driver)
+        return path
+
+    def _read(self) -> dict[str, Any] | None:
+        found = read_json(self.path / JOB_FILE)
+        if found is None and self.checkpoint.exists():
+            msg = (
+                f"a job's folder says what began it, got {str(self.path)!r} with a checkpoint and without "
+                "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
+            )
+            raise CorruptStateError(msg)
+        if found is not None and found.get("format") not in _FORMATS:
+            msg = (
+                f"a job's folder of format {', '.join(map(str, _FORMATS))} is read, got "
+                f"{found.get('format')!r}; use the version of pyflinklike that wrote it"
+            )
+            raise CorruptStateError(msg)
+        return found
+
+    def _find_savepoint(self) -> SavepointDirectory | None:
+        """Return the savepoint with which the job begins; None if it has begun, or goes on otherwise.
+
+        Raises:
+            HostError: The path to recover from is none, or the job has begun without it.
+            CorruptStateError: The savepoint is damaged, or gone before the job has begun with it.
+        """
+        asked = self._settings.recovery_path
+        noted = None if self._begun is None else self._begun.get("savepoint")
+        if asked is not None and self._is_own(asked):
+            if not self.is_begun:
+                msg = (
+                    "execution.state-recovery.path is a savepoint, or the folder that a former run of the job "
+                    f"has left, got {asked!r}, where no job was; leave the key out: a job goes on in "
+                    f"{str(self.path)!r} by itself"
+                )
+                raise HostError(msg)
+            asked = None
+        found = None if asked is None else self._open(asked, noted)
+        if found is not None and self.is_begun and not self._has_nothing():
+            self._refuse_second(found, noted)
+        if self._has_committed():
+            return None
+        if found is None and noted is not None:
+            # Also where the program does not name it any more: else the job would begin with nothing.
+            location = self._locate(noted["path"])
+            found = SavepointDirectory(location, read_manifest(location))
+        return found
+
+    def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
+        if noted is not None and noted["id"] == savepoint_id(found.manifest):
+            return
+        begun = "without one" if noted is None else f"with the one of {noted['path']!r}"
+        msg = (
+            f"a job begins with a savepoint once, got {found.location.address!r} for one that has begun "
+            f"{begun} and goes on in {str(self.path)!r}; leave execution.state-recovery.path out to go on, "
+            "or give the job another name, or remove its folder"
+        )
+        raise HostError(msg)
+
+    def _is_own(self, path: str) -> bool:
+        if isinstance(self.path, Path):
+            return not is_remote_address(path) and local_path(path).absolute() == self.path
+        return is_remote_address(path) and self.path.is_at(path)
+
+    def _open(self, asked: str, noted: dict[str, Any] | None) -> SavepointDirectory | None:
+        """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
+        location = self._locate(asked)
+        if location.is_savepoint():
+            return SavepointDirectory(location, read_manifest(location))
+        if noted is not None and noted["path"] == asked and self._has_committed():
+            return None
+        msg = (
+            "execution.state-recovery.path is a savepoint, or the folder that a former run of the job has "
+            f"left, got {asked!r}, where neither is; leave the key out to begin anew: a job goes on in "
+            f"{str(self.path)!r} by itself"
+        )
+        raise HostError(msg)
+
+    def _has_committed(self) -> bool:
+        return bool(_batches(self.checkpoint / "commits"))
+
+    @property
+    def has_planned(self) -> bool:
+        """Whether Spark has begun a micro-batch."""
+        return bool(_batches(self.checkpoint / "offsets"))
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the last micro-batch that Spark has committed; -1 before the first."""
+        return max(_batches(self.checkpoint / "commits"), default=-1)
+
+    @property
+    def last_written(self) -> int:
+        """The number of the last micro-batch that sinks have written; -1 before the first."""
+        return Ledger.last_of(self._outputs)
+
+    def _has_nothing(self) -> bool:
+        """Return whether no micro-batch was completed, so that another program may begin here."""
+        return not self._has_committed() and self.last_written < 0
+
+    def _write(self, identity: JobIdentity, facts: SessionFacts, token: str) -> dict[str, Any]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        saved = self.savepoint
+        begun = {
+            "format": _FORMAT if saved is None else _FORMAT_WITH_SAVEPOINT,
+            "name": self._settings.name,
+            "token": token,
+            "partitions": facts.partitions,
+            "max_parallelism": facts.max_parallelism,
+            **identity.to_json(),
+        }
+        if saved is not None:
+            begun["savepoint"] = {
+                "path": saved.location.address,
+                "id": savepoint_id(saved.manifest),
+            }
+        if isinstance(self.path, RemotePath):
+            begun.update(format=_FORMAT_ELSEWHERE, address=str(self.path))
+        write_json(self.path / JOB_FILE, begun)
+        return begun
+
+
+def _batches(log: FolderPath) -> set[int]:
+    """Read the numbers of the micro-batches in a log of Spark's checkpoint."""
+    names = [each.name for each in log.iterdir()] if log.exists() else []
+    return {int(name) for name in names if name.isdigit()}
+
+
+def new_folder(parent: str | None) -> Path:
+    """Make a folder for one run.
+
+    Args:
+        parent: The folder in which it is made; None is the temporary folder of this machine.
+    """
+    if parent is None:
+        return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
+    directory = local_path(parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="job-", dir=directory))
+
+
+_FEED = (
+    "the watermark of splits and idle inputs (with_idleness, with_watermark_alignment, a KafkaSource with "
+    "watermarks, or processing-time timers beside event time)"
+)
+
+
+@attrs.frozen
+class JobSource:
+    """The identity of a source.
+
+    Args:
+        uid: The uid that the program gives, or None.
+        kind: The name of the source's class.
+        what: The paths, topics or columns that it reads.
+        is_bounded: Whether it ends.
+    """
+
+    uid: str | None
+    kind: str
+    what: str
+    is_bounded: bool
+
+    def __str__(self) -> str:
+        named = f"source {self.uid!r}, {self.what}" if self.uid else self.what
+        return named if self.is_bounded else f"{named} (without an end)"
+
+    def is_same(self, other: JobSource) -> bool:
+        """Return whether it is the same source: by the uids, or else by what both read.
+
+        A bounded source has written all its rows and its end when the job began, and an unbounded one
+        looks for more.  So neither can go on as the other.
+        """
+        if (self.is_bounded, self.kind) != (other.is_bounded, other.kind):
+            return False
+        has_uids = bool(self.uid and other.uid)
+        if has_uids and self.uid != other.uid:
+            return False
+        # What a HybridSource has left to read names its sources by their numbers.
+        return (has_uids and self.kind != HybridSource.__name__) or self.what == other.what
+
+
+@attrs.frozen
+class JobOperator:
+    """The identity of a keyed operator.
+
+    Args:
+        name: The name of its state.
+        uid: The uid that the program gives, or None.
+        function: The qualified name of the class of its function.
+        key_type: The `repr` of the type of its keys.
+        max_parallelism: The number of key groups.
+        depth: The most keyed operators that an element passes up to this one, which counts as well;
+            operators of one depth share a state operator of Spark.
+        has_own_time: Whether its watermark follows times that are assigned behind another operator.
+    """
+
+    name: str
+    uid: str | None
+    function: str
+    key_type: str
+    max_parallelism: int
+    depth: int
+    has_own_time: bool = False
+
+    def __str__(self) -> str:
+        own = ", times assigned behind another operator" if self.has_own_time else ""
+        return (
+            f"operator {self.name!r} ({self.function}, keys {self.key_type}, "
+            f"max_parallelism {self.max_parallelism}, depth {self.depth}{own})"
+        )
+
+    def is_same(self, other: JobOperator) -> bool:
+        """Return whether it is the same operator; its function may change if it has a uid."""
+        # Spark calls key groups by timers that it keeps, which are of its watermark or of the end.
+        if (self.depth, self.has_own_time) != (other.depth, other.has_own_time):
+            return False
+        settings = (self.name, self.key_type, self.max_parallelism)
+        if settings != (other.name, other.key_type, other.max_parallelism):
+            return False
+        return bool(self.uid or other.uid) or self.function == other.function
+
+
+@attrs.frozen
+class JobIdentity:
+    """All parts of a job that have state between micro-batches.
+
+    Args:
+        sources: In the order of the program.
+        operators: In the order of the program.
+        timers: "event time" or "processing time", by which Spark wakes all operators of a checkpoint.
+    """
+
+    sources: tuple[JobSource, ...]
+    operators: tuple[JobOperator, ...]
+    timers: str
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the driver makes the watermark."""
+        return any(each.kind == FEED_KIND for each in self.sources)
+
+    @property
+    def number_of_sources(self) -> int:
+        """The number of sources without that of the watermark."""
+        return len(self.sources) - self.is_fed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return values that JSON can write."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_json(cls, contents: dict[str, Any]) -> JobIdentity:
+        """Restore what `to_json` returned."""
+        return cls(
+            tuple(JobSource(**each) for each in contents["sources"]),
+            tuple(JobOperator(**each) for each in contents["operators"]),
+            contents["timers"],
+        )
+
+
+def identity_of(steps: JobSteps) -> JobIdentity:
+    """Return the identity of a job."""
+    graph = steps.job.graph
+    sources = tuple(
+        JobSource(
+            node.uid, type(node.source).__name__, node.source.identity, node.source.is_bounded
+        )
+        for node in graph.of_kind(FromSource)
+    )
+    if steps.is_fed:
+        sources += (JobSource(None, FEED_KIND, _FEED, False),)
+    operators = tuple(
+        _operator(steps, graph.nodes[number], stage.number)
+        for stage in steps.stages[1:]
+        for number in stage.entrances
+    )
+    return JobIdentity(sources, operators, _timers(steps))
+
+
+def _timers(steps: JobSteps) -> str:
+    return "event time" if steps.time_mode.passes_watermark else "processing time"
+
+
+def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
+    return JobOperator(
+        name=steps.job.graph.state_names[node.id],
+        uid=node.uid,
+        function=class_of(getattr(node, "function", None)),
+        key_type=repr(steps.key_type(node)),
+        max_parallelism=steps.key_groups(node),
+        depth=depth,
+        has_own_time=node.id in steps.own_times,
+    )
+
+
+def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
+    """Check that a program may go on in a folder.
+
+    Args:
+        former: The identity of the program that began it.
+        now: The identity of the program that goes on.
+        folder: The path of the folder, for the message.
+
+    Raises:
+        HostError: The program has another source or keyed operator in some position.
+    """
+    found = list(_changes(former, now))
+    if found:
+        msg = (
+            f"a job goes on where it was with the sources and keyed operators that it began with, in "
+            f"their order, got {'; '.join(found)}; take that back (uid(...) says which operator or "
+            "source is which, where its class or its paths have changed), or begin anew with another "
+            f"job name or execution.checkpointing.dir than that of {folder!r}"
+        )
+        raise HostError(msg)
+
+
+def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
+    pairs = [*zip_longest(former.sources, now.sources)]
+    both: list[tuple[Any, Any]] = [*pairs, *zip_longest(former.operators, now.operators)]
+    for one, other in both:
+        if one is None:
+            yield f"{other} where there was none"
+        elif other is None:
+            yield f"none where there was {one}"
+        elif not one.is_same(other):
+            yield f"{other} where there was {one}"
+    if former.timers != now.timers:
+        yield f"keyed operators that are woken by {now.timers} and were by {former.timers}"

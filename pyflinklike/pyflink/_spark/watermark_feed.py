@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watermark that the driver makes, for jobs with idle inputs or with inputs of several splits.
+
+Spark's watermark of a source is the greatest that any task has reported.  Flink's is the least of all
+splits, such as the partitions of a topic, and of all sources; splits that have been silent for long are
+left out.  So tasks report the watermarks of their splits in parcels that pass through all operators.  The
+driver writes the least one into a file, and a small source of its own (`watermark_source`) brings it to
+Spark with the next micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike._paths import FolderPath
+from pyflinklike.pyflink._graph.durable_files import read_json, write_json
+from pyflinklike.pyflink._graph.hybrid_source import HybridSource
+from pyflinklike.pyflink._graph.job import JobGraph
+from pyflinklike.pyflink._graph.nodes import AssignTimestamps, FromSource
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.watermarks import (
+    WatermarkKind,
+    WatermarkStrategy,
+    find_aligned_limits,
+)
+from pyflinklike.pyflink._spark.data_frame_source import FrameSource
+from pyflinklike.pyflink._spark.stages import Stage, is_keyed, needs_ticks, time_mode_of
+from pyflinklike.spark._wire.key_groups import roll_call_of, roll_payload
+from pyflinklike.spark._wire.own_columns import END_OF_INPUT
+from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
+
+__all__ = [
+    "MARKED_SCHEMA",
+    "SPLIT_WATERMARKS",
+    "WATERMARK",
+    "SplitWatermark",
+    "WatermarkFeed",
+    "has_idleness",
+    "mark_row",
+    "mark_rows",
+    "needs_feed",
+    "pack_rows",
+]
+
+
+SPLIT_WATERMARKS = 0
+"""The address of parcels with watermarks of splits; numbers of nodes begin with 1."""
+
+
+class SplitWatermark(NamedTuple):
+    """The watermark of a split, as a task reports it.
+
+    Args:
+        source: The number of the source's node.
+        split: The name of the split, the same in each run.
+        watermark: The watermark of its elements, in ms.
+    """
+
+    source: int
+    split: str
+    watermark: int
+
+
+def _strategies(stage: Stage) -> Iterable[WatermarkStrategy]:
+    """Yield the strategies by which the first stage makes watermarks."""
+    for node in stage.graph.nodes.values():
+        if isinstance(node, (FromSource, AssignTimestamps)):
+            yield node.strategy
+
+
+def has_idleness(stage: Stage) -> bool:
+    """Return whether some strategy leaves silent inputs out.
+
+    Args:
+        stage: The first stage of a job.
+    """
+    return any(each.idleness is not None for each in _strategies(stage))
+
+
+def needs_feed(graph: JobGraph, stage: Stage) -> bool:
+    """Return whether the driver must make the watermark, because Spark would make another one.
+
+    Args:
+        graph: The graph of a job in streaming mode.
+        stage: The first stage of the job.
+    """
+    if graph.is_bounded or not stage.following or not time_mode_of(graph).passes_watermark:
+        return False
+    if needs_ticks(graph):
+        return True
+    sources = [node.source for node in stage.graph.of_kind(FromSource)]
+    has_splits = any(_has_splits(each) for each in sources)
+    has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
+    return has_watermarks and (has_splits or has_idleness(stage) or _is_aligned(stage))
+
+
+def _is_aligned(stage: Stage) -> bool:
+    """Return whether some source has to wait for others."""
+    nodes = stage.graph.of_kind(FromSource)
+    return any(node.strategy.alignment is not None for node in nodes)
+
+
+def _has_splits(source: Source) -> bool:
+    last = source.parts[-1] if isinstance(source, HybridSource) else source
+    return isinstance(last, FrameSource) and last.has_splits
+
+
+@attrs.define
+class _Split:
+    """The state of a split.
+
+    Args:
+        watermark: In ms.
+        heard: The processing time of its last report, in ms.
+    """
+
+    watermark: int
+    heard: int
+
+
+class WatermarkFeed:
+    """The least watermark of all inputs that are not idle, in a file.
+
+    Args:
+        path: The path of the file.
+        stage: The first stage of the job.
+        now: The processing time in ms, from which silence of an input counts.
+        signal: The path of the file that Spark's source reads; None where it is the same.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+
+    def __init__(
+        self, path: FolderPath, stage: Stage, now: int, signal: Path | None = None
+    ) -> None:
+        self._path, self._signal, self._began = path, signal, now
+        numbers = [node.id for node in stage.graph.of_kind(FromSource)]
+        # Positions are stored: another run of the program may number its nodes otherwise.
+        self._position = {number: position for position, number in enumerate(numbers)}
+        parts = [stage.part_reached_from(number) for number in numbers]
+        self._idleness = [_idleness_of(part) for part in parts]
+        self._alignments = [node.strategy.alignment for node in stage.graph.of_kind(FromSource)]
+        self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
+        found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}
+        self._watermark: int = found["watermark"]
+        self._splits: list[dict[str, _Split]] = [{} for _ in numbers]
+        for position, split, watermark in found["splits"]:
+            self._splits[position][split] = _Split(watermark, now)
+        self._write()
+
+    @property
+    def path(self) -> Path:
+        """The file that Spark's source reads."""
+        if self._signal is not None:
+            return self._signal
+        assert isinstance(self._path, Path)
+        return self._path
+
+    def _write(self) -> None:
+        write_json(self._path, self._contents())
+        if self._signal is not None:
+            # Last, so that Spark has no watermark that is forgotten with this process.
+            write_json(self._signal, self._contents())
+
+    def note(self, reported: Iterable[SplitWatermark], now: int) -> None:
+        """Take in the watermarks that tasks have reported.
+
+        Args:
+            reported: Those of a micro-batch, which may be run again.
+            now: The processing time, in ms.
+        """
+        for each in reported:
+            splits = self._splits[self._position[each.source]]
+            known = splits.setdefault(each.split, _Split(each.watermark, now))
+            known.watermark, known.heard = max(known.watermark, each.watermark), now
+
+    def end_files(self, source: int) -> None:
+        """Take the files of a source as ended: they hold back no other split any more.
+
+        Args:
+            source: The number of the source's node.
+        """
+        split = self._splits[self._position[source]].setdefault("", _Split(MAX_WATERMARK, 0))
+        split.watermark = MAX_WATERMARK
+
+    def tell(self, now: int) -> None:
+        """Write the watermark if it has risen; Spark takes it with the next micro-batch.
+
+        Args:
+            now: The processing time, in ms.
+        """
+        watermark = self._least(now)
+        if watermark is not None and watermark > self._watermark:
+            self._watermark = watermark
+            self._write()
+
+    def find_ahead(self, now: int) -> set[int]:
+        """Return the numbers of sources that are so far ahead that they wait for others.
+
+        Args:
+            now: The processing time, in ms.
+        """
+        leasts = [self._least_of(*each, now) for each in zip(self._splits, self._idleness)]
+        limits = find_aligned_limits(zip(self._alignments, leasts))
+        return {
+            number
+            for number, least, limit in zip(self._position, leasts, limits)
+            if least is not None and limit is not None and least > limit
+        }
+
+    @staticmethod
+    def _least_of(splits: dict[str, _Split], idleness: int | None, now: int) -> int | None:
+        """Return the least watermark of a source's splits that are neither idle nor ended."""
+        active = (
+            each.watermark
+            for each in splits.values()
+            if each.watermark != MAX_WATERMARK and not _is_idle(each.heard, idleness, now)
+        )
+        return min(active, default=None)
+
+    def _least(self, now: int) -> int | None:
+        """Return the least watermark of splits that are neither idle nor ended; None if not known."""
+        active: list[int] = []
+        silent: list[int] = []
+        for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
+            if not is_heeded:
+                continue
+            if not splits and not _is_idle(self._began, idleness, now):
+                return None  # an input that has not reported yet holds the watermark back
+            for each in splits.values():
+                if each.watermark != MAX_WATERMARK:
+                    is_idle = _is_idle(each.heard, idleness, now)
+                    (silent if is_idle else active).append(each.watermark)
+        # As Flink's operators: once all are idle, none of them holds back another one.
+        return min(active) if active else max(silent, default=None)
+
+    def _contents(self) -> dict[str, object]:
+        splits = [
+            [position, name, split.watermark]
+            for position, each in enumerate(self._splits)
+            for name, split in each.items()
+        ]
+        return {"watermark": self._watermark, "splits": splits}
+
+
+def _idleness_of(stage: Stage) -> int | None:
+    """Return the silence in ms after which an input is idle; None for never."""
+    found = [each.idleness for each in _strategies(stage) if each.idleness is not None]
+    return min(found, default=None)
+
+
+def _is_idle(heard: int, idleness: int | None, now: int) -> bool:
+    return idleness is not None and now - heard >= idleness
+
+
+WATERMARK = "__watermark"
+MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC")))
+"""Packed rows of the first stage, with their watermark in a last column."""
+
+_Rows = list[tuple[int, int, bytes]]
+
+
+def pack_rows(rows: _Rows) -> pa.RecordBatch:
+    """Return rows of a stage behind an operator.
+
+    Args:
+        rows: The grouping key, origin and payload of each row.
+    """
+    return PACKED_SCHEMA.batch(rows)
+
+
+def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
+    """Return rows of the first stage.
+
+    Args:
+        rows: The rows, as for `pack_rows`.
+        watermark: The watermark of the rows, in ms; None for no watermark.
+    """
+    time = _as_time(watermark)
+    return MARKED_SCHEMA.batch((*row, time) for row in rows)
+
+
+def mark_row(watermark: int) -> pa.RecordBatch:
+    """Return a row with a watermark in ms, which calls no key group."""
+    return mark_rows([(roll_call_of(0), -1, roll_payload(()))], watermark)
+
+
+def _as_time(watermark: int | None) -> int | None:
+    """Return a watermark in microseconds, as Spark takes it; None for no watermark yet."""
+    if watermark is None or watermark <= 0:
+        return None
+    return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)

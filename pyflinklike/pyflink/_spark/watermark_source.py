@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The source that brings Spark the watermark which the driver has made: its offset is that watermark.
+
+Where key groups must be called for timers of processing time, the offset is also the time: so Spark has a
+micro-batch at every trigger, and the row of it calls all key groups.
+
+This module cannot be imported on PySpark 3.5, which has no sources in Python and runs no job in
+streaming mode, but those in batch mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from pyflinklike._clock import MIN_WATERMARK, wall_clock
+from pyflinklike.pyflink._graph.durable_files import read_json
+from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, mark_row, mark_rows
+from pyflinklike.spark._host.python_stage import tell_errors_of_each
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.spark._wire.parcels import CALL
+
+__all__ = ["Calls", "WatermarkSource", "watermark_frame"]
+
+Calls = Sequence[tuple[int, int]]
+"""Places of operators, each with the number of its key groups."""
+
+_FORMAT = "pyflinklike_watermark"
+
+
+class WatermarkSource(DataSource):
+    """A source of Spark that reads the watermark of a file again and again.
+
+    Options: `path`, and `ticks` for an offset that is also the time.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the argument of `format(...)`."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Return the columns."""
+        return "milliseconds long"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        """Make the reader of the file."""
+        return _Reader(Path(self.options["path"]), ticks="ticks" in self.options)
+
+
+class _Watermark(InputPartition):
+    """One row with a watermark, in ms."""
+
+    def __init__(self, milliseconds: int) -> None:
+        super().__init__(None)
+        self.milliseconds = milliseconds
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, path: Path, *, ticks: bool = False) -> None:
+        self._path, self._ticks = path, ticks
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return {"watermark": MIN_WATERMARK}
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        noted = read_json(self._path)
+        offset = {"watermark": MIN_WATERMARK if noted is None else noted["watermark"]}
+        return {**offset, "tick": wall_clock()} if self._ticks else offset
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [] if start == end else [_Watermark(end["watermark"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        assert isinstance(partition, _Watermark)
+        yield (partition.milliseconds,)
+
+
+def watermark_frame(spark: SparkSession, path: Path, calls: Calls = ()) -> DataFrame:
+    """Return the watermark of a file as rows of the first stage, of `MARKED_SCHEMA`.
+
+    Args:
+        spark: The session.
+        path: The path of the file.
+        calls: The places of operators whose key groups are called at every trigger, with the number of
+            key groups.
+    """
+    spark.dataSource.register(WatermarkSource)
+    reading = spark.readStream.format(_FORMAT).option("path", str(path))
+    if calls:
+        reading = reading.option("ticks", "true")
+    marking = tell_errors_of_each(_Marking(tuple(calls)).run)
+    return reading.load().mapInArrow(marking, MARKED_SCHEMA.ddl)
+
+
+@attrs.frozen
+class _Marking:
+    """Makes rows with the watermark, and rows that call key groups."""
+
+    calls: Calls
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Make the rows, for `mapInArrow`."""
+        for batch in batches:
+            for milliseconds in batch.column("milliseconds").to_pylist():
+                yield mark_row(milliseconds)
+                for place, count in self.calls:
+                    yield mark_rows([(each, -1, CALL) for each in group_ids(count, place)], None)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What jobs of the DataStream API share, under the names of `pyflink.common`.
+
+`Row` and `Types` are not those of `pyflinklike`: fields of this `Row` can be assigned.
+"""
+
+from pyflinklike._clock import Duration, Time
+from pyflinklike._exports import pin
+from pyflinklike.pyflink._graph.files import Encoder
+from pyflinklike.pyflink._graph.job_run import JobStatus
+from pyflinklike.pyflink._graph.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
+from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
+from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.configuration import Configuration
+from pyflinklike.pyflink.common.data_types import DataTypes
+from pyflinklike.pyflink.common.execution_config import ExecutionConfig
+from pyflinklike.pyflink.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
+from pyflinklike.pyflink.common.types import Row, RowKind, Types, restore_row
+from pyflinklike.types import Instant, TypeInformation
+
+__all__ = [
+    "ByteArraySchema",
+    "CompletableFuture",
+    "Configuration",
+    "DataTypes",
+    "DeserializationSchema",
+    "Duration",
+    "Encoder",
+    "ExecutionConfig",
+    "Instant",
+    "JobClient",
+    "JobExecutionResult",
+    "JobID",
+    "JobStatus",
+    "Row",
+    "RowKind",
+    "SerializationSchema",
+    "SimpleStringSchema",
+    "Time",
+    "TimestampAssigner",
+    "TypeInformation",
+    "Types",
+    "WatermarkStrategy",
+]
+
+__getattr__ = of_pyflink(__name__)
+
+pin(globals(), restore_row)

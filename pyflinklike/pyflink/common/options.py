@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings that this library reads of a `Configuration`: keys, older keys, defaults, and texts.
+
+A text is taken as Flink takes it.  A length of time is `10 s`, `500ms` or a plain number of ms; names
+of enums and booleans may be in any case of letters.  Several parts, as in `1 h 5 min`, are added up,
+which Flink refuses.  Where a key is not set, its older names are asked for, the newest first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.pyflink.common.configuration import Configuration
+
+__all__ = [
+    "Option",
+    "boolean",
+    "duration",
+    "enum_member",
+    "integer",
+    "number",
+    "refuse_wrong",
+    "text",
+]
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+_NANOSECONDS = {
+    "d day days": 86_400_000_000_000,
+    "h hour hours": 3_600_000_000_000,
+    "m min minute minutes": 60_000_000_000,
+    "s sec secs second seconds": 1_000_000_000,
+    "ms milli millis millisecond milliseconds": 1_000_000,
+    # The micro sign, and the Greek letter that looks the same.
+    "\u00b5s \u03bcs micro micros microsecond microseconds": 1_000,
+    "ns nano nanos nanosecond nanoseconds": 1,
+}
+_UNITS = {name: length for names, length in _NANOSECONDS.items() for name in names.split()}
+_PART = re.compile(r"([0-9]+)\s*([^\W\d]*)\s*")
+_PLAIN = re.compile(r"-?[0-9]{1,18}")
+_LENGTHS = "'500 ms', '10 s', '5 min', '1 h', '2 d' or a number of ms"
+_MOST = 2**63 - 1
+_BOOLEANS = {"true": True, "false": False}
+
+
+@attrs.frozen
+class Option(Generic[T]):
+    """A setting.
+
+    Args:
+        key: Its name today.
+        default: Its value if it is not set.
+        parse: Makes a value of a text; raises a ValueError that says which texts it takes.
+        older: Its former names, the newest first.
+    """
+
+    key: str
+    default: T
+    parse: Callable[[str], T]
+    older: tuple[str, ...] = ()
+
+    def of(self, configuration: Configuration) -> T:
+        """Return the value in a configuration, or the default.
+
+        Raises:
+            DeclarationValueError: The setting does not take the text.
+        """
+        key, text = self._find(configuration)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            msg = f"{key} is {error}, got {shown(text)}; set it to one of these, or leave it out"
+            raise DeclarationValueError(msg) from None
+
+    def text_of(self, configuration: Configuration) -> str | None:
+        """Return the text in a configuration; None if it is not set."""
+        return self._find(configuration)[1]
+
+    def set(self, configuration: Configuration, value: Any) -> None:
+        """Write a value, in a form that `of` reads."""
+        text = value.name if isinstance(value, Enum) else str(value)
+        configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
+
+    def _find(self, configuration: Configuration) -> tuple[str, str | None]:
+        for key in (self.key, *self.older):
+            if configuration.contains_key(key):
+                text = configuration.get_string(key, "")
+                return key, text
+        return self.key, None
+
+
+_ALL: list[Option[Any]] = []
+
+
+def _remember(option: Option[T]) -> Option[T]:
+    _ALL.append(option)
+    return option
+
+
+def duration(key: str, default: int, *older: str) -> Option[int]:
+    """Declare a length of time, in ms."""
+    return _remember(Option(key, default, _milliseconds, older))
+
+
+def integer(key: str, default: int, *older: str) -> Option[int]:
+    """Declare a whole number."""
+    return _remember(Option(key, default, _integer, older))
+
+
+def number(key: str, default: float, *older: str) -> Option[float]:
+    """Declare a number, which may have decimals."""
+    return _remember(Option(key, default, _number, older))
+
+
+def boolean(key: str, default: bool, *older: str) -> Option[bool]:
+    """Declare a bool."""
+    return _remember(Option(key, default, _boolean, older))
+
+
+def enum_member(key: str, default: E, *older: str) -> Option[E]:
+    """Declare a member of an enum, by its name."""
+    members = type(default).__members__
+    return _remember(Option(key, default, lambda text: _member(members, text), older))
+
+
+def text(key: str, *older: str) -> Option[str | None]:
+    """Declare a text; an empty one is None."""
+    return Option(key, None, lambda text: text or None, older)
+
+
+def refuse_wrong(configuration: Configuration) -> None:
+    """Read all settings, also those without effect: a job with a wrong one fails before it begins.
+
+    Raises:
+        DeclarationValueError: A setting does not take its text.
+    """
+    for option in _ALL:
+        option.of(configuration)
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        msg = "a number such as 0.01 or 100"
+        raise ValueError(msg)
+    return found
+
+
+def _milliseconds(text: str) -> int:
+    """Read a length in whole ms, rounded down as Java's Duration.toMillis.
+
+    A plain number may be negative: Flink writes -1 for a length that is not set.
+    """
+    given = text.strip().lower()
+    rule = f"a length of time such as {_LENGTHS}"
+    if _PLAIN.fullmatch(given):
+        return int(given)
+    parts = _PART.findall(given)
+    if not parts or _PART.sub("", given) or any(unit not in _UNITS for _, unit in parts):
+        raise ValueError(rule)
+    # First: Python needs quadratic time for the digits of a number.
+    if max(len(number) for number, _ in parts) > len(str(_MOST)):
+        raise ValueError(rule)
+    milliseconds = sum(int(number) * _UNITS[unit] for number, unit in parts) // 1_000_000
+    if milliseconds > _MOST:
+        raise ValueError(rule)
+    return milliseconds
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = "a whole number such as '3'"
+        raise ValueError(msg) from None
+
+
+def _boolean(text: str) -> bool:
+    found = _BOOLEANS.get(text.strip().lower())
+    if found is None:
+        msg = "'true' or 'false'"
+        raise ValueError(msg)
+    return found
+
+
+def _member(members: Any, text: str) -> Any:
+    found = members.get(text.strip().upper().replace("-", "_"))
+    if found is None:
+        msg = f"one of {', '.join(members)}"
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sources and sinks have in common, under the path that PyFlink has for it."""
+
+from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Sink
+from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._names import of_pyflink
+
+__all__ = ["DeliveryGuarantee", "Sink", "Source"]
+
+__getattr__ = of_pyflink(__name__)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
+
+from pyflinklike._exports import pin
+from pyflinklike.kafka.kafka_sink import (
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
+    KafkaTopicSelector,
+)
+from pyflinklike.kafka.kafka_source import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+)
+from pyflinklike.pyflink._former_clients import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
+from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee
+from pyflinklike.pyflink._names import of_pyflink
+
+__all__ = [
+    "DeliveryGuarantee",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
+    "Semantic",
+]
+
+__getattr__ = of_pyflink(__name__)
+
+pin(globals())

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Under the path that PyFlink has for it."""
+
+from pyflinklike.pyflink._graph.job import RuntimeExecutionMode
+from pyflinklike.pyflink._names import of_pyflink
+
+__all__ = ["RuntimeExecutionMode"]
+
+__getattr__ = of_pyflink(__name__)

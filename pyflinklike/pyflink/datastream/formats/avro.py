@@ -1,0 +1,660 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records and rows as Avro, under PyFlink's path; needs the extra `avro`.
+
+A generic record is a dict, whose values are those of fastavro: times with a zone for
+`timestamp-millis`, `Decimal`s for `decimal`.  A row of `AvroRowSerializationSchema` has the values of
+`Types`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._checks import install
+from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    OutputError,
+    RequirementError,
+    StateValueError,
+)
+from pyflinklike.pyflink._graph.files import BulkWriter, BulkWriterFactory, FileSource, StreamFormat
+from pyflinklike.pyflink._graph.serialization import (
+    DeserializationSchema,
+    SerializationSchema,
+    value_of,
+)
+from pyflinklike.pyflink._graph.sources import Source, SourceMaker
+from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.data_types import DataType, DataTypes
+from pyflinklike.pyflink.common.types import Row, Types
+from pyflinklike.types import RowTypeInfo, TypeInformation
+from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
+from pyflinklike.types.time_types import TimestampTypeInfo, TimeTypeInfo
+
+__all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
+
+__getattr__ = of_pyflink(__name__)
+
+
+def _fastavro() -> Any:
+    """Return the module fastavro.
+
+    Raises:
+        RequirementError: It is not installed.
+    """
+    try:
+        import fastavro
+        import fastavro.schema
+        import fastavro.validation
+        import fastavro.write
+    except ImportError as error:
+        msg = f"Avro needs fastavro, which is not installed; {install('avro')}"
+        raise RequirementError(msg, name="fastavro") from error
+    return fastavro
+
+
+# Schemas
+
+
+@attrs.frozen(eq=False)
+class AvroSchema:
+    """A schema of Avro, as PyFlink's; `parse_string` and `parse_file` make it.
+
+    Args:
+        text: The schema as JSON.
+
+    Raises:
+        DeclarationTypeError: It is no text.
+        DeclarationValueError: It is no schema.
+        RequirementError: fastavro is not installed.
+    """
+
+    text: str
+    parsed: Any = attrs.field(init=False, repr=False)
+    _may_change_values: bool = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Parse the schema."""
+        if not isinstance(self.text, str):
+            msg = f"a schema of Avro is JSON, got {shown(self.text)}; give a text"
+            raise DeclarationTypeError(msg)
+        fastavro = _fastavro()
+        try:
+            parsed = fastavro.parse_schema(json.loads(self.text))
+        except Exception as error:
+            msg = f'a schema of Avro is JSON such as {{"type": "record", ...}}, got {shown(self.text)}: {shown_error(error)}'
+            raise DeclarationValueError(msg) from error
+        object.__setattr__(self, "parsed", parsed)
+        kinds = ('"logicalType"', '"float"', '"double"')
+        changes = any(each in json.dumps(parsed, default=str) for each in kinds)
+        object.__setattr__(self, "_may_change_values", changes)
+
+    @staticmethod
+    def parse_string(json_schema: str) -> AvroSchema:
+        """Make a schema of a text.
+
+        Args:
+            json_schema: The schema as JSON.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: It is no schema.
+            RequirementError: fastavro is not installed.
+        """
+        return AvroSchema(json_schema)
+
+    @staticmethod
+    def parse_file(file_path: str) -> AvroSchema:
+        """Make a schema of a file.
+
+        Args:
+            file_path: The path of a file with the schema as JSON.
+
+        Raises:
+            DeclarationValueError: It is no schema.
+            OSError: The file cannot be read.
+            RequirementError: fastavro is not installed.
+        """
+        return AvroSchema(Path(file_path).read_text(encoding="utf-8"))
+
+    def expand(self) -> Any:
+        """Return the schema with each name replaced by what it names."""
+        return _fastavro().schema.expand_schema(json.loads(self.text))
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a value, without the schema.
+
+        Raises:
+            ValueError: It does not fit the schema.
+        """
+        self.check(value)
+        out = io.BytesIO()
+        try:
+            _fastavro().schemaless_writer(out, self.parsed, value, strict=True)
+        except Exception as error:
+            raise ValueError(_in_one_line(error)) from error
+        return out.getvalue()
+
+    def check(self, value: Any) -> None:
+        """Check that a value fits the schema: what is written is read again, and is the same.
+
+        Raises:
+            ValueError: It does not fit.
+        """
+        fastavro, out = _fastavro(), io.BytesIO()
+        try:
+            # First: what writes would cut off a number, or make one of a boolean.
+            fastavro.validation.validate(value, self.parsed, raise_errors=True, strict=True)
+            if not self._may_change_values:
+                return
+            # fastavro takes any text for a uuid, and cuts off what is finer than milliseconds.
+            fastavro.schemaless_writer(out, self.parsed, value, strict=True)
+            written = out.getvalue()
+            read = fastavro.schemaless_reader(io.BytesIO(written), self.parsed)
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, self.parsed, read, strict=True)
+        except Exception as error:
+            raise ValueError(_in_one_line(error)) from error
+        change = _find_change(value, read)
+        if change is None and out.getvalue() != written:
+            change = f"{shown(value)} would be read as {shown(read)}"
+        if change is not None:
+            raise ValueError(change)
+
+    def decode(self, data: bytes) -> Any:
+        """Return the value of bytes.
+
+        Raises:
+            ValueError: They are not of this schema.
+        """
+        given = io.BytesIO(data)
+        try:
+            value = _fastavro().schemaless_reader(given, self.parsed)
+        except RequirementError:
+            raise
+        # Bytes of another schema end too soon, or lead anywhere: fastavro has an error for each.
+        except Exception as error:
+            msg = f"these bytes are not of the schema of Avro: {shown_error(error)}"
+            raise ValueError(msg) from error
+        left = len(data) - given.tell()
+        if left:
+            msg = f"these bytes are not of the schema of Avro: {left} of {len(data)} are left over"
+            raise ValueError(msg)
+        return value
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AvroSchema) and self.parsed == other.parsed
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.parsed, sort_keys=True, default=str))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroSchema, (self.text,)
+
+
+def _find_change(given: Any, read: Any, where: str = "") -> str | None:
+    """Say which part of a value is another one when it is read; None if it is the same."""
+    if isinstance(read, dict) and isinstance(given, Mapping):
+        parts = [
+            (given[name], each, f"{where}.{name}") for name, each in read.items() if name in given
+        ]
+    elif isinstance(read, list):
+        parts = [(*pair, f"{where}[{at}]") for at, pair in enumerate(zip(given, read))]
+    elif isinstance(given, tuple):  # a value of a union, with the name of its type
+        parts = [(given[1], read, where)]
+    else:
+        if isinstance(read, float) and isinstance(given, float):
+            # To 32 bits a float is rounded.
+            is_same = math.isfinite(given) == math.isfinite(read)
+        else:
+            is_exact = isinstance(given, (dt.date, dt.time, Decimal)) or isinstance(read, float)
+            is_same = given == read or not is_exact
+        at = where.lstrip(".")
+        return (
+            None
+            if is_same
+            else f"{shown(given)} {at and f'in {at!r} '}would be read as {shown(read)}"
+        )
+    return next(filter(None, (_find_change(*part) for part in parts)), None)
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return what an error says; fastavro's tells all that is wrong, as a list in JSON."""
+    return " ".join(shown_error(error).split())
+
+
+def _check_schema(schema: Any) -> AvroSchema:
+    if not isinstance(schema, AvroSchema):
+        remedy = instance_of(AvroSchema, schema, "make it by AvroSchema.parse_string")
+        msg = f"it takes an AvroSchema, got {shown(schema)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return schema
+
+
+@attrs.frozen(repr=False)
+class GenericRecordAvroTypeInfo(TypeInformation[Any]):
+    """The type of generic records of a schema, which are dicts; a `Row` with names becomes one.
+
+    Args:
+        schema: The schema.
+
+    Raises:
+        DeclarationTypeError: It is no `AvroSchema`.
+    """
+
+    schema: AvroSchema = attrs.field(converter=_check_schema)
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
+
+    @property
+    def is_identity(self) -> bool:
+        """False: the stored form is Avro's bytes."""
+        return False
+
+    @property
+    def signature(self) -> str:
+        """The schema."""
+        return f"GenericRecordAvroTypeInfo({self.schema.text!r})"
+
+    def freeze(self, value: Any) -> Any:
+        """Return the bytes of a record."""
+        record = value.as_dict(recursive=True) if isinstance(value, Row) else value
+        try:
+            return self.schema.encode(record)
+        except ValueError as error:
+            raise self._misfit(value, f"{error}; give a dict with these fields") from error
+
+    def thaw(self, stored: Any) -> Any:
+        """Return the record of bytes."""
+        return self.schema.decode(stored)
+
+    def _takes(self) -> str:
+        return "a record of its schema"
+
+    def __repr__(self) -> str:
+        name = self.schema.parsed.get("name") if isinstance(self.schema.parsed, dict) else None
+        return f"GenericRecord<{name or self.schema.text}>"
+
+
+# Files
+
+
+@attrs.frozen
+class AvroFiles(StreamFormat):
+    """Generic records of files of Avro, by Avro's rules for a reader whose schema is another one.
+
+    Args:
+        schema: The schema of the reader.
+    """
+
+    schema: AvroSchema
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the records."""
+        return GenericRecordAvroTypeInfo(self.schema)
+
+    @property
+    def name(self) -> str:
+        """Avro."""
+        return "Avro"
+
+    def read(self, path: Path) -> Iterator[Any]:
+        """Yield the records of a file.
+
+        Raises:
+            HostError: The file is damaged, or its schema cannot be read as the declared one.
+        """
+        fastavro = _fastavro()
+        with path.open("rb") as file:
+            records = self._records(fastavro, file)
+            while True:
+                # Only what fastavro does: an error of who takes the record is not the file's.
+                try:
+                    record = next(records)
+                except StopIteration:
+                    return
+                except Exception as error:
+                    raise _bad_file(path, error) from error
+                yield record
+
+    def _records(self, fastavro: Any, file: IO[bytes]) -> Iterator[Any]:
+        end = None
+        for block in fastavro.block_reader(file, self.schema.parsed):
+            yield from block
+            # fastavro itself reads as many records as the block says, and leaves the rest.
+            left = len(block.bytes_.read())
+            if left:
+                msg = f"a block of {block.num_records} records has {left} bytes more than these"
+                raise ValueError(msg)
+            end = block.offset + block.size
+        if end is not None and end != file.seek(0, os.SEEK_END):
+            msg = "it ends within a block"
+            raise ValueError(msg)
+
+
+def _bad_file(path: Path, error: Exception) -> HostError:
+    msg = (
+        f"a file of Avro is read by the declared schema, got {str(path)!r}: {shown_error(error)}; "
+        "declare the schema of the file, give new fields a default, or write the file again"
+    )
+    return HostError(msg)
+
+
+class AvroInputFormat(SourceMaker):
+    """Generic records of files of Avro, as PyFlink's, for `env.create_input`.
+
+    Args:
+        path: The path of a file or folder.
+        schema: The schema of the records; the file's own is resolved to it by Avro's rules.
+
+    Raises:
+        DeclarationTypeError: It is no `AvroSchema`.
+    """
+
+    def __init__(self, path: str, schema: AvroSchema) -> None:
+        self._format = AvroFiles(_check_schema(schema))
+        self._path = path
+
+    def get_produced_type(self) -> GenericRecordAvroTypeInfo:
+        """Return the type of the records."""
+        return GenericRecordAvroTypeInfo(self._format.schema)
+
+    def source(self) -> Source:
+        """Make the source."""
+        return FileSource.for_record_stream_format(self._format, self._path).build()
+
+
+class AvroBulkWriters:
+    """Makes writers of generic records to files of Avro, for `FileSink.for_bulk_format`."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Return the writers of records of a schema.
+
+        Args:
+            schema: The schema.
+
+        Raises:
+            DeclarationTypeError: It is no `AvroSchema`.
+        """
+        return _AvroWriters(_check_schema(schema))
+
+
+@attrs.frozen
+class _AvroWriters(BulkWriterFactory):
+    schema: AvroSchema
+
+    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:  # noqa: ARG002
+        return _AvroFileWriter(file, self.schema)
+
+
+class _AvroFileWriter:
+    def __init__(self, file: IO[bytes], schema: AvroSchema) -> None:
+        self._schema = schema
+        self._writer = _fastavro().write.Writer(file, schema.parsed, codec="null")
+
+    def add(self, value: Any) -> int:
+        record = value.as_dict(recursive=True) if isinstance(value, Row) else value
+        try:
+            self._schema.check(record)
+            self._writer.write(record)
+        except Exception as error:
+            msg = f"a file of Avro has records of its schema, got {shown(value)}: {_in_one_line(error)}"
+            raise OutputError(msg) from error
+        return 0
+
+    def finish(self) -> None:
+        self._writer.flush()
+
+    def abandon(self) -> None:
+        """Do nothing: the file is removed."""
+
+
+# Rows
+
+
+def _schema_of(record_class: Any, avro_schema_string: Any, what: str) -> AvroSchema:
+    if record_class is not None:
+        msg = f"a record class is Java's, got {shown(record_class)}; give {what} avro_schema_string"
+        raise HostError(msg)
+    if avro_schema_string is None:
+        msg = f"{what} needs a schema, got none; give avro_schema_string"
+        raise DeclarationTypeError(msg)
+    return AvroSchema(avro_schema_string)
+
+
+class AvroRowSerializationSchema(SerializationSchema):
+    """Rows as records of Avro without their schema, as PyFlink's.
+
+    Args:
+        record_class: Java's class of a record, which cannot be had.
+        avro_schema_string: The schema as JSON, of a record.
+
+    Raises:
+        HostError: A record class is given.
+        DeclarationTypeError, DeclarationValueError: There is no schema, or rows do not have it.
+        RequirementError: fastavro is not installed.
+    """
+
+    def __init__(
+        self, record_class: str | None = None, avro_schema_string: str | None = None
+    ) -> None:
+        self._schema = _schema_of(record_class, avro_schema_string, "AvroRowSerializationSchema")
+        self._type_info = row_type_of(self._schema).type_info
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the bytes of a row.
+
+        Raises:
+            OutputError: It does not fit the schema.
+        """
+        try:
+            row = self._type_info.converted(element)
+            return self._schema.encode(to_record(row, self._type_info, self._schema.expand()))
+        except (StateValueError, ValueError) as error:
+            msg = f"AvroRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            raise OutputError(msg) from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroRowSerializationSchema, (None, self._schema.text)
+
+
+class AvroRowDeserializationSchema(DeserializationSchema):
+    """Rows of records of Avro without their schema, as PyFlink's.
+
+    Args:
+        record_class: Java's class of a record, which cannot be had.
+        avro_schema_string: The schema as JSON, of a record.
+
+    Raises:
+        HostError: A record class is given.
+        DeclarationTypeError, DeclarationValueError: There is no schema, or rows do not have it.
+        RequirementError: fastavro is not installed.
+    """
+
+    def __init__(
+        self, record_class: str | None = None, avro_schema_string: str | None = None
+    ) -> None:
+        self._schema = _schema_of(record_class, avro_schema_string, "AvroRowDeserializationSchema")
+        self._type_info = row_type_of(self._schema).type_info
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the row of a record.
+
+        Raises:
+            ValueError: The bytes are not of the schema.
+        """
+        record = self._schema.decode(value_of(message))
+        return self._type_info.converted(of_record(record, self._type_info))
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroRowDeserializationSchema, (None, self._schema.text)
+
+
+_PLAIN: Final[Mapping[str, DataType]] = {
+    "boolean": DataTypes.BOOLEAN(),
+    "int": DataTypes.INT(),
+    "long": DataTypes.BIGINT(),
+    "float": DataTypes.FLOAT(),
+    "double": DataTypes.DOUBLE(),
+    "string": DataTypes.STRING(),
+    "enum": DataTypes.STRING(),
+    "bytes": DataTypes.BYTES(),
+    "fixed": DataTypes.BYTES(),
+    "int.date": DataTypes.DATE(),
+    "int.time-millis": DataTypes.TIME(3),
+    "long.time-micros": DataTypes.TIME(6),
+    "long.timestamp-millis": DataTypes.TIMESTAMP(3),
+    "long.timestamp-micros": DataTypes.TIMESTAMP(6),
+    "string.uuid": DataTypes.STRING(),
+}
+"""Types by those of Avro, and by their logical types."""
+
+
+def row_type_of(schema: AvroSchema) -> DataType:
+    """Return the type of rows for the records of a schema.
+
+    Raises:
+        DeclarationTypeError: It is no schema of records, or rows have no type for a part of it.
+    """
+    kind = _type_of(schema.expand(), {})
+    if not isinstance(kind.type_info, RowTypeInfo):
+        msg = f"rows are records of Avro, got the schema {schema.text}; give one of the type record"
+        raise DeclarationTypeError(msg)
+    return kind
+
+
+def _type_of(schema: Any, named: dict[str, DataType | None]) -> DataType:
+    """Return the type for a part of a schema; parts with names are known by these further on."""
+    if isinstance(schema, list):
+        others = [each for each in schema if each != "null"]
+        if len(others) == 1:
+            kind = _type_of(others[0], named)
+            return kind.nullable() if len(schema) > 1 else kind
+        raise _no_type(schema)
+    if isinstance(schema, str) and schema in named:
+        found = named[schema]
+        if found is None:  # within itself
+            raise _no_type(schema)
+        return found
+    name = schema if isinstance(schema, str) else schema["type"]
+    if isinstance(name, (dict, list)):
+        return _type_of(name, named)
+    if name == "record":
+        named[schema["name"]] = None
+        fields = [(each["name"], _type_of(each["type"], named)) for each in schema["fields"]]
+        row = DataTypes.ROW([DataTypes.FIELD(*each) for each in fields], nullable=False)
+        named[schema["name"]] = row
+        return row
+    if name == "array":
+        return DataTypes.ARRAY(_type_of(schema["items"], named), nullable=False)
+    if name == "map":
+        values = _type_of(schema["values"], named)
+        return DataTypes.MAP(DataTypes.STRING(), values, nullable=False)
+    kind = _plain_type_of(schema, name).not_null()
+    if name in ("enum", "fixed"):
+        named[schema["name"]] = kind
+    return kind
+
+
+def _plain_type_of(schema: Any, name: str) -> DataType:
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    if logical == "decimal":
+        return DataTypes.DECIMAL(schema["precision"], schema.get("scale", 0))
+    # A logical type that nobody knows is none, as Avro has it; fastavro knows more of timestamps.
+    is_other_time = "timestamp" in str(logical) and f"{name}.{logical}" not in _PLAIN
+    found = _PLAIN.get(f"{name}.{logical}") or _PLAIN.get(name)
+    if found is None or is_other_time:
+        raise _no_type(schema)
+    return found
+
+
+def _no_type(schema: Any) -> DeclarationTypeError:
+    msg = (
+        f"rows have no type for {shown(schema)} of a schema of Avro; write a DeserializationSchema or "
+        "SerializationSchema of your own with AvroSchema.decode and encode"
+    )
+    return DeclarationTypeError(msg)
+
+
+def of_record(value: Any, kind: TypeInformation) -> Any:
+    """Return a value of fastavro as one of a type of rows.
+
+    Args:
+        value: The value.
+        kind: Its type in rows.
+    """
+    if value is None:
+        return None
+    if isinstance(kind, RowTypeInfo):
+        fields = zip(kind.field_names, kind.field_types)
+        return tuple([of_record(value[name], part) for name, part in fields])
+    if isinstance(kind, ListTypeInfo):
+        return [of_record(each, kind.elem_type) for each in value]
+    if isinstance(kind, MapTypeInfo):
+        return {key: of_record(each, kind._value_type_info) for key, each in value.items()}
+    if isinstance(kind, TimestampTypeInfo):
+        return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    return str(value) if kind == Types.STRING() else value
+
+
+def to_record(value: Any, kind: TypeInformation, schema: Any) -> Any:
+    """Return a value of a row as fastavro takes it.
+
+    Args:
+        value: The value, of its type.
+        kind: Its type in rows.
+        schema: Its schema; a name where the schema was defined before.
+
+    Raises:
+        ValueError: A time is finer than its schema.
+    """
+    if value is None:
+        return None
+    if isinstance(schema, list):
+        schema = next(each for each in schema if each != "null")
+    inner = schema if isinstance(schema, dict) else {}
+    if isinstance(inner.get("type"), (dict, list)):
+        return to_record(value, kind, inner["type"])
+    if isinstance(kind, RowTypeInfo):
+        known = {each["name"]: each["type"] for each in inner.get("fields", ())}
+        fields = zip(kind.field_names, kind.field_types, value)
+        return {name: to_record(each, part, known.get(name)) for name, part, each in fields}
+    if isinstance(kind, ListTypeInfo):
+        return [to_record(each, kind.elem_type, inner.get("items")) for each in value]
+    if isinstance(kind, MapTypeInfo):
+        part, items = kind._value_type_info, inner.get("values")
+        return {key: to_record(each, part, items) for key, each in value.items()}
+    if isinstance(kind, (TimestampTypeInfo, TimeTypeInfo)):
+        if str(inner.get("logicalType")).endswith("millis") and value.microsecond % 1000:
+            msg = f"{value} is finer than {inner['logicalType']}"
+            raise ValueError(msg)
+        return value if isinstance(value, dt.time) else value.replace(tzinfo=dt.timezone.utc)
+    return value

@@ -1,0 +1,932 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as lines and as files of CSV, under PyFlink's path; fields are in quotes where Jackson puts them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Final, NoReturn, TypeVar
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    HostError,
+    OutputError,
+    StateValueError,
+)
+from pyflinklike.pyflink._graph.files import (
+    BulkWriter,
+    BulkWriterFactory,
+    StreamFormat,
+    open_to_read,
+)
+from pyflinklike.pyflink._graph.serialization import (
+    DeserializationSchema,
+    SerializationSchema,
+    value_of,
+)
+from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.data_types import DataType, DataTypes, as_data_type
+from pyflinklike.pyflink.common.types import Types, make_named_rows
+from pyflinklike.pyflink.datastream.formats.scalar_texts import (
+    is_quoted,
+    parser_of,
+    texter_of,
+    type_refusal,
+)
+from pyflinklike.types import RowTypeInfo, TypeInformation
+from pyflinklike.types.basic_types import DecimalTypeInfo
+from pyflinklike.types.nested_types import ListTypeInfo
+
+__all__ = [
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]
+
+
+B = TypeVar("B", bound="_Builder")
+
+
+class _Builder:
+    """The settings of lines, which both builders have.
+
+    Args:
+        type_info: The type of the rows.
+
+    Raises:
+        DeclarationTypeError: It is no type of rows.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        if not isinstance(type_info, RowTypeInfo):
+            msg = f"type_info must be one of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
+            raise DeclarationTypeError(msg)
+        self._type_info = type_info
+        self._dialect = Dialect()
+
+    def set_field_delimiter(self: B, delimiter: str) -> B:
+        """Set the text between fields.
+
+        Args:
+            delimiter: One character; by default a comma.
+        """
+        return self._with(field=_letter(delimiter))
+
+    def set_array_element_delimiter(self: B, delimiter: str) -> B:
+        """Set the text between the elements of an array.
+
+        Args:
+            delimiter: Any text; by default a semicolon.
+        """
+        return self._with(array=delimiter)
+
+    def set_quote_character(self: B, c: str) -> B:
+        """Set the character around a field that needs quotes.
+
+        Args:
+            c: One character; by default a double quote.
+        """
+        return self._with(quote=_letter(c))
+
+    def set_escape_character(self: B, c: str) -> B:
+        """Set the character that takes its meaning from the character behind it.
+
+        Args:
+            c: One character.
+        """
+        return self._with(escape=_letter(c))
+
+    def set_null_literal(self: B, null_literal: str) -> B:
+        """Set the text that stands for None.
+
+        Args:
+            null_literal: By default None is written as an empty field, and no text is read as None.
+        """
+        return self._with(null=null_literal)
+
+    def _with(self: B, **changes: Any) -> B:
+        self._dialect = attrs.evolve(self._dialect, **changes)
+        return self
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Rows of lines of CSV, as PyFlink's; its `Builder` makes it.
+
+    Args:
+        type_info: The type of the rows.
+        dialect: The form of lines.
+        ignore_parse_errors: True skips a line that cannot be read, False raises an error.
+    """
+
+    def __init__(
+        self, type_info: RowTypeInfo, dialect: Dialect, *, ignore_parse_errors: bool
+    ) -> None:
+        self._type_info, self._dialect, self._is_lenient = type_info, dialect, ignore_parse_errors
+        self._parts = [_reader_of(each, dialect) for each in type_info.field_types]
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the row of a line; None for a comment.
+
+        Args:
+            message: The line as UTF-8.
+
+        Raises:
+            ValueError: It is no line, or a field does not fit.
+        """
+        try:
+            fields = self._dialect.fields(value_of(message).decode())
+            return None if fields is None else self._row(fields)
+        except (ValueError, TypeError, ArithmeticError):
+            if self._is_lenient:
+                return None
+            raise
+
+    def _row(self, fields: list[str]) -> Any:
+        return self._type_info.converted(tuple(_values_of(fields, self._parts, self._dialect.null)))
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._type_info, self._dialect, self._is_lenient)
+
+    class Builder(_Builder):
+        """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
+
+        _is_lenient = False
+
+        def set_allow_comments(
+            self, allow_comments: bool = True
+        ) -> CsvRowDeserializationSchema.Builder:
+            """Set whether lines may be comments.
+
+            Args:
+                allow_comments: True skips lines that begin with #.
+            """
+            return self._with(has_comments=allow_comments)
+
+        def set_ignore_parse_errors(
+            self, ignore_parse_errors: bool
+        ) -> CsvRowDeserializationSchema.Builder:
+            """Set whether lines that cannot be read are skipped.
+
+            Args:
+                ignore_parse_errors: True skips them, False raises an error.
+            """
+            self._is_lenient = ignore_parse_errors
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """Make the schema.
+
+            Raises:
+                DeclarationTypeError: CSV does not have the type of a field.
+            """
+            return _restored(self._type_info, self._dialect, self._is_lenient)
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Rows as lines of CSV, as PyFlink's; its `Builder` makes it.
+
+    Args:
+        type_info: The type of the rows.
+        dialect: The form of lines.
+    """
+
+    def __init__(self, type_info: RowTypeInfo, dialect: Dialect) -> None:
+        self._type_info, self._dialect = type_info, dialect
+        self._parts = [_writer_of(each, dialect) for each in type_info.field_types]
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the line of a row, with its end.
+
+        Args:
+            element: The row.
+
+        Raises:
+            OutputError: The element does not fit the type.
+        """
+        try:
+            values = self._type_info.freeze(element)
+        except TypeError as error:
+            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            raise OutputError(msg) from error
+        null = self._dialect.null or ""
+        fields = [null if value is None else one(value) for one, value in zip(self._parts, values)]
+        return f"{self._dialect.field.join(fields)}{self._dialect.line}".encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CsvRowSerializationSchema, (self._type_info, self._dialect)
+
+    class Builder(_Builder):
+        """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
+
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text between fields.
+
+            Args:
+                c: One character; by default a comma.
+            """
+            return super().set_field_delimiter(c)
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text that stands for None.
+
+            Args:
+                s: By default None is written as an empty field.
+            """
+            return super().set_null_literal(s)
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """Set the end of a line.
+
+            Args:
+                delimiter: A line feed, which is the default, a return, both or nothing.
+
+            Raises:
+                DeclarationValueError: It is something else.
+            """
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                msg = f"Unsupported new line delimiter, got {shown(delimiter)}; give \\n, \\r, \\r\\n or nothing"
+                raise DeclarationValueError(msg)
+            return self._with(line=delimiter)
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Write fields without quotes, whatever is in them."""
+            return self._with(quote=None)
+
+        def build(self) -> CsvRowSerializationSchema:
+            """Make the schema.
+
+            Raises:
+                DeclarationTypeError: CSV does not have the type of a field.
+            """
+            return CsvRowSerializationSchema(self._type_info, self._dialect)
+
+
+def _restored(
+    type_info: RowTypeInfo, dialect: Dialect, is_lenient: bool
+) -> CsvRowDeserializationSchema:
+    return CsvRowDeserializationSchema(type_info, dialect, ignore_parse_errors=is_lenient)
+
+
+def _letter(text: Any) -> str:
+    if not isinstance(text, str) or len(text) != 1:
+        msg = f"it takes one character, got {shown(text)}; give for example ','"
+        raise DeclarationValueError(msg)
+    return text
+
+
+def _reader_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[str], Any]:
+    if isinstance(type_info, ListTypeInfo):
+        one = _reader_of(type_info.elem_type, dialect)
+        return lambda text: [one(each) for each in text.split(dialect.array)] if text else []
+    parse = parser_of(type_info)
+    if parse is None:
+        raise type_refusal(type_info, "CSV")
+    return parse
+
+
+def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], str]:
+    if isinstance(type_info, ListTypeInfo):
+        one = texter_of(type_info.elem_type, is_utc=False)
+        if one is not None:
+            return lambda value: dialect.text(dialect.array.join(map(one, value)))
+    text_of = texter_of(type_info, is_utc=False)
+    if text_of is None:
+        raise type_refusal(type_info, "CSV")
+    if is_quoted(type_info):
+        return lambda value: dialect.text(text_of(value))
+    return lambda value: dialect.number(text_of(value))
+
+
+__getattr__ = of_pyflink(__name__)
+
+_MOST: Final = 2**31 - 1
+"""The greatest length of a field in characters, as Java's."""
+_LONG = 24
+"""The length in characters above which texts are in quotes, as Jackson has it."""
+
+
+@attrs.frozen
+class Dialect:
+    """The form of lines.
+
+    Args:
+        field: The character between fields.
+        line: The end of a line.
+        array: The text between the elements of an array.
+        quote: The character around a field; None for no quotes.
+        escape: The character that takes its meaning from the one behind it; None for no such one.
+            What is written has quotes doubled in any case, as Jackson's.
+        null: The text of None; None writes an empty field, and reads no field as None.
+        has_comments: Whether lines that begin with # are skipped.
+    """
+
+    field: str = ","
+    line: str = "\n"
+    array: str = ";"
+    quote: str | None = '"'
+    escape: str | None = None
+    null: str | None = None
+    has_comments: bool = False
+
+    def fields(self, text: str) -> list[str] | None:
+        """Return the fields of a line; None for a comment.
+
+        Raises:
+            ValueError: It is not one line.
+        """
+        if self.has_comments and text.startswith("#"):
+            return None
+        try:
+            found = list(self.reader(io.StringIO(text, newline="")))
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
+        if len(found) != 1:
+            msg = f"one line is wanted, got {len(found)}"
+            raise ValueError(msg)
+        return found[0]
+
+    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Return a reader of records.
+
+        Args:
+            lines: Lines with their ends; a record may have several.
+        """
+        # Python has a limit for the length of fields; other readers of the process keep theirs or more.
+        csv.field_size_limit(max(csv.field_size_limit(), _MOST))
+        return csv.reader(
+            lines,
+            delimiter=self.field,
+            quotechar=self.quote,
+            quoting=csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
+            doublequote=True,
+            escapechar=self.escape,
+            strict=True,
+        )
+
+    def text(self, field: str) -> str:
+        """Return a field, with quotes where it needs them."""
+        if self.quote is None or not self._needs_quotes(field):
+            return field
+        for special in dict.fromkeys((self.escape or self.quote, self.quote)):
+            field = field.replace(special, special * 2)
+        return f"{self.quote}{field}{self.quote}"
+
+    def number(self, field: str) -> str:
+        """Return a number or boolean, with quotes only if it has the delimiter of fields in it."""
+        return self.text(field) if self.field in field else field
+
+    def _needs_quotes(self, field: str) -> bool:
+        unsafe = max(self.field, self.quote or "", self.escape or "", *(self.line or [""]))
+        return len(field) > _LONG or _up_to(unsafe).search(field) is not None
+
+
+@cache
+def _up_to(last: str) -> re.Pattern[str]:
+    """Return a pattern for the characters up to one."""
+    return re.compile(f"[\0-{re.escape(last)}]")
+
+
+# Files
+
+
+@attrs.frozen
+class _Column:
+    """A column of a file.
+
+    Args:
+        name: Its name.
+        data_type: Its type.
+        separator: The text between the elements of an array.
+    """
+
+    name: str
+    data_type: DataType
+    separator: str = ";"
+
+    def reader(self) -> Callable[[str], Any]:
+        """Return the function that makes a value of a text, or raises a ValueError."""
+        kind = self.data_type.type_info
+        if not isinstance(kind, ListTypeInfo):
+            return _column_reader_of(kind, self._decimals())
+        one = _column_reader_of(kind.elem_type, self._decimals())
+        separator = self.separator
+        if not separator:
+            return lambda text: [one(text)]
+        return lambda text: [one(each) for each in text.split(separator)] if text else []
+
+    def writer(self, dialect: Dialect) -> Callable[[Any], str]:
+        """Return the function that makes a field of a stored value."""
+        kind, decimals = self.data_type.type_info, self._decimals()
+        if decimals is None:
+            return _writer_of(kind, attrs.evolve(dialect, array=self.separator))
+        write = _decimal_writer(decimals)
+        if not isinstance(kind, ListTypeInfo):
+            return lambda value: dialect.number(write(value))
+        join = _writer_of(kind, attrs.evolve(dialect, array=self.separator))
+        return lambda value: join([each if each is None else write(each) for each in value])
+
+    def _decimals(self) -> DecimalTypeInfo | None:
+        """Return the type of the decimals in the column; None if it has none, or any."""
+        column = self.data_type.column
+        if pa.types.is_list(column):
+            column = column.value_type
+        # A column of BIG_DEC takes any decimals.
+        if pa.types.is_decimal(column) and "DECIMAL(" in self.data_type.name:
+            return DecimalTypeInfo(column.precision, column.scale)
+        return None
+
+
+def _column_reader_of(
+    kind: TypeInformation, decimals: DecimalTypeInfo | None
+) -> Callable[[str], Any]:
+    parse = parser_of(kind)
+    if parse is None:
+        raise type_refusal(kind, "CSV")
+    if decimals is not None:
+        return lambda text: decimals.freeze(parse(text))
+    return lambda text: kind.converted(parse(text))
+
+
+def _decimal_writer(kind: DecimalTypeInfo) -> Callable[[str], str]:
+    """Return the function that writes a stored DECIMAL with all digits of its scale."""
+
+    def write(stored: str) -> str:
+        try:
+            return f"{kind.freeze(Decimal(stored)):f}"
+        except StateValueError as error:
+            column = f"DECIMAL({kind.precision}, {kind.scale})"
+            msg = f"a column is {column}, got {stored}; declare it wider, or round the value"
+            raise OutputError(msg) from error
+
+    return write
+
+
+@attrs.frozen
+class CsvSchema:
+    """The columns and the form of files of CSV, as PyFlink's; `builder()` makes it.
+
+    Args:
+        columns: The columns, in order.
+        dialect: The form of lines.
+        has_header: Whether the first line has the names of columns.
+        is_strict: Whether these names must be those of the columns.
+        skips_first: Whether the first row is left out.
+    """
+
+    columns: tuple[Any, ...]
+    dialect: Dialect
+    has_header: bool = False
+    is_strict: bool = False
+    skips_first: bool = False
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Make a builder of the schema."""
+        return CsvSchemaBuilder()
+
+    def get_type_info(self) -> RowTypeInfo:
+        """Return the type of the rows."""
+        types = [each.data_type.type_info for each in self.columns]
+        return Types.ROW_NAMED(self.names, types)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [each.name for each in self.columns]
+
+    def size(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+class CsvSchemaBuilder:
+    """Sets the columns and the form of files, as PyFlink's, and `build`s the schema."""
+
+    def __init__(self) -> None:
+        self._columns: list[_Column] = []
+        self._dialect = Dialect()
+        self._has_header = self._is_strict = self._skips_first = False
+
+    def build(self) -> CsvSchema:
+        """Make the schema.
+
+        Raises:
+            DeclarationTypeError: CSV does not have the type of a column.
+            DeclarationValueError: There is no column, or two have one name.
+        """
+        if not self._columns:
+            msg = "a CsvSchema has columns, got none; call for example add_string_column(name)"
+            raise DeclarationValueError(msg)
+        for each in self._columns:
+            each.reader()
+        schema = CsvSchema(
+            tuple(self._columns),
+            self._dialect,
+            self._has_header,
+            self._is_strict,
+            self._skips_first,
+        )
+        schema.get_type_info()
+        return schema
+
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: DataType | None = None
+    ) -> CsvSchemaBuilder:
+        """Add a column of lists.
+
+        Args:
+            name: The name of the column.
+            separator: The text between elements.
+            element_type: The type of the elements; by default texts.
+        """
+        part = DataTypes.STRING() if element_type is None else as_data_type(element_type)
+        return self._add(name, DataTypes.ARRAY(part.not_null()), separator)
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of booleans.
+
+        Args:
+            name: The name of the column.
+        """
+        return self._add(name, DataTypes.BOOLEAN())
+
+    def add_number_column(self, name: str, number_type: DataType | None = None) -> CsvSchemaBuilder:
+        """Add a column of numbers.
+
+        Args:
+            name: The name of the column.
+            number_type: The type of the numbers, of `DataTypes` or `Types`; by default BIGINT.
+        """
+        return self._add(
+            name, DataTypes.BIGINT() if number_type is None else as_data_type(number_type)
+        )
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of texts.
+
+        Args:
+            name: The name of the column.
+        """
+        return self._add(name, DataTypes.STRING())
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """Add all columns of another schema.
+
+        Args:
+            schema: The schema.
+        """
+        self._columns += schema.columns
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """Forget all columns."""
+        self._columns.clear()
+        return self
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Set whether lines that begin with # are left out.
+
+        Args:
+            allow: True leaves them out.
+        """
+        return self._with(has_comments=allow)
+
+    def set_any_property_name(self, name: str) -> NoReturn:
+        """Refuse columns that are not declared.
+
+        Args:
+            name: Not used.
+
+        Raises:
+            HostError: Always.
+        """
+        msg = f"a file of CSV has the columns of its schema, got set_any_property_name({name!r}); declare them all"
+        raise HostError(msg)
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """Have each list hold one element, the whole field."""
+        return self.set_array_element_separator("")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """Have the lists of a column hold one element, the whole field.
+
+        Args:
+            index: The position of the column, from 0.
+
+        Raises:
+            DeclarationValueError: There is no such column.
+        """
+        if type(index) is not int or not 0 <= index < len(self._columns):
+            msg = f"a column has a position from 0 to {len(self._columns) - 1}, got {shown(index)}; give one of them"
+            raise DeclarationValueError(msg)
+        self._columns[index] = attrs.evolve(self._columns[index], separator="")
+        return self
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set the text between the elements of lists, for all columns so far.
+
+        Args:
+            separator: Any text.
+        """
+        self._columns = [attrs.evolve(each, separator=separator) for each in self._columns]
+        return self
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """Set the text between fields.
+
+        Args:
+            char: One character; by default a comma.
+        """
+        return self._with(field=_letter(char))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Have no character that takes its meaning from the one behind it; this is the default."""
+        return self._with(escape=None)
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """Set the character that takes its meaning from the one behind it.
+
+        Args:
+            char: One character.
+        """
+        return self._with(escape=_letter(char))
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set the end of lines that are written; all of them are read.
+
+        Args:
+            separator: A line feed, which is the default, a return, or both.
+
+        Raises:
+            DeclarationValueError: It is something else.
+        """
+        if separator not in ("\n", "\r", "\r\n"):
+            msg = f"a line ends with \\n, \\r or \\r\\n, got {shown(separator)}; give one of them"
+            raise DeclarationValueError(msg)
+        return self._with(line=separator)
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """Set the text that stands for None.
+
+        Args:
+            null_value: By default None is written as an empty field, and no text is read as None.
+        """
+        return self._with(null=null_value)
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Read and write fields without quotes, whatever is in them."""
+        return self._with(quote=None)
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """Set the character around a field that needs quotes.
+
+        Args:
+            char: One character; by default a double quote.
+        """
+        return self._with(quote=_letter(char))
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Set whether the first row of a file is left out.
+
+        Args:
+            skip: True leaves it out.
+        """
+        self._skips_first = skip
+        return self
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """Set whether the names in the first line must be those of the columns.
+
+        Args:
+            strict: True refuses a file with others.
+        """
+        self._is_strict = strict
+        return self
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """Set whether the first line of a file has the names of its columns.
+
+        Args:
+            use: True reads and writes such a line.
+        """
+        self._has_header = use
+        return self
+
+    def size(self) -> int:
+        """Return the number of columns so far."""
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def _add(self, name: str, data_type: DataType, separator: str = ";") -> CsvSchemaBuilder:
+        if not isinstance(name, str):
+            msg = f"a column has a name, got {shown(name)}; give text"
+            raise DeclarationTypeError(msg)
+        self._columns.append(_Column(name, data_type, separator))
+        return self
+
+    def _with(self, **changes: Any) -> CsvSchemaBuilder:
+        self._dialect = attrs.evolve(self._dialect, **changes)
+        return self
+
+
+@attrs.frozen
+class CsvReaderFormat(StreamFormat):
+    """Rows of files of CSV, as PyFlink's, for `FileSource.for_record_stream_format`.
+
+    Files are UTF-8; the ending of a file's name says how it is compressed.  A row has a field for
+    each column, and each field is a value of its column: anything else is an error, which names the
+    file and the line.
+
+    Args:
+        schema: The columns and the form of files.
+    """
+
+    schema: CsvSchema
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """Make the format of a schema.
+
+        Args:
+            schema: The schema, made by `CsvSchema.builder()`.
+
+        Raises:
+            DeclarationTypeError: It is no `CsvSchema`.
+        """
+        return CsvReaderFormat(_check_csv_schema(schema))
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the rows."""
+        return self.schema.get_type_info()
+
+    @property
+    def name(self) -> str:
+        """CSV."""
+        return "CSV"
+
+    def read(self, path: Path) -> Iterator[Any]:
+        """Yield the rows of a file.
+
+        Raises:
+            HostError: The file is not as declared.
+        """
+        # A file of Windows may begin with the mark of its encoding.
+        with io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig", newline="") as text:
+            yield from make_named_rows(self.schema.names, _Records(self.schema, text, path))
+
+
+class _Records:
+    """The records of a file, each as the values of its columns.
+
+    Args:
+        schema: The columns and the form of the file.
+        text: The file.
+        path: The path of the file, for messages.
+    """
+
+    def __init__(self, schema: CsvSchema, text: Iterable[str], path: Path) -> None:
+        self._schema, self._text, self._path = schema, text, path
+        self._number, self._is_start = 0, True
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        schema, null = self._schema, self._schema.dialect.null
+        parts = [each.reader() for each in schema.columns]
+        records = iter(schema.dialect.reader(self._lines()))
+        try:
+            if schema.has_header:
+                self._check_header(self._next(records))
+            if schema.skips_first:
+                self._next(records)
+            while (fields := self._next(records)) is not None:
+                # An empty line is one empty field.
+                yield _values_of(fields or [""], parts, null)
+        except (ValueError, TypeError, ArithmeticError, EOFError, OSError, csv.Error) as error:
+            msg = (
+                f"a file of CSV is as its schema declares, got line {self._number} of "
+                f"{str(self._path)!r}: {shown_error(error)}; mend the file or the schema"
+            )
+            raise HostError(msg) from error
+
+    def _next(self, records: Iterator[list[str]]) -> list[str] | None:
+        self._is_start = True
+        return next(records, None)
+
+    def _lines(self) -> Iterator[str]:
+        has_comments = self._schema.dialect.has_comments
+        for line in self._text:
+            self._number += 1
+            # Within a field in quotes no line is a comment.
+            if has_comments and self._is_start and line.startswith("#"):
+                continue
+            self._is_start = False
+            yield line
+
+    def _check_header(self, header: list[str] | None) -> None:
+        if header is None:
+            return
+        names = self._schema.names
+        found = [each.strip() for each in header]
+        # By position, as in Flink: but names that merely stand elsewhere would give wrong values.
+        is_shuffled = found != names and sorted(found) == sorted(names)
+        if is_shuffled or (self._schema.is_strict and found != names):
+            msg = f"the header {found} is not {names}"
+            raise ValueError(msg)
+
+
+def _values_of(fields: list[str], parts: list[Callable[[str], Any]], null: str | None) -> list[Any]:
+    """Return the values of the fields of a record.
+
+    Raises:
+        ValueError, TypeError, ArithmeticError: A field is missing, or is no value of its column.
+    """
+    if len(fields) != len(parts):
+        msg = f"Row length mismatch. {len(parts)} fields expected but was {len(fields)}."
+        raise ValueError(msg)
+    return [None if field == null else part(field) for part, field in zip(parts, fields)]
+
+
+class CsvBulkWriters:
+    """Makes writers of rows to files of CSV, as PyFlink's, for `FileSink.for_bulk_format`."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> BulkWriterFactory:
+        """Return the writers of rows of a schema.
+
+        Args:
+            schema: The schema, made by `CsvSchema.builder()`.
+
+        Raises:
+            DeclarationTypeError: It is no `CsvSchema`.
+        """
+        return _CsvWriters(_check_csv_schema(schema))
+
+
+def _check_csv_schema(schema: Any) -> CsvSchema:
+    if not isinstance(schema, CsvSchema):
+        remedy = instance_of(CsvSchema, schema, "make it by CsvSchema.builder()")
+        msg = f"it takes a CsvSchema, got {shown(schema)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return schema
+
+
+@attrs.frozen
+class _CsvWriters(BulkWriterFactory):
+    schema: CsvSchema
+
+    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:  # noqa: ARG002
+        return _CsvFileWriter(self.schema, file)
+
+
+class _CsvFileWriter:
+    """Writes a line for each row, behind a header if there is one."""
+
+    def __init__(self, schema: CsvSchema, file: IO[bytes]) -> None:
+        self._dialect, self._file = schema.dialect, file
+        self._kind = schema.get_type_info()
+        self._parts = [each.writer(schema.dialect) for each in schema.columns]
+        if schema.has_header:
+            self._write(map(schema.dialect.text, schema.names))
+
+    def add(self, value: Any) -> int:
+        try:
+            values: Sequence[Any] = self._kind.freeze(value)
+        except StateValueError as error:
+            msg = f"a file has rows of its schema, got {shown(value)}: {error}"
+            raise OutputError(msg) from error
+        null = self._dialect.null or ""
+        return self._write(
+            null if each is None else part(each) for part, each in zip(self._parts, values)
+        )
+
+    def _write(self, fields: Iterable[str]) -> int:
+        line = f"{self._dialect.field.join(fields)}{self._dialect.line}".encode()
+        self._file.write(line)
+        return len(line)
+
+    def finish(self) -> None:
+        """Do nothing: every line is written."""
+
+    abandon = finish

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Side outputs, under the path that PyFlink has for them."""
+
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.pyflink._names import of_pyflink
+
+__all__ = ["OutputTag"]
+
+__getattr__ = of_pyflink(__name__)

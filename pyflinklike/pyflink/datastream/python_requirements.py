@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages of a requirements file, for functions of a job.
+
+What this Python has already is not installed again, and is taken for granted on the nodes of a cluster, as
+pyflinklike itself is.  Otherwise pip puts all packages of the file into a folder of this process, which goes
+to the workers as the modules of a program do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyflinklike._paths import local_path
+from pyflinklike.errors import DeclarationValueError, HostError
+
+__all__ = ["install_requirements"]
+
+
+def install_requirements(path: str, cache_dir: str | None) -> str | None:
+    """Install the packages of a requirements file.
+
+    Args:
+        path: The path of the file.
+        cache_dir: The path of a folder with all packages, so that none is looked for elsewhere; None for
+            the index of pip.
+
+    Returns:
+        The path of the folder with the packages; None if this Python has all of them.
+
+    Raises:
+        DeclarationValueError: There is no such file or folder.
+        HostError: pip cannot install them.
+    """
+    file = _find(path, "file", Path.is_file)
+    cache = None if cache_dir is None else _find(cache_dir, "folder", Path.is_dir)
+    of_cache = [] if cache is None else ["--no-index", "--find-links", str(cache)]
+    report = _pip(path, "--dry-run", "--report", "-", *of_cache, "--requirement", str(file))
+    missing = [_pin(each) for each in json.loads(report)["install"]]
+    if not missing:
+        return None
+    folder = tempfile.mkdtemp(prefix="pyflinklike-requirements-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # With `--target` pip takes no package for installed, so it gets the names of those that are missing.
+    _pip(path, "--target", folder, "--no-compile", "--no-deps", *of_cache, *missing)
+    return folder
+
+
+def _pin(found: dict[str, Any]) -> str:
+    """Return the requirement of a package that pip has found."""
+    about = found["metadata"]
+    if found["is_direct"]:
+        return f"{about['name']} @ {found['download_info']['url']}"
+    return f"{about['name']}=={about['version']}"
+
+
+def _find(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
+    found = Path(local_path(path)).absolute()
+    if not is_there(found):
+        msg = f"set_python_requirements takes a {kind} that is there, got {path!r}, which is {str(found)!r}"
+        raise DeclarationValueError(f"{msg}; give the path of one")
+    return found
+
+
+def _pip(path: str, *arguments: str) -> str:
+    """Run `pip install` for the requirements file at a path, and return what it writes.
+
+    Raises:
+        HostError: It fails.
+    """
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "pip", "install", *quiet, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # this Python
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        said = "; ".join(errors) or done.stderr.strip()[-300:]
+        msg = (
+            f"set_python_requirements installs packages by pip, got {path!r}, of which pip said: {said}; "
+            "install them for this Python, or give a requirements_cache_dir that has all of them"
+        )
+        raise HostError(msg)
+    return done.stdout

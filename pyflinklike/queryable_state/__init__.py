@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas: states and stores of a query, read outside it with their own semantics.
+
+A host gives the logs that an operator keeps after a micro-batch, and later writes to them.  A
+replica decodes a key group when it is asked for, as a worker would, and never changes it.
+"""
+
+from pyflinklike._exports import pin
+from pyflinklike.queryable_state.decoded_groups import ReplicaMetrics
+from pyflinklike.queryable_state.image import Position
+from pyflinklike.queryable_state.queryable_state import QueryableState, open_state
+from pyflinklike.queryable_state.read_only_states import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyState,
+    ReadOnlyStore,
+    ReadOnlyTimers,
+    ReadOnlyVersionedStore,
+    ReadOnlyWindowStore,
+    StateReader,
+    Timer,
+)
+
+__all__ = [
+    "Position",
+    "QueryableState",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyState",
+    "ReadOnlyStore",
+    "ReadOnlyTimers",
+    "ReadOnlyVersionedStore",
+    "ReadOnlyWindowStore",
+    "ReplicaMetrics",
+    "StateReader",
+    "Timer",
+    "open_state",
+]
+
+pin(globals())

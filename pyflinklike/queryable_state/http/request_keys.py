@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys in a query string, and the reading methods (verbs) of stores as requests.
+
+A key is JSON, read by the types of the key columns or of a store's keys.  The arguments of a verb
+are named parameters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import attrs
+
+from pyflinklike._messages import shown
+from pyflinklike.errors import StateValueError
+from pyflinklike.state_processor._logs.key_columns import (
+    as_user,
+    json_of,
+    time_of,
+    to_float,
+    user_key_of,
+)
+from pyflinklike.state_processor._logs.state_infos import StateInfo
+from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.nested_types import ByteArrayTypeInfo
+from pyflinklike.types.time_types import DateTypeInfo
+
+__all__ = ["Verb", "json_key_of", "namespace_of", "state_key_of", "store_key_of", "verbs_of"]
+
+
+def state_key_of(text: str, info: StateInfo) -> Any:
+    """Read a key of the stream.
+
+    Args:
+        text: JSON, an array if there are several key columns.  A single text may lack its quotes.
+        info: The description of a state that belongs to keys.
+
+    Raises:
+        StateValueError: The text is no such key.
+    """
+    assert info.key_type is not None
+    return user_key_of(text, info.key_columns, info.key_type)
+
+
+def store_key_of(text: str, info: StateInfo) -> Any:
+    """Read a key of a store: a tuple is an array, bytes are hex after 0x, dates ISO 8601.
+
+    Raises:
+        StateValueError: The text is no such key.
+    """
+    assert info.user_key_type is not None
+    declared = type_of(info.user_key_type)
+    given = json_of(text)
+    if declared == Types.STRING() and not isinstance(given, str):
+        given = text  # for example a name of digits, which JSON reads as a number
+    try:
+        return _read_typed(given, declared)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {shown(text)}"
+        raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
+
+
+def _read_typed(given: Any, declared: TypeInformation) -> Any:
+    if isinstance(declared, TupleTypeInfo) and isinstance(given, list):
+        if len(given) != len(declared.field_types):
+            msg = f"{len(given)} values"
+            raise ValueError(msg)
+        return tuple(_read_typed(each, kind) for each, kind in zip(given, declared.field_types))
+    if declared == Types.FLOAT() and not isinstance(given, str):
+        return to_float(given, 32)
+    if declared == Types.DOUBLE() and not isinstance(given, str):
+        return to_float(given)
+    if isinstance(given, str) and isinstance(declared, ByteArrayTypeInfo):
+        return bytes.fromhex(given.removeprefix("0x"))
+    if isinstance(given, str) and isinstance(declared, DateTypeInfo):
+        return dt.date.fromisoformat(given)
+    return as_user(given, declared)
+
+
+def json_key_of(text: str) -> Any:
+    """Read a key of unknown type: JSON, with tuples for arrays, or else the text itself.
+
+    Raises:
+        StateValueError: A number has more digits than a float, so it would become another key.
+    """
+    return _read_untyped(json_of(text), text)
+
+
+def _read_untyped(given: Any, text: str) -> Any:
+    if isinstance(given, list):
+        return tuple(_read_untyped(each, text) for each in given)
+    if not isinstance(given, Decimal):
+        return given
+    try:
+        return to_float(given)
+    except (ValueError, ArithmeticError) as error:
+        msg = f"a number of a key must be one that a float can be, got {shown(text)}"
+        raise StateValueError(f"{msg}; write a whole number without a point") from error
+
+
+def namespace_of(text: str, info: StateInfo) -> Any:
+    """Read a namespace, such as a window; return None for a state without namespaces.
+
+    Raises:
+        StateValueError: The namespace is missing.
+    """
+    if info.namespace_type is None:
+        return None
+    given = json_key_of(text)
+    if given is None:
+        msg = f"state {info.name!r}: its entries belong to windows, got no namespace="
+        raise StateValueError(f"{msg}; give the window as JSON")
+    return given
+
+
+# The verbs of stores
+
+
+@attrs.frozen
+class Verb:
+    """A reading method of a store.
+
+    Args:
+        name: The name of the method.
+        keys: The parameters of its first arguments, which are keys.
+        times: The parameters of its further arguments, which are times in ms or ISO 8601.
+        required: The parameters that a request must have.
+        many: Whether the method returns a cursor, which can be read backwards.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    many: bool = True
+
+    def arguments(self, query: Mapping[str, str], info: StateInfo) -> list[Any]:
+        """Return the method's arguments of a request.
+
+        Raises:
+            StateValueError: A parameter is missing, or its value does not fit the type.
+        """
+        for name in self.required:
+            if name not in query:
+                msg = f"store {info.name!r}: {self.name} takes {name}=, got none; give it"
+                raise StateValueError(msg)
+        keys = [store_key_of(query[name], info) if name in query else None for name in self.keys]
+        return keys + [time_of(query[name]) if name in query else None for name in self.times]
+
+
+def _by_name(*verbs: Verb) -> dict[str, Verb]:
+    return {verb.name: verb for verb in verbs}
+
+
+_KEY = ("key",)
+
+
+_RANGE = ("from", "to")
+
+
+_BY_KEY = _by_name(
+    Verb("get", _KEY, required=_KEY, many=False),
+    Verb("range", _RANGE),
+    Verb("prefix_scan", ("prefix",), required=("prefix",)),
+    Verb("all"),
+)
+
+
+_VERBS: dict[str, dict[str, Verb]] = {
+    "key-value": _BY_KEY,
+    "timestamped": _BY_KEY,
+    "lru": _BY_KEY,
+    "window": _by_name(
+        Verb("get", _KEY, ("window_start",), ("key", "window_start"), many=False),
+        Verb("fetch", _KEY, _RANGE, _KEY),
+        Verb("fetch_range", ("key_from", "key_to"), _RANGE),
+        Verb("fetch_all", (), _RANGE),
+        Verb("all"),
+    ),
+    "session": _by_name(
+        Verb("fetch_session", _KEY, ("start", "end"), ("key", "start", "end"), many=False),
+        Verb("fetch", _KEY, required=_KEY),
+        Verb("fetch_range", ("key_from", "key_to")),
+        Verb("find_sessions", _KEY, ("earliest_end", "latest_start"), _KEY),
+        Verb("find_sessions_range", ("key_from", "key_to"), ("earliest_end", "latest_start")),
+        Verb("find_ended_sessions", (), ("earliest_end", "latest_end")),
+    ),
+    "versioned": _by_name(
+        Verb("get", _KEY, ("as_of",), _KEY, many=False),
+        Verb("history", _KEY, _RANGE, _KEY),
+    ),
+}
+
+
+def verbs_of(info: StateInfo) -> Mapping[str, Verb]:
+    """Return the reading methods of a store's kind, by name."""
+    return _VERBS[info.kind]

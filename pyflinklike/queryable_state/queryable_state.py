@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`QueryableState`: a replica of a query's state, which follows the query's micro-batches.
+
+`open_state` opens one over a savepoint, which stays where it is; Spark's opens one over a checkpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+from pyflinklike._clock import DurationLike, wall_clock
+from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
+from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMetrics
+from pyflinklike.queryable_state.image import Image, ImageSource
+from pyflinklike.queryable_state.read_only_states import StateReader
+from pyflinklike.queryable_state.savepoint_source import SavepointSource
+from pyflinklike.queryable_state.settings import CACHE_BYTES, Bounds, Settings
+from pyflinklike.queryable_state.version import OpenStates, Version
+from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
+
+__all__ = ["QueryableState", "open_state"]
+
+
+LOG = logging.getLogger("pyflinklike.queryable_state")
+
+
+class QueryableState(StateReader):
+    """The state of a query after the last micro-batch that the replica knows; made by `open_state`.
+
+    Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
+
+    Args:
+        source: Reads images of the operator.
+        settings: The checked arguments of `open_state`.
+        now: Returns the time in ms.
+    """
+
+    def __init__(
+        self, source: ImageSource, settings: Settings, now: Callable[[], int] = wall_clock
+    ) -> None:
+        self._source, self._settings, self._now = source, settings, now
+        self.metrics = ReplicaMetrics()
+        """The numbers that the replica counts of itself."""
+        self._refreshing = threading.Lock()
+        self._begun = 0  # the number of looks; while the lock is free, the last look has ended
+        self._failure: Exception | None = None
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        # Taken before the look: a batch that is committed during it is newer than its result.
+        started = now()
+        self._version = self._over(source.latest(), None, started)
+        self._bounds = Bounds(
+            self._current,
+            self.refresh,
+            lambda milliseconds: self._closing.wait(milliseconds / 1000),
+            now,
+            settings.max_age,
+            settings.timeout,
+        )
+        settings.check_states(self._version.states.infos.values(), self._version.image.where)
+        super().__init__(self._bounds.pick, self._current, settings)
+        if settings.refresh is not None:
+            self._thread = threading.Thread(
+                target=self._follow, name="pyflinklike-replica", daemon=True
+            )
+            self._thread.start()
+
+    # Following
+
+    def refresh(self) -> bool:
+        """Look for newer micro-batches, and come to the last one.
+
+        Returns:
+            Whether there was a newer one.
+
+        Raises:
+            HostError: Spark cannot read the checkpoint; the present version goes on answering.
+            CorruptStateError: The checkpoint is damaged.
+            StoreClosedError: The replica is closed.
+        """
+        seen, begun = self._current(), self._begun
+        with self._refreshing:
+            former = self._current()
+            if self._begun > begun:
+                # Another thread began to look after this one asked, so its result serves both.
+                if self._failure is not None:
+                    raise copy.copy(self._failure) from self._failure
+                return former.image is not seen.image
+            self._begun += 1
+            started = self._now()
+            self.metrics.refreshes += 1
+            self._failure = None
+            try:
+                image = self._newer(former.image)
+                if image is None:
+                    self._version = attrs.evolve(former, checked_at=started)
+                else:
+                    self._version = self._over(image, former, started)
+            except Exception as error:
+                self.metrics.failed_refreshes += 1
+                self._failure = error
+                raise
+            return self._version.image is not seen.image
+
+    def _newer(self, image: Image) -> Image | None:
+        try:
+            return self._source.after(image)
+        except PyflinklikeError as error:
+            # For example a purged batch, a log of an older version, another run of the query.
+            LOG.info("%s: all is read anew (%s)", image.where, error)
+            found = self._source.latest()
+            self.metrics.reopens += 1
+            return found
+
+    def _over(self, image: Image, former: Version | None, checked_at: int) -> Version:
+        self.metrics.batches += 1
+        self.metrics.stored_bytes = image.bytes
+        if former is not None and former.image.record == image.record:
+            return Version(image, former.states, checked_at)
+        settings = self._settings
+        groups = DecodedGroups(
+            image.record,
+            self._source.key_type(image.record),
+            image.record.states if settings.states is None else settings.states,
+            self.metrics,
+            has_timers=settings.states is None,
+            cache_bytes=settings.cache_bytes,
+            allow_pickle=settings.allow_pickle,
+            wall_clock=self._now if settings.clock == "wall" else None,
+        )
+        return Version(image, OpenStates(groups, self._source.route(image.record)), checked_at)
+
+    def _follow(self) -> None:
+        interval = self._settings.refresh
+        assert interval is not None
+        while not self._closing.wait(interval / 1000):
+            try:
+                self.refresh()
+            except StoreClosedError:
+                return
+            except PyflinklikeError as error:
+                LOG.warning("a replica could not be refreshed, and is tried again: %s", error)
+            except Exception:
+                LOG.exception("a replica could not be refreshed, and is tried again")
+
+    # Reading
+
+    @property
+    def timeout(self) -> int:
+        """The time in ms that a read waits for a batch by default."""
+        return self._settings.timeout
+
+    def _current(self) -> Version:
+        if self._closing.is_set():
+            msg = "a replica is read until it is closed, got a read after that; open another one"
+            raise StoreClosedError(msg)
+        return self._version
+
+    @contextmanager
+    def snapshot(
+        self,
+        *,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Iterator[StateReader]:
+        """Hold on to one version, so that all reads of the snapshot are of one micro-batch.
+
+        Args:
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
+
+        Raises:
+            StaleStateError: The replica has not come to that batch within the timeout.
+        """
+        version = self._bounds.pick(at_least_batch, max_age, timeout)
+
+        def pick(batch_id: int | None = None, *_: Any) -> Version:
+            self._current()  # raises if the replica is closed
+            position = version.image.position
+            if batch_id is not None and position.batch_id < batch_id:
+                msg = f"a snapshot stays where it is, got a read of batch {batch_id} at {position}"
+                raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
+            return version
+
+        yield StateReader(pick, pick, self._settings)
+
+    # Life
+
+    def close(self) -> None:
+        """Stop following, and refuse further reads; closing again does nothing."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def __enter__(self) -> QueryableState:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_state(
+    savepoint: str | os.PathLike[str],
+    *,
+    states: Iterable[str] | None = None,
+    operator: str | None = None,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
+
+    A savepoint stays at its micro-batch; `pyflinklike.spark.open_state` follows a running query.
+
+    Args:
+        savepoint: The directory, or its address (such as `s3://...`).
+        states: Names of the states and stores that will be asked for; by default all.
+        operator: Uid of the operator; may be left out if there is only one.
+        clock: The time by which processing-time TTL expires: "batch", the time of the savepoint's
+            micro-batch (without a batch nothing has expired), or "wall", the machine's clock.
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
+        cache_bytes: The most bytes that may stay decoded.
+
+    Raises:
+        CorruptStateError: There is no savepoint at that place, or it is damaged.
+        UnknownStateError: There is no such state or operator.
+        DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, None, None, 0, *options)
+    source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
+    return QueryableState(source, settings)

@@ -1,0 +1,767 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States, stores and timers of a replica by name, read with the methods that functions have.
+
+Each answer is of one micro-batch, and a replica stands still between two: it fires no timer, and
+every method that writes is refused.  A store of scope "partition" is read in every key group, and
+the answers are merged by the store's own order, so that the result does not depend on the number of
+key groups.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NoReturn
+
+import attrs
+
+from pyflinklike._clock import DurationLike, TimeDomain
+from pyflinklike._messages import shown
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    ScanDisabledError,
+    StateAccessError,
+    StateValueError,
+    UnknownStateError,
+    UnknownStoreError,
+)
+from pyflinklike.queryable_state.image import ALL, Position
+from pyflinklike.queryable_state.settings import Settings
+from pyflinklike.queryable_state.version import RawTimer, Version
+from pyflinklike.state.current_key import GROUP_KEY
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    StateInfos,
+    key_columns_of,
+    state_of,
+)
+from pyflinklike.stores.state_store import Cursor
+from pyflinklike.stores.store_records import (
+    KeyValue,
+    TimeLike,
+    VersionedRecord,
+    WindowedKeyValue,
+    to_instant,
+)
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.catalog import type_of
+
+__all__ = [
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyState",
+    "ReadOnlyStore",
+    "ReadOnlyTimers",
+    "ReadOnlyVersionedStore",
+    "ReadOnlyWindowStore",
+    "StateReader",
+    "Timer",
+]
+
+
+Pick = Callable[..., Version]
+"""Chooses the version to read, by `at_least_batch`, `max_age` and `timeout`."""
+
+
+class _NoKeyGiven:
+    def __repr__(self) -> str:
+        return "NO_KEY_GIVEN"
+
+
+NO_KEY_GIVEN: Any = _NoKeyGiven()
+"""The key of a store that belongs to no key; None is a key, which is refused."""
+
+
+class StateReader:
+    """States and stores of an operator, to be read.
+
+    Args:
+        pick: Chooses the version to read.
+        seen: Returns the present version, however old.
+        settings: The settings of the replica.
+    """
+
+    def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
+        self._pick, self._seen, self._settings = pick, seen, settings
+
+    @property
+    def position(self) -> Position:
+        """The micro-batch after which answers hold now."""
+        return self._seen().image.position
+
+    def states(self) -> StateInfos:
+        """Describe the states and stores that can be asked for, as `list_states` does."""
+        return self._infos(self._seen())
+
+    def __getitem__(self, name: str) -> ReadOnlyState:
+        """Return a state by its name.
+
+        Raises:
+            UnknownStateError: There is no such state, or it is a store.
+            StateAccessError: The state is broadcast state, and the replica holds a part only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+        """
+        version = self._seen()
+        info = state_of(self._infos(version), name, version.image.where)
+        if info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
+            raise UnknownStateError(f"{msg}; use store({name!r})")
+        if info.kind == "broadcast" and version.image.share != ALL:
+            msg = (
+                f"{version.image.where}: broadcast state {name!r} belongs to no key, got a replica"
+            )
+            raise StateAccessError(f"{msg} of a part; open one without keys= and key_groups=")
+        with version.states.lock:
+            version.states.state(name)
+        return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
+
+    def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
+        """Return a store by its name, with the reading methods of its kind.
+
+        Args:
+            name: The name with which the store was declared.
+            key: The current key under which to read a store of scope "key".
+
+        Raises:
+            UnknownStoreError: There is no such store, or it is a state.
+            StateAccessError: A key is missing, or given for a store of scope "partition"; or such a
+                store is asked for, but the replica holds some keys only.
+            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+        """
+        version = self._seen()
+        try:
+            info = state_of(self._infos(version), name, version.image.where)
+        except UnknownStateError as error:
+            raise UnknownStoreError(str(error)) from None
+        if not info.is_store:
+            msg = f"{version.image.where}: {name!r} must be a store, got {info.kind} state"
+            raise UnknownStoreError(f"{msg}; use [{name!r}]")
+        if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
+            rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
+            got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
+            msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
+            raise StateAccessError(
+                f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
+            )
+        if key is NO_KEY_GIVEN and version.image.share.keys is not None:
+            msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"
+            raise StateAccessError(f"{msg} keys; open one with key_groups=, or with all")
+        with version.states.lock:
+            version.states.store(name)
+        return _read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
+
+    def timers(self) -> ReadOnlyTimers:
+        """Return the timers of the operator.
+
+        Raises:
+            StateAccessError: The replica holds some states only (`states=`).
+        """
+        version = self._seen()
+        if self._settings.states is not None:
+            msg = "a replica that was opened with states= holds these, got timers()"
+            raise StateAccessError(f"{msg}; open one without states=")
+        states = version.states
+        return ReadOnlyTimers(
+            key_columns_of(states.groups.record),
+            type_of(states.groups.record.identity.key),
+            states.namespace_type,
+            self._pick,
+            allow_scan=self._settings.allow_scan,
+        )
+
+    def _infos(self, version: Version) -> StateInfos:
+        names = self._settings.states
+        infos = version.states.infos.values()
+        return StateInfos(each for each in infos if names is None or each.name in names)
+
+
+# States
+
+
+_WRITING = frozenset(
+    (
+        *("put", "put_all", "put_if_absent", "multi_put", "delete", "remove", "clear", "pop"),
+        *("popitem", "setdefault", "update", "add", "add_all", "flush"),
+    )
+)
+
+
+class ReadOnly:
+    """The base of states and stores that can only be read: every method that writes is refused.
+
+    Args:
+        info: The description of the state or store.
+        pick: Chooses the version to read.
+        allow_scan: Whether all key groups may be decoded for an answer.
+    """
+
+    def __init__(self, info: StateInfo, pick: Pick, *, allow_scan: bool) -> None:
+        self.info = info
+        """The description of the state or store, as it was when this object was made."""
+        self._pick = pick
+        self._allow_scan = allow_scan
+
+    @property
+    def name(self) -> str:
+        """The name with which it was declared."""
+        return self.info.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WRITING:
+            return functools.partial(self._refuse, name)
+        msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    def _refuse(self, verb: str, *_: Any, **__: Any) -> NoReturn:
+        msg = f"{self.info.kind} {self.name!r}: a replica is only read, got {verb}()"
+        raise StateAccessError(f"{msg}; write in the function, or edit a Savepoint")
+
+    def _check_scan(self, verb: str) -> None:
+        if not self._allow_scan:
+            msg = f"{self.info.kind} {self.name!r}: scans must be allowed, got {verb}(), which"
+            raise ScanDisabledError(
+                f"{msg} decodes every key group; open_state(..., allow_scan=True)"
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.info.kind!r})"
+
+
+class ReadOnlyState(ReadOnly):
+    """A state of a running query, under any key.
+
+    Reducing and aggregating state is shown as it is stored; for aggregating state that is the
+    accumulator.  Values expire by the clock of the micro-batch, as they do for the function.
+    """
+
+    def get(
+        self,
+        key: Any = None,
+        *,
+        namespace: Any = None,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Any:
+        """Return the value, list or dict of a key, or None; it belongs to the caller.
+
+        Args:
+            key: The key, a tuple if there are several key columns; None for broadcast state.
+            namespace: The window, for state of windows.
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
+
+        Raises:
+            StateValueError: The key is not a value of the key columns.
+            StaleStateError: The replica has not come to that batch within the timeout.
+            CorruptStateError: The log of the key group is damaged.
+            StoreClosedError: The replica is closed.
+        """
+        version = self._pick(at_least_batch, max_age, timeout)
+        return version.of_state(self.name, key, namespace)
+
+    def get_many(
+        self,
+        keys: Iterable[Any],
+        *,
+        namespace: Any = None,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> dict[Any, Any]:
+        """Return, as `get`, what is stored for each key that has an entry, all of one micro-batch."""
+        version = self._pick(at_least_batch, max_age, timeout)
+        found = ((key, version.of_state(self.name, key, namespace)) for key in keys)
+        return {key: value for key, value in found if value is not None}
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Return all keys with what is stored for them, all of one micro-batch, in no fixed order.
+
+        The key of state of windows is a pair of key and window, that of broadcast state None.
+
+        Raises:
+            ScanDisabledError: The replica was not opened with `allow_scan=True`.
+        """
+        self._check_scan("items")
+        return self._pick(None, None, None).all_of_state(self.name)
+
+
+# Stores
+
+
+class ReadOnlyStore(ReadOnly):
+    """The base of the read-only stores.
+
+    Args:
+        info: The description of the store.
+        pick: Chooses the version to read.
+        key: The current key of a store of scope "key"; `NO_KEY_GIVEN` for scope "partition".
+        allow_scan: Whether scans of scope "partition" are allowed.
+    """
+
+    def __init__(self, info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> None:
+        super().__init__(info, pick, allow_scan=allow_scan)
+        self._key = key
+
+    @property
+    def scope(self) -> str:
+        """The scope: "key" if each current key has its own store, "partition" if all share one."""
+        return "partition" if self._key is NO_KEY_GIVEN else "key"
+
+    def _ask_groups(self, ask: Callable[[Any], Any]) -> list[Any]:
+        """Ask the store in each key group that it has to read, and return the answers."""
+        version = self._pick(None, None, None)
+        if self._key is not NO_KEY_GIVEN:
+            key, index = version.locate(self._key)
+            return [version.of_store(self.name, index, key, ask)]
+        # Without any key group an empty one has to answer.
+        groups = sorted(version.image.groups) or [0]
+        return [version.of_store(self.name, index, GROUP_KEY, ask) for index in groups]
+
+    def _first(self, ask: Callable[[Any], Any], default: Any = None) -> Any:
+        """Return the first answer that is not None, as Kafka's store over several partitions does."""
+        for found in self._ask_groups(ask):
+            if found is not None:
+                return found
+        return default
+
+    def _cursor(self, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False) -> Cursor[Any]:
+        return Cursor.merged(self._ask_groups(ask), reverse=reverse)
+
+    def _scan(
+        self, verb: str, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False
+    ) -> Cursor[Any]:
+        if self._key is NO_KEY_GIVEN:
+            self._check_scan(verb)
+        return self._cursor(ask, reverse=reverse)
+
+
+class ReadOnlyKeyValueStore(ReadOnlyStore):
+    """A key-value, timestamped or LRU store to be read: Kafka Streams' ReadOnlyKeyValueStore.
+
+    It has Kafka's methods, and the reading methods of a mapping.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or the default.
+
+        Raises:
+            StateValueError: The key is None or does not fit its type.
+        """
+        return self._first(lambda store: store.get(key), default)
+
+    def multi_get(self, keys: Iterable[Any]) -> dict[Any, Any]:
+        """Return the values of the keys that exist, all of one micro-batch.
+
+        Raises:
+            StateValueError: A key is None or does not fit its type.
+        """
+        wanted = list(keys)
+        found: dict[Any, Any] = {}
+        for some in reversed(self._ask_groups(lambda store: store.multi_get(wanted))):
+            found |= some
+        return {key: found[key] for key in wanted if key in found}
+
+    def range(
+        self, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
+    ) -> Cursor[KeyValue]:
+        """Return the entries from one key to another, both included; None is an open end.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: A key does not fit its type.
+        """
+        return self._scan(
+            "range", lambda store: store.range(from_key, to_key, reverse=reverse), reverse=reverse
+        )
+
+    def all(self, *, reverse: bool = False) -> Cursor[KeyValue]:
+        """Return all entries, in the order of their keys.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+        """
+        return self._scan("all", lambda store: store.all(reverse=reverse), reverse=reverse)
+
+    def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Cursor[KeyValue]:
+        """Return the entries whose keys begin with a prefix, as `KeyValueStore.prefix_scan`.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: The prefix is None or does not fit the key's type.
+        """
+        return self._scan(
+            "prefix_scan", lambda store: store.prefix_scan(prefix, reverse=reverse), reverse=reverse
+        )
+
+    def approximate_num_entries(self) -> int:
+        """Count the entries; in a replica the number is exact."""
+        return sum(self._ask_groups(len))
+
+    def __len__(self) -> int:
+        return self.approximate_num_entries()
+
+    def __bool__(self) -> bool:
+        return not all(self._ask_groups(lambda store: store.is_empty))
+
+    def __contains__(self, key: object) -> bool:
+        return any(self._ask_groups(lambda store: key in store))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return (each.key for each in self.all())
+
+    def items(self) -> Iterator[KeyValue]:
+        """Return all entries, as `all` does."""
+        return self.all()
+
+
+class ReadOnlySessionStore(ReadOnlyStore):
+    """A session store to be read: Kafka Streams' ReadOnlySessionStore."""
+
+    def fetch_session(self, key: Any, start: TimeLike, end: TimeLike) -> Any:
+        """Return the aggregate of exactly this session, or None.
+
+        Raises:
+            StateValueError: The key is None, or an argument does not fit its type.
+        """
+        return self._first(lambda store: store.fetch_session(key, start, end))
+
+    def fetch(self, key: Any, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
+        """Return all sessions of a key.
+
+        Raises:
+            StateValueError: The key is None or does not fit its type.
+        """
+        return self.find_sessions(key, reverse=reverse)
+
+    def fetch_range(
+        self, key_from: Any = None, key_to: Any = None, *, reverse: bool = False
+    ) -> Cursor[WindowedKeyValue]:
+        """Return all sessions of the keys from one to another, both included; None is an open end.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: A key does not fit its type.
+        """
+        return self.find_sessions_range(key_from, key_to, reverse=reverse)
+
+    def find_sessions(
+        self,
+        key: Any,
+        earliest_end: TimeLike | None = None,
+        latest_start: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """Return sessions of a key that end at `earliest_end` or later and start by `latest_start`.
+
+        Raises:
+            StateValueError: The key is None, or an argument does not fit its type.
+        """
+        return self._cursor(
+            lambda store: store.find_sessions(key, earliest_end, latest_start, reverse=reverse),
+            reverse=reverse,
+        )
+
+    def find_sessions_range(
+        self,
+        key_from: Any = None,
+        key_to: Any = None,
+        earliest_end: TimeLike | None = None,
+        latest_start: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """Return sessions as `find_sessions`, but of the keys from one to another, both included.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: An argument does not fit its type.
+        """
+        bounds = key_from, key_to, earliest_end, latest_start
+        return self._scan(
+            "find_sessions_range",
+            lambda store: store.find_sessions_range(*bounds, reverse=reverse),
+            reverse=reverse,
+        )
+
+    def find_ended_sessions(
+        self,
+        earliest_end: TimeLike | None = None,
+        latest_end: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """Return the sessions of all keys that end from one time to another, both included.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+        """
+        return self._scan(
+            "find_ended_sessions",
+            lambda store: store.find_ended_sessions(earliest_end, latest_end, reverse=reverse),
+            reverse=reverse,
+        )
+
+
+class ReadOnlyVersionedStore(ReadOnlyStore):
+    """A versioned store to be read: the reading methods of Kafka Streams' VersionedKeyValueStore."""
+
+    def get(self, key: Any, as_of: TimeLike | None = None) -> VersionedRecord | None:
+        """Return the version that is valid now or at a time; None if none is, or it is forgotten.
+
+        Raises:
+            StateValueError: The key is None, or an argument does not fit its type.
+        """
+        found: VersionedRecord | None = self._first(lambda store: store.get(key, as_of))
+        return found
+
+    def history(
+        self,
+        key: Any,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        order: str = "desc",
+    ) -> Cursor[VersionedRecord]:
+        """Return the versions that were valid between two times, as `VersionedStore.history` does.
+
+        Raises:
+            StateValueError: The key is None, or an argument does not fit its type.
+            StoreValueError: `order` is neither "asc" nor "desc".
+        """
+        return self._cursor(
+            lambda store: store.history(key, time_from, time_to, order), reverse=order == "desc"
+        )
+
+
+class ReadOnlyWindowStore(ReadOnlyStore):
+    """A window store to be read: Kafka Streams' ReadOnlyWindowStore, with the bounds of `WindowStore`.
+
+    Bounds of time hold for the start of a window, and are included; None is an open end.
+    """
+
+    def get(self, key: Any, window_start: TimeLike, default: Any = None) -> Any:
+        """Return the value of the window that begins at a time, or the default.
+
+        Raises:
+            StateValueError: The key is None, an argument does not fit, or there are duplicates.
+        """
+        return self._first(lambda store: store.get(key, window_start), default)
+
+    def fetch(
+        self,
+        key: Any,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[tuple[int, Any]]:
+        """Return the windows of a key that begin in a range of time, as (start in ms, value).
+
+        Raises:
+            StateValueError: The key is None, or an argument does not fit its type.
+        """
+        return self._cursor(
+            lambda store: store.fetch(key, time_from, time_to, reverse=reverse), reverse=reverse
+        )
+
+    def fetch_range(
+        self,
+        key_from: Any = None,
+        key_to: Any = None,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """Return windows as `fetch`, but of the keys from one to another; None is an open end.
+
+        Raises:
+            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
+            StateValueError: An argument does not fit its type.
+        """
+        bounds = key_from, key_to, time_from, time_to
+        return self._scan(
+            "fetch_range",
+            lambda store: store.fetch_range(*bounds, reverse=reverse),
+            reverse=reverse,
+        )
+
+    def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
+        """Return all windows of all keys, as `fetch_range` does."""
+        return self.fetch_range(reverse=reverse)
+
+    def fetch_all(
+        self,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Cursor[WindowedKeyValue]:
+        """Return the windows of all keys that begin in a range of time, as `fetch_range` does."""
+        return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
+
+
+_KINDS: dict[str, type[ReadOnlyStore]] = {
+    "key-value": ReadOnlyKeyValueStore,
+    "timestamped": ReadOnlyKeyValueStore,
+    "lru": ReadOnlyKeyValueStore,
+    "window": ReadOnlyWindowStore,
+    "session": ReadOnlySessionStore,
+    "versioned": ReadOnlyVersionedStore,
+}
+
+
+def _read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
+    """Make the read-only store of a kind.
+
+    Raises:
+        StateValueError: The key is None.
+    """
+    if key is None:
+        msg = f"store {info.name!r}: a key must not be None, got None; give the current key"
+        raise StateValueError(msg)
+    return _KINDS[info.kind](info, pick, key, allow_scan=allow_scan)
+
+
+# Timers
+
+
+@attrs.frozen
+class Timer:
+    """A registered timer.
+
+    Args:
+        key: The key, a tuple if there are several key columns.
+        domain: The clock that the timer follows.
+        timestamp: The time at which it is due, in ms.
+        namespace: The window, for a timer of windows; else None.
+    """
+
+    key: Any
+    domain: TimeDomain
+    timestamp: int
+    namespace: Any = None
+
+
+class ReadOnlyTimers:
+    """The timers of a running query, or of a savepoint, in the order of their times.
+
+    Args:
+        key_columns: Names and Spark types of the key columns.
+        key_type: The type of the keys as they are stored.
+        namespace_type: The type of the namespaces, or None if timers belong to keys alone.
+        pick: Chooses the version to read.
+        allow_scan: Whether all key groups may be decoded for an answer.
+    """
+
+    def __init__(
+        self,
+        key_columns: Sequence[tuple[str, str]],
+        key_type: TypeInformation,
+        namespace_type: TypeInformation | None,
+        pick: Pick,
+        *,
+        allow_scan: bool,
+    ) -> None:
+        self.key_columns = tuple(key_columns)
+        """The names and Spark types of the key columns."""
+        self.key_type = key_type
+        """The type of the keys as they are stored."""
+        self.namespace_type = namespace_type
+        """The type of the namespaces, such as windows; None if timers belong to keys alone."""
+        self._pick = pick
+        self._allow_scan = allow_scan
+
+    def get(
+        self,
+        key: Any,
+        *,
+        domain: TimeDomain | None = None,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> list[Timer]:
+        """Return the timers of a key and of all its windows, in the order of time.
+
+        Args:
+            key: The key, a tuple if there are several key columns.
+            domain: The domain of the timers; None for both.
+            at_least_batch: The number of the micro-batch to wait for; None waits for none.
+            max_age: Look for newer batches first if the last look is longer ago than this.
+            timeout: The longest wait; by default that of `open_state`.
+
+        Raises:
+            StateValueError: The key is not a value of the key columns.
+            DeclarationTypeError: The domain is no `TimeDomain`.
+            StaleStateError: The replica has not come to that batch within the timeout.
+            CorruptStateError: The log of the key group is damaged.
+            StoreClosedError: The replica is closed.
+        """
+        domains = _domains(domain)
+        version = self._pick(at_least_batch, max_age, timeout)
+        found = sorted(version.timers_of_key(key, domains), key=_BY_TIME)
+        return [_timer(version, each) for each in found]
+
+    def all(
+        self,
+        time_from: TimeLike | None = None,
+        time_to: TimeLike | None = None,
+        *,
+        domain: TimeDomain | None = None,
+        reverse: bool = False,
+    ) -> Iterator[Timer]:
+        """Return the timers of all keys in the order of time, all of one micro-batch.
+
+        Args:
+            time_from: Only timers that are due then or later; None for no bound.
+            time_to: Only timers that are due then or earlier; None for no bound.
+            domain: The domain of the timers; None for both.
+            reverse: Whether the latest timers come first.
+
+        Raises:
+            ScanDisabledError: The replica was not opened with `allow_scan=True`.
+            DeclarationTypeError: The domain is no `TimeDomain`.
+            StateValueError, StoreValueError: A bound is no time.
+        """
+        if not self._allow_scan:
+            msg = "timers: scans must be allowed, got all(), which decodes every key group"
+            raise ScanDisabledError(f"{msg}; open_state(..., allow_scan=True)")
+        domains = _domains(domain)
+        begin = None if time_from is None else to_instant(time_from, "time_from")
+        end = None if time_to is None else to_instant(time_to, "time_to")
+        version = self._pick(None, None, None)
+        groups = version.timers(domains, begin, end)
+        ordered = [sorted(each, key=_BY_TIME, reverse=reverse) for each in groups]
+        merged = heapq.merge(*ordered, key=_BY_TIME, reverse=reverse)
+        return (_timer(version, each) for each in merged)
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyTimers({list(self.key_columns)})"
+
+
+_BY_TIME = itemgetter(0, 1, 2)
+
+
+def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:
+    if domain is None:
+        return tuple(TimeDomain)
+    if not isinstance(domain, TimeDomain):
+        msg = f"domain takes a TimeDomain, got {shown(domain)}; give TimeDomain.EVENT_TIME, say"
+        raise DeclarationTypeError(msg)
+    return (domain,)
+
+
+def _timer(version: Version, raw: RawTimer) -> Timer:
+    timestamp, domain, _, stored = raw
+    key, namespace = version.thaw(stored)
+    return Timer(key, TimeDomain(domain), timestamp, namespace)

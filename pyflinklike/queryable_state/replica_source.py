@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The source of a replica's images: all of a checkpoint once, then the writes since."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, DurationLike
+from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.queryable_state.image import (
+    Image,
+    Position,
+    Share,
+    StoredShare,
+    Write,
+    image_of,
+    next_image,
+)
+from pyflinklike.queryable_state.queryable_state import QueryableState
+from pyflinklike.queryable_state.settings import CACHE_BYTES, Settings
+from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of
+from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
+from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.schema import arrow_type, key_type_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    CheckpointState,
+    change_feed,
+    checkpoint_states,
+    load_blobs,
+    location_of,
+    offsets_of,
+    place_in,
+    refuse_errors,
+    where_of,
+)
+from pyflinklike.state_processor._checkpoints.group_job import key_fields
+from pyflinklike.state_processor._checkpoints.state_frames import (
+    Location,
+    find_wanted_keys,
+    one_operator,
+)
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.conversions import to_column
+
+__all__ = ["CheckpointSource", "KeyRoute", "open_state"]
+
+
+_TURNS = 4
+"""The number of retries if the query commits faster than its state can be read."""
+_TIMEOUT = timedelta(seconds=10)
+
+
+def open_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    key_groups: Iterable[int] | None = None,
+    refresh: DurationLike | None = timedelta(seconds=1),
+    max_age: DurationLike | None = None,
+    timeout: DurationLike = _TIMEOUT,
+    clock: str = "batch",
+    allow_scan: bool = False,
+    allow_pickle: bool = False,
+    cache_bytes: int = CACHE_BYTES,
+) -> QueryableState:
+    """Open a replica of a query's state, which follows its micro-batches and answers by key.
+
+    The query may be running, in this process or another.  The logs of all its key groups are read
+    once, and after that only the writes of micro-batches.  A key group is decoded when it is first
+    asked for.  Each answer is of one committed micro-batch, which `position` names.  If the writes
+    cannot be followed, because the batch was purged or the query went back to an earlier one,
+    everything is read anew; `metrics.reopens` counts this.
+
+        with open_state(spark, "/checkpoints/visits", states=["pages"]) as state:
+            state["pages"].get("ann")
+
+    `pyflinklike.queryable_state.open_state` does the same with a savepoint, without Spark.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        states: The names of the states and stores that will be asked for; by default all.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys that will be asked for, as tuples if there are several key columns; only
+            their key groups are fetched and held.  By default all.
+        key_groups: The indices of the key groups to fetch and hold; `items()` and stores of scope
+            "partition" show only these.  By default all.
+        refresh: The time between two looks for newer batches, in a thread: a timedelta, or an int
+            of ms.  With None only `refresh()` or a bound of a read looks for them.
+        max_age: The age beyond which an answer is refused: the time since the replica last knew
+            that there was no newer batch, if looking for one fails.  By default any age is
+            accepted.
+        timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
+        clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
+        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+        allow_pickle: Whether pickled values may be unpickled, which may run any code.
+        cache_bytes: The limit of decoded state in bytes; the logs are held besides.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        CorruptStateError: The checkpoint is damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        StateValueError: A key cannot be a value of the key columns.
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    options = (clock, allow_scan, allow_pickle, cache_bytes)
+    settings = Settings.of(states, refresh, max_age, timeout, *options)
+    share = Share.of(keys, key_groups)
+    source = CheckpointSource(spark, location_of(checkpoint, spark), one_operator(operator), share)
+    return QueryableState(source, settings)
+
+
+@attrs.frozen
+class CheckpointSource:
+    """Reads an operator of a checkpoint, whose query may be running.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: The path of the checkpoint.
+        operator: Spark's number of the operator, or its uid.
+        share: The keys or key groups to read.
+    """
+
+    spark: SparkSession
+    location: str
+    operator: int | str
+    share: Share
+
+    def latest(self) -> Image:
+        """Read the whole image after the last committed micro-batch."""
+        failed_at = -1
+        for _ in range(_TURNS):
+            try:
+                return self._latest()
+            except HostError:
+                # Spark may have purged the batch meanwhile; then there is a newer one.
+                last = self._last_committed()
+                if last <= failed_at:
+                    raise
+                failed_at = last
+        return self._latest()
+
+    def _latest(self) -> Image:
+        (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
+        return self._image_of(state)
+
+    def _last_committed(self) -> int:
+        try:
+            return max(self._commits(self.location), default=-1)
+        except HostError:
+            return -1
+
+    def _image_of(self, state: CheckpointState) -> Image:
+        where, record = state.where, state.record
+        share = self.share.store(self.route(record), state.max_parallelism)
+        every = load_blobs(self.spark, self.location, state.operator_id, state.batch_id, where)
+        rows = _rows_of(every, share, state.max_parallelism, state.operator_id)
+        groups: dict[int, dict[int, bytes]] = {}
+        called: dict[int, bytes] = {}
+        with refuse_errors(where):
+            table = rows.toArrow()
+        for write in _writes(table, state.max_parallelism):
+            assert write.blob is not None
+            if write.key_group is None:
+                called[write.sequence] = write.blob
+            else:
+                groups.setdefault(write.key_group, {})[write.sequence] = write.blob
+        clock, position = self._times(state.batch_id, self._commits(where), where)
+        return image_of(position, clock, groups, called, where, state.operator_id, share)
+
+    def after(self, image: Image) -> Image | None:
+        """Make the image after the last micro-batch from an older one; None if that is the last."""
+        operator_id = image.operator_id
+        commits, former = self._commits(image.where), image.position
+        last = max(commits, default=-1)
+        # A query that went back commits another batch of the same number, at another time.
+        if commits.get(former.batch_id) != former.committed_at:
+            msg = f"{image.where}: the batch must be the one that was read, got another, or none"
+            raise HostError(f"{msg}; read all anew")
+        if last == former.batch_id:
+            return None
+        where = where_of(self.location, operator_id, last)
+        feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
+        max_parallelism = image.record.identity.max_parallelism
+        rows = _rows_of(feed, image.share, max_parallelism, operator_id)
+        with refuse_errors(where):
+            table = rows.drop("batch_id").toArrow()
+        clock, position = self._times(last, commits, where)
+        writes = _writes(table, max_parallelism)
+        return next_image(image, writes, position, clock, where)
+
+    def key_type(self, record: OperatorRecord) -> TypeInformation:
+        """Return the type of the operator's keys."""
+        return _key_type_of_record(record)
+
+    def route(self, record: OperatorRecord) -> KeyRoute:
+        """Return what finds the key groups of the operator's keys."""
+        return KeyRoute(self.spark, record)
+
+    def _commits(self, where: str) -> dict[int, int]:
+        """Read the time in ms at which each retained batch was committed."""
+        path = f"{self.location.rstrip('/')}/commits"
+        with refuse_errors(where):
+            # Without the column `content` Spark lists the files and does not read them.
+            listing = self.spark.read.format("binaryFile").load(path)
+            rows = listing.select("path", "modificationTime").toArrow().to_pylist()
+        found = {row["path"].rpartition("/")[2]: row["modificationTime"] for row in rows}
+        return {
+            int(name): round(time.timestamp() * 1000)
+            for name, time in found.items()
+            if name.isdecimal()
+        }
+
+    def _times(
+        self, batch_id: int, commits: dict[int, int], where: str
+    ) -> tuple[BatchClock, Position]:
+        fields = offsets_of(self.spark, self.location, batch_id, where)[1]
+        watermark = watermark_of(fields["batchWatermarkMs"])
+        is_known = MIN_WATERMARK < watermark < MAX_WATERMARK
+        if batch_id not in commits:
+            msg = f"{where}: a batch that is read must be committed, got none of that number"
+            raise HostError(f"{msg}, or none any more; read all anew")
+        position = Position(batch_id, watermark if is_known else None, commits[batch_id])
+        return BatchClock(fields["batchTimestampMs"], watermark), position
+
+
+def _rows_of(
+    rows: DataFrame, share: StoredShare, max_parallelism: int, operator_id: int
+) -> DataFrame:
+    """Take the rows of the key groups that are held, and of the record and the roll."""
+    if share.groups is None:
+        return rows
+    ids = group_ids(max_parallelism, place_in(operator_id))
+    return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in share.groups)]))
+
+
+def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
+    """Read rows of a state store as writes.
+
+    The last three columns are the grouping key, the sequence number and the blob.  If there is a
+    column `change_type` before them, it says whether an entry was removed.
+    """
+    *kinds, groups, sequences, blobs = table.columns
+    removed = (
+        [kind == "delete" for kind in kinds[0].to_pylist()] if kinds else [False] * len(groups)
+    )
+    every = zip(removed, groups.to_pylist(), sequences.to_pylist(), blobs)
+    for is_removed, group_id, sequence, blob in every:
+        if group_id < 0 and group_id != ROLL_CALL:
+            continue  # a home, which keeps a watermark and no state
+        key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
+        yield Write(key_group, sequence, None if is_removed else blob.as_py())
+
+
+# The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
+# Values of the most common types are hashed here as Spark hashes them.  Spark hashes the others, and
+# names the fault of a value that does not fit.
+
+_Hash = Callable[[Any, int], int | None]
+"""Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
+_EPOCH = dt.date(1970, 1, 1)
+
+
+class KeyRoute:
+    """Finds the stored form and the key group of an operator's keys.
+
+    Args:
+        spark: Hashes values of the types that Python does not hash here.
+        record: The record of the operator.
+    """
+
+    def __init__(self, spark: SparkSession, record: OperatorRecord) -> None:
+        self._spark, self._record = spark, record
+        self._freeze = _key_type_of_record(record).freeze_key
+        self._max_parallelism = record.identity.max_parallelism
+        self._has_columns = bool(record.identity.key_columns)
+        types = _types(record) if self._has_columns else []
+        self._hashes = [_hash_of(kind, record.time_zone) for kind in types]
+
+    def __call__(self, key: Any) -> tuple[Any, int]:
+        """Return a key as it is stored, and its key group.
+
+        Raises:
+            StateValueError: The key is no value of the key columns.
+        """
+        if not self._has_columns:
+            return self._freeze(key), 0
+        if key is None:
+            msg = "a key must not be None, got None; give a value of the key columns"
+            raise StateValueError(msg)
+        found = self._hash(key)
+        if found is None:
+            (group,) = find_wanted_keys(self._spark, self._record, [key]).groups
+            return self._freeze(key), group
+        return self._freeze(key), add_sign(found) % self._max_parallelism
+
+    def _hash(self, key: Any) -> int | None:
+        parts = (key,) if len(self._hashes) == 1 else key
+        if not isinstance(parts, tuple) or len(parts) != len(self._hashes):
+            return None
+        found = SEED
+        for part, hash_of in zip(parts, self._hashes):
+            # As in Spark, null leaves the hash unchanged.
+            if part is not None:
+                hashed = hash_of(part, found)
+                if hashed is None:
+                    return None
+                found = hashed
+        return found
+
+
+def _key_type_of_record(record: OperatorRecord) -> TypeInformation:
+    """Return the type of an operator's keys, in the form that its function sees."""
+    if not record.identity.key_columns:
+        return type_of(record.identity.key)
+    return key_type_of(_types(record), record.time_zone)
+
+
+def _types(record: OperatorRecord) -> list[st.DataType]:
+    return [each.dataType for each in key_fields(record)]
+
+
+def _ask_every_group(value: Any, seed: int) -> int | None:  # noqa: ARG001
+    return None
+
+
+def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
+    if isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
+        arrow = arrow_type(kind)
+
+        def of_timestamp(value: Any, seed: int) -> int | None:
+            if not isinstance(value, dt.datetime):
+                return None
+            try:
+                micros = to_column([value], arrow, time_zone).cast(pa.int64())[0].as_py()
+            except StateValueError:
+                return None
+            return hash_long(micros, seed)
+
+        return of_timestamp
+    if type(kind) in _BITS:
+        bits = _BITS[type(kind)]
+        hashed = hash_long if bits == 64 else hash_int
+        limit = 1 << bits - 1
+
+        def of_int(value: Any, seed: int) -> int | None:
+            # A bool is an int to Python, but no value of the column: Spark names the fault.
+            fits = type(value) is int and -limit <= value < limit
+            return hashed(value, seed) if fits else None
+
+        return of_int
+    return _PLAIN.get(type(kind), _ask_every_group)
+
+
+_BITS: dict[type[st.DataType], int] = {
+    st.ByteType: 8,
+    st.ShortType: 16,
+    st.IntegerType: 32,
+    st.LongType: 64,
+}
+
+
+def _of_text(value: Any, seed: int) -> int | None:
+    try:
+        return hash_bytes(value.encode(), seed) if type(value) is str else None
+    except UnicodeEncodeError:
+        return None
+
+
+def _of_bytes(value: Any, seed: int) -> int | None:
+    return hash_bytes(value, seed) if type(value) is bytes else None
+
+
+def _of_bool(value: Any, seed: int) -> int | None:
+    return hash_int(value, seed) if type(value) is bool else None
+
+
+def _of_date(value: Any, seed: int) -> int | None:
+    return hash_int((value - _EPOCH).days, seed) if type(value) is dt.date else None
+
+
+_PLAIN: dict[type[st.DataType], _Hash] = {
+    st.StringType: _of_text,
+    st.BinaryType: _of_bytes,
+    st.BooleanType: _of_bool,
+    st.DateType: _of_date,
+}

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A version of a replica, as readers see it at one moment: an image with its states and stores."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from pyflinklike._clock import TimeDomain
+from pyflinklike.queryable_state.decoded_groups import DecodedGroups
+from pyflinklike.queryable_state.image import Image, Route
+from pyflinklike.state.current_key import GROUP_KEY, NO_NAMESPACE
+from pyflinklike.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from pyflinklike.state.state_assembly import assemble
+from pyflinklike.state.table import Table
+from pyflinklike.state.timer_agenda import timers_spec
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    describe_states,
+    descriptor_of,
+    state_of,
+    timers_of,
+)
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.stores.state_store import StateStore
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.catalog import type_of
+
+__all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
+
+
+T = TypeVar("T")
+
+
+RawTimer = tuple[int, int, str, Any]
+"""Time in ms, number of the domain, a text that orders equal times, and the key as it is stored."""
+
+
+@attrs.frozen
+class Version:
+    """An image with the states over it.
+
+    Args:
+        image: The stored logs.
+        states: The states and stores over it, which several images may share.
+        checked_at: The time in ms at which this was last known to be the newest image.
+    """
+
+    image: Image
+    states: OpenStates
+    checked_at: int
+
+    def locate(self, key: Any) -> tuple[Any, int]:
+        """Return a key as it is stored, and its key group.
+
+        Raises:
+            StateValueError: The key is no value of the key columns.
+            StateAccessError: The replica does not hold the key.
+        """
+        frozen, index = self.states.route(key)
+        self.image.share.check(key, frozen, index)
+        return frozen, index
+
+    def of_state(self, name: str, key: Any, namespace: Any) -> Any:
+        """Return the value, list or dict of a key in a state, or None."""
+        states = self.states
+        with states.lock:
+            opened = states.state(name)
+        if opened.is_shared:
+            frozen, index = GROUP_KEY, min(self.image.groups, default=0)
+        else:
+            # Without the lock, since `locate` may have to ask Spark.
+            frozen, index = self.locate(key)
+        if opened.namespace_type is None:
+            namespace = NO_NAMESPACE
+        else:
+            namespace = opened.namespace_type.freeze_key(namespace)
+        with states.lock:
+            return states.groups.read(self.image, index, frozen, namespace, opened.read)
+
+    def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
+        """Yield each key with what a state has of it; the key may be a pair of key and namespace.
+
+        A state that belongs to no key is yielded once, under None.
+        """
+        with self.states.lock:
+            is_shared = self.states.state(name).is_shared
+        if is_shared:
+            value = self.of_state(name, None, None)
+            yield from () if value is None else [(None, value)]
+            return
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._of_group(name, index)
+            yield from found
+
+    def _of_group(self, name: str, index: int) -> list[tuple[Any, Any]]:
+        groups, opened = self.states.groups, self.states.state(name)
+        key_type, namespace_type = groups.key_type, opened.namespace_type
+
+        def keys() -> list[Any]:
+            return list(dict.fromkeys(key for key, _, _ in opened.table.scan()))
+
+        found = []
+        for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
+            key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
+            if not self.image.share.has_key(key):
+                continue
+            value = groups.read(self.image, index, key, namespace, opened.read)
+            if value is None:
+                continue
+            shown = key_type.thaw_key(key)
+            if namespace_type is not None:
+                shown = shown, namespace_type.thaw_key(namespace)
+            found.append((shown, value))
+        return found
+
+    def timers_of_key(self, key: Any, domains: Iterable[TimeDomain]) -> list[RawTimer]:
+        """Return the timers of a key, in no order."""
+        frozen, index = self.locate(key)
+        with self.states.lock:
+            return self._timers(index, domains, frozen)
+
+    def timers(
+        self, domains: Iterable[TimeDomain], begin: int | None, end: int | None
+    ) -> Iterator[list[RawTimer]]:
+        """Yield the timers of each key group, in no order.
+
+        Args:
+            domains: The domains of the timers.
+            begin: Only timers that are due then or later, in ms; None for no bound.
+            end: Only timers that are due then or earlier, in ms; None for no bound.
+        """
+        for index in sorted(self.image.groups):
+            with self.states.lock:
+                found = self._timers(index, domains, None, begin, end)
+            yield found
+
+    def _timers(
+        self,
+        index: int,
+        domains: Iterable[TimeDomain],
+        wanted: Any,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> list[RawTimer]:
+        """Return the timers of a key group; only those of one key, unless that is None."""
+        states, tables = self.states, self.states.timers()
+        namespace_type = states.namespace_type
+
+        def of_domain(domain: TimeDomain) -> Iterable[tuple[Any, int, Any]]:
+            table = tables[domain]
+            if wanted is None or namespace_type is not None:
+                return table.scan()
+            return ((wanted, timestamp, None) for timestamp, _ in table.items())
+
+        share = self.image.share
+        is_whole = wanted is None and share.keys is None
+
+        def is_wanted(stored: Any) -> bool:
+            key = stored if namespace_type is None else stored[0]
+            return (wanted is None or key == wanted) and share.has_key(key)
+
+        def asked() -> list[RawTimer]:
+            # The text makes the order total, however the key group was decoded: a scan that goes
+            # on in a later request relies on it.
+            return [
+                (timestamp, domain.value, repr(stored), stored)
+                for domain in domains
+                for stored, timestamp, _ in of_domain(domain)
+                if (begin is None or begin <= timestamp)
+                and (end is None or timestamp <= end)
+                and (is_whole or is_wanted(stored))
+            ]
+
+        at = GROUP_KEY if wanted is None else wanted
+        return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
+
+    def thaw(self, stored: Any) -> tuple[Any, Any]:
+        """Return key and namespace of a timer, in the user's form."""
+        key_type, namespace_type = self.states.groups.key_type, self.states.namespace_type
+        if namespace_type is None:
+            return key_type.thaw_key(stored), None
+        key, namespace = stored
+        return key_type.thaw_key(key), namespace_type.thaw_key(namespace)
+
+    def of_store(self, name: str, index: int, key: Any, ask: Callable[[Any], T]) -> T:
+        """Ask a store in one key group under a key, and return its answer."""
+        states = self.states
+        with states.lock:
+            store = states.store(name)
+
+            def asked() -> T:
+                found = ask(store)
+                store.flush()  # drops noted uses, since the tables take no writes
+                return found
+
+            return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)
+
+
+class OpenStates:
+    """The states and stores of an operator over decoded key groups, opened at the first read.
+
+    Args:
+        groups: The key groups, whose tables the states read.
+        route: Finds stored keys and their key groups.
+    """
+
+    def __init__(self, groups: DecodedGroups, route: Route) -> None:
+        self.groups = groups
+        self.route = route
+        self.lock = threading.RLock()
+        """StoredShare while the tables are read, since they point at one key at a time."""
+        self.infos = {info.name: info for info in describe_states(groups.record, 0)}
+        self._states: dict[str, OpenState] = {}
+        self._stores: dict[str, StateStore] = {}
+        self._timers: dict[TimeDomain, Table] = {}
+
+    def state(self, name: str) -> OpenState:
+        """Return the state of a name.
+
+        Raises:
+            UnknownStateError: The operator no longer has it.
+            DeclarationValueError: Its values are pickles, which are refused.
+        """
+        found = self._states.get(name)
+        if found is None:
+            found = self._states[name] = self._open(self._info(name))
+        return found
+
+    def _info(self, name: str) -> StateInfo:
+        where = f"operator {self.groups.record.identity.name!r}"
+        return state_of(self.infos.values(), name, where)
+
+    def _open(self, info: StateInfo) -> OpenState:
+        groups = self.groups
+        rows = StateRows.of(groups.record, info)
+        spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)
+        assembled = assemble(_descriptor(info), groups.tables, groups.clock, spec)
+        groups.assembled[info.name] = (
+            assembled  # before `declare`, which asks it for missing stamps
+        )
+        groups.declare(spec)
+        return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
+
+    def timers(self) -> Mapping[TimeDomain, Table]:
+        """Return the tables of the timers."""
+        for domain in TimeDomain:
+            if domain not in self._timers:
+                spec = timers_spec(domain, self.namespace_type)
+                table = self.groups.tables.table(spec)
+                self.groups.declare(spec)
+                self._timers[domain] = table
+        return self._timers
+
+    @property
+    def namespace_type(self) -> TypeInformation | None:
+        """The type of the timers' namespaces, or None if timers belong to keys alone."""
+        # Both domains have the same namespaces.
+        signature = timers_of(self.groups.record, TimeDomain.EVENT_TIME).namespace
+        return type_of(signature) if signature else None
+
+    def store(self, name: str) -> StateStore:
+        """Return the store of a name.
+
+        Raises:
+            UnknownStateError: The operator no longer has it.
+            DeclarationValueError: Its values are pickles, which are refused.
+        """
+        found = self._stores.get(name)
+        if found is None:
+            self._info(name)
+            found = descriptor_of(name, self.groups.record.states[name]).new_store()
+            found.init(self.groups.surroundings)
+            self.groups.join(found)
+            self._stores[name] = found
+        return found
+
+
+def _descriptor(info: StateInfo) -> StateDescriptor[Any]:
+    value = type_of(info.value_type) if info.value_type else Types.LONG()
+    descriptor: StateDescriptor[Any]
+    if info.kind in ("map", "broadcast"):
+        assert info.user_key_type is not None
+        descriptor = MapStateDescriptor(info.name, type_of(info.user_key_type), value)
+    elif info.kind == "list":
+        descriptor = ListStateDescriptor(info.name, value)
+    else:
+        descriptor = ValueStateDescriptor(info.name, value)
+    if info.ttl is not None:
+        ttl = StateTtlConfig.new_builder(info.ttl["ms"])
+        ttl.set_update_type(StateTtlConfig.UpdateType[info.ttl["update_type"]])
+        ttl.set_state_visibility(StateTtlConfig.StateVisibility[info.ttl["visibility"]])
+        ttl.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic[info.ttl["time"]])
+        descriptor.enable_time_to_live(ttl.disable_cleanup_in_background().build())
+    return descriptor
+
+
+@attrs.frozen
+class OpenState:
+    """A state over the tables of a replica.
+
+    Args:
+        state: The state as a function has it; a state that folds is a value state here.
+        table: The entries of the state, below its TTL.
+        namespace_type: The type of the state's namespaces, or None.
+        is_shared: Whether its entries belong to no key.
+    """
+
+    state: Any
+    table: Table
+    namespace_type: TypeInformation | None
+    is_shared: bool
+
+    def read(self) -> Any:
+        """Return the value, list or dict under the current key, or None."""
+        if hasattr(self.state, "value"):
+            return self.state.value()
+        if hasattr(self.state, "items"):
+            return dict(self.state.items()) or None
+        return list(self.state) or None

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broadcast state on DataFrames: `key_by(df, "user").connect(broadcast(rules, RULES)).process(...)`.
+
+Both DataFrames are streams, or both are batches.  Each key group has a copy of the broadcast state:
+so the state is there whichever key group Spark calls, and comes along with a savepoint to any
+number of key groups.  Without keys there is one key group for each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike._type_vars import Unpack
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.process_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
+from pyflinklike.spark._api.keyed_connected_streams import check_both_stream
+from pyflinklike.spark._api.query import apply_function
+from pyflinklike.spark._plan.event_time import has_watermark
+from pyflinklike.spark._plan.process_options import (
+    KeyedProcessOptions,
+    ProcessOptions,
+    check_columns,
+    check_function,
+    options_shown,
+)
+from pyflinklike.spark._plan.session import check_watermark_policy, time_zone_of
+from pyflinklike.spark._wire.key_hash import group_or_hash, key_group
+from pyflinklike.spark._wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
+from pyflinklike.spark._wire.record_readers import BroadcastReader
+from pyflinklike.state.broadcast_state import broadcast_spec
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.types import Types
+
+__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
+
+
+def broadcast(
+    df: DataFrame,
+    *broadcast_state_descriptors: MapStateDescriptor[Any, Any],
+    event_time: str | None = None,
+) -> BroadcastStream:
+    """Have every parallel instance of a function see every record of a DataFrame.
+
+    Args:
+        df: A stream or a batch, with few records: each is carried to every key group.
+        broadcast_state_descriptors: Descriptors of the maps that `process_broadcast_element` may
+            change.
+        event_time: A timestamp column, which `ctx.timestamp()` returns.  On a stream it has a
+            watermark, and the function's is the smaller one of both inputs': without new rules no
+            timer fires, as in Flink.  Without an event time, and without a watermark of its own,
+            the broadcast input does not hold the timers back.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: There is no descriptor, two have one name, or entries would expire.
+    """
+    return BroadcastStream(df, broadcast_state_descriptors, event_time)
+
+
+class BroadcastStream:
+    """A broadcast DataFrame, to be connected with another one; made by `broadcast`."""
+
+    def __init__(
+        self,
+        df: DataFrame,
+        descriptors: tuple[MapStateDescriptor[Any, Any], ...],
+        event_time: str | None,
+    ) -> None:
+        if not isinstance(df, DataFrame):
+            msg = f"broadcast takes a Spark DataFrame, got {df!r}; read it into one"
+            raise DeclarationTypeError(msg)
+        check_columns(df)
+        names = [broadcast_spec(each).name for each in descriptors]
+        if not names or len(set(names)) < len(names):
+            msg = (
+                "broadcast takes the descriptor of at least one broadcast state, each of another "
+                f"name, got {names}; write for example MapStateDescriptor('rules', Types.STRING(), "
+                "Types.LONG())"
+            )
+            raise DeclarationValueError(msg)
+        self.descriptors = descriptors
+        """The descriptors of the broadcast states."""
+        self.input = make_unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
+        """The records."""
+
+
+class BroadcastConnectedStream:
+    """A DataFrame, keyed or not, and a broadcast one, for one function.
+
+    Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
+    """
+
+    def __init__(self, main: InputOf, broadcast_stream: BroadcastStream) -> None:
+        check_both_stream(main(ProcessOptions()).df, broadcast_stream.input.df)
+        self._main, self._broadcast = main, broadcast_stream
+
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
+        self,
+        function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
+        output_type: Any,
+        **options: Unpack[KeyedProcessOptions],
+    ) -> DataFrame:
+        """Apply a function to every record, and to every record of the broadcast input.
+
+        In a micro-batch the broadcast input's records come first, in the order in which they
+        arrived; in a batch all of them come before all others.  Each is processed once in every
+        partition, or once in every key group if `apply_to_keyed_state` is called for it.
+
+        Args:
+            function: A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the
+                DataFrame is not keyed.  It is pickled to the workers and opened there.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            event_time: A timestamp column of the DataFrame that is not broadcast.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
+            max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
+                Without keys it is the number of partitions by default.
+            uid: Names the operator.
+            side_outputs: The tags whose outputs are wanted.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
+            processing_time_timers: Whether the function registers processing-time timers.
+            from_savepoint: The state that a stream with a new checkpoint begins with.
+            savepoint_to: The directory to which a batch writes its state.
+            watermark_delay: How late records of the DataFrame that is not broadcast may be.
+            output_event_time: The column of the result that holds its event time.
+            before_watermark: A boolean column of the DataFrame that is not broadcast, true for
+                records that come before the watermark.
+            output_before_watermark: The name of such a column to add to the result.
+            arrival_order: Whether records with an event time are processed as they arrived, as
+                broadcast ones always are.
+            allow_pickle: Whether state may be unpickled.
+
+        Returns:
+            The main output; with `side_outputs`, all outputs.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule it out, or the savepoint holds timers that
+                the query could not fire.
+            CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
+        """
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        source = WithBroadcast(self._main(given), self._broadcast.input)
+        _check_kind(function, has_keys=bool(source.columns))
+        if source.df.isStreaming and has_watermark(source.rules.df):
+            check_watermark_policy(source.df.sparkSession)
+        return apply_function(function, source, output_type, given, self._broadcast.descriptors)
+
+
+def make_unkeyed(df: DataFrame, options: ProcessOptions) -> OneInput:
+    """Return the records of a DataFrame as an input without keys.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The event time cannot be one.
+    """
+    return OneInput.of(df, (), Types.LONG(), time_zone_of(df.sparkSession), options)
+
+
+def _check_kind(function: Any, *, has_keys: bool) -> None:
+    """Check that a function is for keyed records if the records are keyed.
+
+    Raises:
+        DeclarationTypeError: It is of the other kind, or of neither.
+    """
+    wanted, other = KeyedBroadcastProcessFunction, BroadcastProcessFunction
+    if not has_keys:
+        wanted, other = other, wanted  # type: ignore[assignment]
+    if isinstance(function, other):
+        remedy = "connect the DataFrame without key_by" if has_keys else "call key_by first"
+        which = "non-keyed" if has_keys else "keyed"
+        msg = (
+            f"a {other.__name__} should be applied to a {which} DataFrame, got "
+            f"{type(function).__qualname__}; {remedy}, or subclass {wanted.__name__}"
+        )
+        raise DeclarationTypeError(msg)
+    check_function(function, wanted, "BroadcastConnectedStream")
+
+
+@attrs.frozen
+class WithBroadcast:
+    """The records of an input, keyed or not, and of a broadcast input.
+
+    Args:
+        main: The input that is not broadcast; without keys it has no key columns.
+        rules: The broadcast input, without key columns.
+    """
+
+    main: OneInput
+    rules: OneInput
+
+    @property
+    def df(self) -> DataFrame:
+        """The input that is not broadcast."""
+        return self.main.df
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its key columns; empty without keys."""
+        return self.main.columns
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of its event-time column."""
+        return self.main.event_time
+
+    @property
+    def reader(self) -> BroadcastReader:
+        """The reader of both inputs."""
+        return BroadcastReader(self.main.reader, self.rules.reader)
+
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns with their types; none where records have no key."""
+        return [self.df.schema[column] for column in self.columns]
+
+    def key_names(self) -> tuple[str, ...]:
+        """Return the names of the key columns."""
+        return self.columns
+
+    def key_groups(self) -> Callable[[int], int]:
+        """Return the default of one input; without keys, one key group for each partition."""
+        return self.main.key_groups() if self.columns else _one_each
+
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Unite both inputs; records without a key group get one where they are packed."""
+        unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
+        group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
+        return self._unite([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
+
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Unite the batches, with each broadcast record once for each key group."""
+        arrival = F.monotonically_increasing_id()
+        dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
+        group = key_group(self.columns, max_parallelism) if self.columns else dealt
+        time = self.main.time() if self.event_time else F.lit(None).cast("long")
+        everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
+        return self._unite(
+            [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
+            [
+                everyone.alias(KEY_GROUP),
+                F.lit(None).cast("long").alias(SORT_TIME),
+                arrival.alias(ARRIVAL),
+            ],
+        )
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Return which records are of each input, and their times, where both have event time."""
+        return times_of((self.main, self.rules))
+
+    def order(self) -> list[Column]:
+        """Sort the broadcast input first, in its own order; then by event time, and by arrival."""
+        time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
+        return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
+
+    def name_sorting_columns(self) -> tuple[str, ...]:
+        """Name the columns of a batch that only its order needs."""
+        return (SORT_TIME, ARRIVAL)
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return both."""
+        return self.main, self.rules
+
+    def _unite(self, main: list[Column], rules: list[Column]) -> DataFrame:
+        return unite((self.main.df, self.rules.df), [main, rules])
+
+
+def _one_each(partitions: int) -> int:
+    """Count as many key groups as partitions."""
+    return partitions

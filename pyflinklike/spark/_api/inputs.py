@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keyed records of an operator: a DataFrame of one input or of two.
+
+`api.query` makes a query of any of these; whatever differs between them is here.  Each input of two
+has its own watermark, below the union; the query's is the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.event_time import delay_of, find_delay, with_event_time
+from pyflinklike.spark._plan.operator_chain import mark_phases
+from pyflinklike.spark._plan.process_options import ProcessOptions
+from pyflinklike.spark._plan.session import max_parallelism_for
+from pyflinklike.spark._wire.key_hash import group_or_hash
+from pyflinklike.spark._wire.own_columns import (
+    ARRIVAL,
+    BEFORE_WATERMARK,
+    INPUT,
+    INPUTS,
+    KEY_GROUP,
+    quote,
+)
+from pyflinklike.spark._wire.record_readers import ConnectedReader, Reader, RecordReader
+from pyflinklike.types import TypeInformation
+
+__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "unite"]
+
+SORT_TIME = "__time"
+"""A column: the event time of a record of several inputs in ms, while a batch is sorted."""
+
+
+class Input(Protocol):
+    """The records that an operator processes."""
+
+    @property
+    def df(self) -> DataFrame:
+        """The DataFrame with its watermark; of two inputs, the first one's."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its key columns."""
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of its event-time column."""
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of the records."""
+
+    def key_names(self) -> tuple[str, ...]:
+        """Name the key columns for a checkpoint, which refuses a program with other names."""
+
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns of the result."""
+
+    def key_groups(self) -> Callable[[int], int]:
+        """Return the function from partitions to key groups, for a user who gives no number."""
+
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Put the key group of each record of a stream into a first column.
+
+        Args:
+            max_parallelism: The number of key groups; None where only the tasks know it: the
+                column then has the hashes, whose remainders are the key groups.
+        """
+
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Do the same for a batch, with the place of each record in its task in a last column."""
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Return two columns for each input: whether a record is of it, and its time in ms.
+
+        The list is empty for one input, and where not all inputs have event time.
+        """
+
+    def order(self) -> list[Column]:
+        """Return the columns that sort a key group of a batch."""
+
+    def name_sorting_columns(self) -> tuple[str, ...]:
+        """Name the columns of a batch that only its order needs."""
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return the inputs, a broadcast one last."""
+
+
+@attrs.frozen
+class OneInput:
+    """The records of one keyed DataFrame.
+
+    Args:
+        df: The DataFrame with its watermark.
+        columns: Names of its key columns.
+        event_time: Name of its event-time column, or None.
+        key_type: The type of the keys.
+        time_zone: The time zone of the Spark session.
+        before_watermark: Name of the column that is true for records that come before the
+            watermark of their micro-batch, or None.
+        arrival_order: Whether records stay as they arrived, although they have an event time.
+        delay: How late records may be, in ms; of a stream, as far as it is known.
+    """
+
+    df: DataFrame
+    columns: tuple[str, ...]
+    event_time: str | None
+    key_type: TypeInformation
+    time_zone: str
+    before_watermark: str | None = None
+    arrival_order: bool = False
+    delay: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        df: DataFrame,
+        columns: tuple[str, ...],
+        key_type: TypeInformation,
+        time_zone: str,
+        options: ProcessOptions,
+    ) -> OneInput:
+        """Make the input; a stream with an event time and without a watermark gets one.
+
+        Behind another operator it has a column that says which records come before the watermark.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: The column cannot be an event time, or
+                the column that says which records come before the watermark is missing.
+        """
+        event_time, late = options.event_time, options.watermark_delay
+        delay = delay_of(late)
+        df, before = mark_phases(
+            df, options.before_watermark, watermarks_pass=HAS_TRANSFORM_WITH_STATE
+        )
+        if event_time is not None:
+            df = with_event_time(df, event_time, before, late)
+        known = find_delay(df, event_time) if df.isStreaming else delay
+        arrival = options.arrival_order
+        return cls(df, columns, event_time, key_type, time_zone, before, arrival, known)
+
+    def element_schema(self) -> st.StructType:
+        """Return the columns of a record that a function sees."""
+        fields = self.df.schema.fields
+        return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
+
+    def key_names(self) -> tuple[str, ...]:
+        """Return the names of the key columns."""
+        return self.columns
+
+    def key_groups(self) -> Callable[[int], int]:
+        """Return the default: a small multiple of the partitions."""
+        return max_parallelism_for
+
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns with their types."""
+        return [self.df.schema[column] for column in self.columns]
+
+    @property
+    def reader(self) -> RecordReader:
+        """The reader of the records."""
+        return RecordReader(
+            self.columns,
+            self.event_time,
+            self.key_type,
+            self.time_zone,
+            arrival_order=self.arrival_order,
+            before_watermark=self.before_watermark,
+        )
+
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Put the key group or the hash of each record into a first column."""
+        return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
+
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Do the same, with the place of each record in a last column."""
+        return self.key_stream(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Return nothing: the watermark is this input's."""
+        return []
+
+    def order(self) -> list[Column]:
+        """Sort by event time, and by arrival where it is equal."""
+        arrival = F.col(ARRIVAL)
+        # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
+        is_sorted = self.event_time is not None and not self.arrival_order
+        return [self.time(), arrival] if is_sorted else [arrival]
+
+    def time(self) -> Column:
+        """Return the event time of a record in ms; there must be one."""
+        assert self.event_time is not None
+        return F.unix_millis(quote(self.event_time))
+
+    def name_sorting_columns(self) -> tuple[str, ...]:
+        """Name the columns of a batch that only its order needs."""
+        return (ARRIVAL,)
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return this."""
+        return (self,)
+
+
+InputOf = Callable[[ProcessOptions], OneInput]
+"""Makes the input of a keyed DataFrame, for the options of an operator."""
+
+
+@attrs.frozen
+class TwoInputs:
+    """The records of two keyed DataFrames as one.
+
+    Args:
+        first: The first input.
+        second: The second input, with keys of the same type.
+    """
+
+    first: OneInput
+    second: OneInput
+
+    @property
+    def df(self) -> DataFrame:
+        """The first input."""
+        return self.first.df
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the key columns of the first input."""
+        return self.first.columns
+
+    @property
+    def event_time(self) -> str | None:
+        """Name of the event-time column of the first input."""
+        return self.first.event_time
+
+    def key_fields(self) -> list[st.StructField]:
+        """Return the key columns of the first input with their types."""
+        return self.first.key_fields()
+
+    def key_names(self) -> tuple[str, ...]:
+        """Name the key columns, with both names where the inputs differ."""
+        pairs = zip(self.first.columns, self.second.columns)
+        return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
+
+    def key_groups(self) -> Callable[[int], int]:
+        """Return the default of one input."""
+        return self.first.key_groups()
+
+    @property
+    def reader(self) -> ConnectedReader:
+        """The reader of both inputs."""
+        return ConnectedReader((self.first.reader, self.second.reader))
+
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Unite both inputs, with the key group or the hash of each record in a first column."""
+        return self._union(max_parallelism, [], [])
+
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Do the same, with the columns that sort a batch."""
+        arrival = F.monotonically_increasing_id().alias(ARRIVAL)
+        extra = [
+            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self.inputs()
+        ]
+        return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
+
+    def event_times(self) -> list[tuple[Column, Column]]:
+        """Return which records are of each input, and their times, where both have event time."""
+        return times_of(self.inputs())
+
+    def order(self) -> list[Column]:
+        """Sort by event time where there is one, then the first input first, then by arrival."""
+        is_sorted = self.event_time is not None and not self.first.arrival_order
+        names = [SORT_TIME] if is_sorted else []
+        return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
+
+    def name_sorting_columns(self) -> tuple[str, ...]:
+        """Name the columns of a batch that only its order needs."""
+        return (SORT_TIME, ARRIVAL)
+
+    def inputs(self) -> tuple[OneInput, ...]:
+        """Return both."""
+        return self.first, self.second
+
+    def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
+        groups = [group_or_hash(each.columns, max_parallelism) for each in self.inputs()]
+        frames = self.first.df, self.second.df
+        return unite(
+            frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
+        )
+
+
+def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
+    """Return two columns for each input: whether a united record is of it, and its time in ms.
+
+    The list is empty where not all inputs have event time: the watermark then waits for one of
+    them at most, so there is no slowest one to show.
+    """
+    if any(each.event_time is None for each in inputs):
+        return []
+    return [
+        (
+            F.col(INPUT) == F.lit(number),
+            F.unix_millis(F.col(INPUTS[number - 1])[each.event_time]),
+        )
+        for number, each in enumerate(inputs, 1)
+    ]
+
+
+def unite(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
+    """Unite two DataFrames into one, with the number of the input and its record as a struct.
+
+    Args:
+        frames: The DataFrame of each input.
+        columns: Further columns of each input, under the same names.
+    """
+    first, second = (_tag(frames, number, columns[number]) for number in range(2))
+    return first.unionByName(second)
+
+
+def _tag(frames: tuple[DataFrame, DataFrame], number: int, columns: Sequence[Column]) -> DataFrame:
+    mine, other = frames[number], frames[1 - number]
+    record = F.struct(*(quote(name) for name in mine.columns))
+    return mine.select(
+        *columns,
+        F.lit(number + 1).cast("byte").alias(INPUT),
+        record.alias(INPUTS[number]),
+        F.lit(None).cast(other.schema).alias(INPUTS[1 - number]),
+    )

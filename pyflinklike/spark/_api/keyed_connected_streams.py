@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two keyed DataFrames that one function processes, and the checks of such inputs.
+
+One operator processes the records of both, with one state and one set of timers; its watermark is
+the smaller one of both inputs'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+from pyflinklike._type_vars import Unpack
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.process_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedCoProcessFunction,
+)
+from pyflinklike.spark._api.inputs import InputOf, TwoInputs
+from pyflinklike.spark._api.query import apply_function
+from pyflinklike.spark._plan.process_options import (
+    ProcessOptions,
+    TwoInputOptions,
+    TwoInputProcessOptions,
+    check_function,
+    options_shown,
+)
+from pyflinklike.spark._plan.session import check_watermark_policy
+from pyflinklike.state.fold_functions import Function
+
+__all__ = [
+    "KeyedConnectedStreams",
+    "check_both_stream",
+    "connect",
+]
+
+
+class KeyedConnectedStreams:
+    """Two keyed DataFrames for one function.
+
+    Made by `connect(a, b).key_by(...)` and by `key_by(a, ...).connect(key_by(b, ...))`.
+    """
+
+    def __init__(self, first: InputOf, second: InputOf) -> None:
+        inputs = first(ProcessOptions()), second(ProcessOptions())
+        check_both_stream(*(each.df for each in inputs))
+        _check_keys_alike(*(each.key_fields() for each in inputs))
+        self._first, self._second = first, second
+
+    @options_shown(TwoInputProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
+        self,
+        function: KeyedCoProcessFunction,
+        output_type: Any,
+        **options: Unpack[TwoInputProcessOptions],
+    ) -> DataFrame:
+        """Apply a function to every record of both inputs, with state and timers per key.
+
+        There is no order between the inputs, as in Flink.  Within a micro-batch the records of both
+        are processed by event time; without one those of the first input come first.
+
+        Args:
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            event_time: The timestamp column of both inputs, or a pair of names: `ctx.timestamp()`
+                and event timers need it.  A stream without a watermark gets one on this column.
+                The watermark of the function is the smaller one of both inputs': an input
+                without records holds the timers back, as in Flink.
+            state_backend: As `KeyedStream.process` takes it, like all options that follow.
+            max_parallelism: Number of key groups.
+            uid: Names the operator.
+            side_outputs: The tags whose outputs are wanted.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
+            processing_time_timers: Whether the function registers processing-time timers.
+            from_savepoint: The state that a stream with a new checkpoint begins with.
+            savepoint_to: The directory to which a batch writes its state.
+            watermark_delay: How late records of both inputs may be.
+            output_event_time: The column of the result that holds its event time; by default a
+                timestamp column with the name of the first input's.
+            before_watermark: A boolean column of both inputs, or a pair of names (None for an input
+                without such a column), as `KeyedStream.process` takes it.
+            output_before_watermark: The name of a column to add to the result, true for outputs
+                that came before the watermark.
+            arrival_order: Whether records with an event time are processed as they arrived, not
+                sorted by it: within a micro-batch the first input comes first.
+            allow_pickle: Whether state may be unpickled.
+
+        Returns:
+            The main output; with `side_outputs`, all outputs.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule it out, or the savepoint holds timers that
+                the query could not fire.
+            CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
+        """
+        check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
+        given = ProcessOptions.of(options, TwoInputProcessOptions)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
+
+    def map(
+        self, function: CoMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
+    ) -> DataFrame:
+        """Make at most one output of each record of both inputs; None is no output.
+
+        Args:
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
+        return self._map(function, output_type, options)
+
+    def flat_map(
+        self, function: CoFlatMapFunction, output_type: Any, **options: Unpack[TwoInputOptions]
+    ) -> DataFrame:
+        """Make any number of outputs of each record of both inputs.
+
+        Args:
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of the outputs, as `process` takes it.
+            **options: The options of `process`, without side outputs, processing-time timers and
+                `output_event_time`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
+        return self._map(function, output_type, options)
+
+    def _map(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
+        given = ProcessOptions.of(options, TwoInputOptions)
+        given = attrs.evolve(given, processing_time_timers=False)
+        return apply_function(
+            function, connect(self._first, self._second, given), output_type, given
+        )
+
+
+def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
+    """Make one input of two keyed DataFrames.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: A column cannot be the event time, or cannot
+            say which records come before the watermark.
+        HostError: The session's watermark would be the greater one of both.
+    """
+    times = _event_times_of(options.event_time)
+    before = _phases_of(options.before_watermark)
+    source = TwoInputs(
+        *(
+            each(attrs.evolve(options, event_time=time, before_watermark=phase))
+            for each, time, phase in zip((first, second), times, before)
+        )
+    )
+    if options.event_time is not None and source.df.isStreaming:
+        check_watermark_policy(source.df.sparkSession)
+    return source
+
+
+def check_both_stream(first: DataFrame, second: DataFrame) -> None:
+    """Check that two inputs are both streams or both batches.
+
+    Raises:
+        DeclarationValueError: One is a stream and the other is not.
+    """
+    if first.isStreaming is not second.isStreaming:
+        kinds = ["a stream" if each.isStreaming else "a batch" for each in (first, second)]
+        msg = (
+            f"connected inputs are both streams or both batches, got {kinds[0]} and {kinds[1]}; "
+            "read the batch as a stream, for example with spark.readStream and its schema"
+        )
+        raise DeclarationValueError(msg)
+
+
+def _check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.StructField]) -> None:
+    """Check that the keys of two inputs have the same types.
+
+    Args:
+        first: The key columns of the first input.
+        second: The key columns of the second input.
+
+    Raises:
+        DeclarationTypeError: The types differ.
+    """
+    # The hash that finds a key group depends on the types: an int and a long of one value
+    # would be two keys.
+    if [each.dataType for each in first] == [each.dataType for each in second]:
+        return
+    types = [
+        ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in fields)
+        for fields in (first, second)
+    ]
+    msg = (
+        f"the keys of connected inputs must have the same types, got ({types[0]}) and "
+        f"({types[1]}); cast the columns of one of them"
+    )
+    raise DeclarationTypeError(msg)
+
+
+def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
+    """Return the event-time column of each input.
+
+    Args:
+        event_time: A name for both, a pair of names, or None for no event time.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if event_time is None:
+        return None, None
+    if isinstance(event_time, str):
+        return event_time, event_time
+    pair = event_time if isinstance(event_time, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+        msg = (
+            f"event_time takes the name of a column of both inputs or a pair of names, got "
+            f"{event_time!r}; both inputs need one, for the watermark is the smaller one of both"
+        )
+        raise DeclarationTypeError(msg)
+    return pair[0], pair[1]
+
+
+def _phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
+    """Return the column of each input that says which records come before the watermark.
+
+    Args:
+        before_watermark: A name for both, a pair of names of which one may be None, or None.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if before_watermark is None or isinstance(before_watermark, str):
+        return before_watermark, before_watermark
+    pair = before_watermark if isinstance(before_watermark, (tuple, list)) else ()
+    if len(pair) != 2 or not all(each is None or isinstance(each, str) for each in pair):
+        msg = (
+            "before_watermark takes the name of a column of both inputs or a pair of names, got "
+            f"{before_watermark!r}; give None for an input that is behind no operator"
+        )
+        raise DeclarationTypeError(msg)
+    return pair[0], pair[1]

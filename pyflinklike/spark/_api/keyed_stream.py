@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`key_by(df, "user").process(function, ...)`: keyed DataFrames, and two that are connected.
+
+A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  Every argument that can be
+checked is checked before the query starts.  Work that needs no state of a key is shorter and faster
+with Spark's own `select` and `where`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
+
+import attrs
+from pyspark.sql import DataFrame
+
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import Unpack
+from pyflinklike.aggregations._spark import Folds
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.element_functions import (
+    FilterFunction,
+    FlatMapFunction,
+    MapFunction,
+    as_filter_function,
+    as_flat_map_function,
+    as_map_function,
+)
+from pyflinklike.functions.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.joins._spark import CoGroupedStreams, IntervalJoined, JoinedStreams
+from pyflinklike.spark._api.broadcast_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    make_unkeyed,
+)
+from pyflinklike.spark._api.inputs import InputOf, OneInput
+from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
+from pyflinklike.spark._api.query import apply_function
+from pyflinklike.spark._plan.process_options import (
+    ElementOptions,
+    KeyedProcessOptions,
+    ProcessOptions,
+    SideOutputs,
+    check_column,
+    check_columns,
+    check_function,
+    options_shown,
+)
+from pyflinklike.spark._plan.session import time_zone_of
+from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.state.fold_functions import Function
+from pyflinklike.windows._spark import WindowedStream
+from pyflinklike.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    WindowAssigner,
+)
+
+__all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
+
+
+def key_by(df: DataFrame, *columns: str) -> KeyedStream:
+    """Partition the records of a DataFrame by key.
+
+    Args:
+        df: A stream or a batch.
+        columns: Names of the key columns.  The key of one column is its plain
+            value, the key of several columns a tuple.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind, or a column cannot be a key.
+        DeclarationValueError: There is no such column, or no column is given.
+    """
+    return KeyedStream(df, columns)
+
+
+class KeyedStream(Folds):
+    """Records of a DataFrame partitioned by key; made by `key_by`.
+
+    Each method that makes a DataFrame takes the options of `process` by keyword.  Functions of
+    `map`, `flat_map` and `filter` are callables of a record, or objects whose `open` obtains state
+    of keys.
+    """
+
+    def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
+        if not isinstance(df, DataFrame):
+            msg = f"key_by takes a Spark DataFrame, got {df!r}"
+            raise DeclarationTypeError(msg)
+        if not columns:
+            msg = f"key_by takes at least one column, got none; choose from {df.columns}"
+            raise DeclarationValueError(msg)
+        for column in columns:
+            check_column(df, column, "key_by")
+        check_columns(df)
+        self._df = df
+        self._columns = tuple(columns)
+        self._time_zone = time_zone_of(df.sparkSession)
+        types = [df.schema[column].dataType for column in columns]
+        self._key_type = key_type_of(types, self._time_zone)
+
+    @options_shown(KeyedProcessOptions)
+    def process(  # noqa: D417 - as shown, it has no `**options`
+        self,
+        function: KeyedProcessFunction | KeyedBatchFunction,
+        output_type: Any,
+        **options: Unpack[KeyedProcessOptions],
+    ) -> DataFrame:
+        """Apply a function to every record, with state and timers per key.
+
+        Args:
+            function: The function, which is pickled to the workers and opened there.
+            output_type: The type of what it yields, or returns as columns: DDL, a `StructType` or
+                `Types.ROW_NAMED`.
+            event_time: A timestamp column; it makes `ctx.timestamp()` and event
+                timers work.  If a stream has no watermark, one is declared on this column as by
+                Flink's `for_monotonous_timestamps`: the latest time seen less 1 ms.
+            state_backend: Where working state is; `HashMapStateBackend()` by default.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
+                default it follows the number of partitions that the checkpoint was begun with,
+                as Flink's follows the parallelism: the smallest multiple of it that is at least
+                16.  Before Spark 4.1 it follows `spark.sql.shuffle.partitions`.
+            uid: Names the operator: in messages, metrics and `get_task_name`, and in its
+                checkpoint, from which no operator of another name can continue.  By default
+                the name of the function's class; needed if a query has the same class twice.
+            side_outputs: The tags whose outputs are wanted, with their types if the tags
+                have none; outputs of other tags are dropped.
+            job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
+            processing_time_timers: Whether the function registers processing-time
+                timers on a stream.  By default this is read from its code.  Such a
+                query runs a batch at every trigger, so `availableNow` never ends.
+            from_savepoint: The state that a stream with a new checkpoint begins with: the
+                directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
+                executors read; an edited `Savepoint`, whose origin must exist until the first
+                micro-batch is over; or the bytes of `read_savepoint` or of a harness's
+                `snapshot`.  Its `max_parallelism` and backend may be others.  A query that
+                continues from its checkpoint ignores it.  With the savepoint of a batch it begins
+                at the watermark of that batch.
+            savepoint_to: The directory to which a batch writes its state, as a stream that was read
+                so far: timers that are not due stay, and none fires for the end of the input.  The
+                executors write it while the result is read, and it is whole when all rows were.
+                The batch is read by `history_of`, whose `stream` goes on.
+            watermark_delay: How late records may be, such as "10 minutes", in place of
+                `withWatermark`, of which Spark tells nothing in a batch.  Given once, to the first
+                operator.
+            output_event_time: The column of the result, and of its side outputs, that holds
+                their event time, for Spark's windows, joins and deduplication behind a
+                stream.  By default a timestamp column with the name of `event_time`.
+            before_watermark: A boolean column, true for the records of a stream that the operator
+                before this one emitted while the watermark moved: they come before the watermark,
+                as in Flink.  Not needed where `key_by` was given the result of that operator
+                itself, or the column of its `output_before_watermark` is still there.
+            output_before_watermark: The name of such a column to add to the result, for DataFrame
+                code between two operators with event time.
+            arrival_order: Whether records with an event time are processed as they arrived, as in
+                Flink's streaming mode, not sorted by it within a micro-batch or batch.
+            allow_pickle: Whether state may be unpickled: False refuses every declaration of
+                `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
+                `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
+            on_error: `DeadLetters(tag)` to go on where the function raises: the record or timer
+                becomes a row of that side output, and all that the call had done is undone.  By
+                default the query fails.
+            drop_states: Names of states that the function declares no more and that are taken out
+                of the checkpoint: from each key group in its next micro-batch with records.  The
+                metric `dropped_entries` counts them.  Keep the option until every key group had
+                records; a restart without it before that is refused.
+
+        Returns:
+            The main output; with `side_outputs` or `on_error`, all outputs, to be split by
+            `main_output`, `get_side_output` or `foreach_output`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            HostError: The settings of the session rule out keyed state, or the savepoint holds
+                timers that the query could not fire.
+            CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
+                do not have the key columns' types.
+        """
+        check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
+        given = ProcessOptions.of(options, KeyedProcessOptions)
+        return apply_function(function, self._input(given), output_type, given)
+
+    def map(
+        self,
+        func: MapFunction | Callable[[Any], Any],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Make one row of each record.
+
+        Args:
+            func: Called with a record, a `Row` of the columns of the DataFrame.
+            output_type: The type of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: The options of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_map_function(func), "Map", output_type, side_outputs, options)
+
+    def flat_map(
+        self,
+        func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
+        output_type: Any,
+        *,
+        side_outputs: SideOutputs = (),
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Make any number of rows of each record.
+
+        Args:
+            func: Called with a record; returns an iterable of rows, or None for no row.
+            output_type: The type of the rows: DDL, a `StructType` or `Types.ROW_NAMED`.
+            side_outputs: The tags whose outputs are wanted.
+            **options: The options of `process`.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        function = as_flat_map_function(func)
+        return self._each(function, "FlatMap", output_type, side_outputs, options)
+
+    def filter(
+        self,
+        func: FilterFunction | Callable[[Any], Any],
+        **options: Unpack[ElementOptions],
+    ) -> DataFrame:
+        """Pass on the records for which a function is true, unchanged.
+
+        Args:
+            func: Called with a record.
+            **options: The options of `process`.
+
+        Returns:
+            The records, with the columns of the DataFrame.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        return self._each(as_filter_function(func), "Filter", self._df.schema, (), options)
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Put the records of each key into windows.
+
+        Args:
+            assigner: An assigner of `pyflinklike.windows`, such as
+                `TumblingEventTimeWindows.of(...)`.
+
+        Raises:
+            DeclarationTypeError: It is not an assigner.
+        """
+        return WindowedStream(self._input, assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Put the records of each key into windows of a number of records.
+
+        Args:
+            size: How many records a window has.
+            slide: The number of records between the begins of two windows; 0 for windows that
+                follow each other.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: A number is not a positive int.
+        """
+        if slide == 0:
+            return WindowedStream(self._input, CountTumblingWindowAssigner(size))
+        return WindowedStream(self._input, CountSlidingWindowAssigner(size, slide))
+
+    def interval_join(self, other: KeyedStream, how: str = "inner") -> IntervalJoined:
+        """Join records of one key whose times are within an interval of each other.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+            how: "inner", "left_outer", "right_outer" or "full_outer", or Spark's other names of
+                these.  An outer join emits a record without a partner once no partner can come.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return IntervalJoined(self._input, _input_of(other, "interval_join"), how)
+
+    def join(self, other: KeyedStream, how: str = "inner") -> JoinedStreams:
+        """Join records of one key that lie in one window.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+            how: A kind of join, as `interval_join` takes it.  An outer join emits a record with
+                None where the window has no record of the other input.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch, or there is no such join.
+        """
+        return JoinedStreams(self._input, _input_of(other, "join"), how)
+
+    def co_group(self, other: KeyedStream) -> CoGroupedStreams:
+        """Group the records of both inputs of one key that lie in one window.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types.
+
+        Raises:
+            DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch.
+        """
+        return CoGroupedStreams(self._input, _input_of(other, "co_group"))
+
+    @overload
+    def connect(self, other: KeyedStream) -> KeyedConnectedStreams: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(
+        self, other: KeyedStream | BroadcastStream
+    ) -> KeyedConnectedStreams | BroadcastConnectedStream:
+        """Have one function process the records of this keyed DataFrame and of another one.
+
+        Args:
+            other: A DataFrame keyed by columns of the same types, or the result of `broadcast`.
+
+        Raises:
+            DeclarationTypeError: It is neither, or its keys have other types.
+            DeclarationValueError: One is a stream and the other a batch.
+        """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self._input, other)
+        if not isinstance(other, KeyedStream):
+            msg = (
+                f"connect takes a keyed or a broadcast DataFrame, got {other!r}; call key_by or "
+                "broadcast on it first"
+            )
+            raise DeclarationTypeError(msg)
+        return KeyedConnectedStreams(self._input, other._input)
+
+    def _each(
+        self,
+        function: Function,
+        name: str,
+        output_type: Any,
+        side_outputs: SideOutputs,
+        options: ElementOptions,
+    ) -> DataFrame:
+        given = ProcessOptions.of(options, ElementOptions)
+        given = attrs.evolve(
+            given,
+            uid=given.uid or name,
+            side_outputs=side_outputs,
+            processing_time_timers=False,
+        )
+        return apply_function(function, self._input(given), output_type, given)
+
+    def _input(self, options: ProcessOptions) -> OneInput:
+        return OneInput.of(self._df, self._columns, self._key_type, self._time_zone, options)
+
+
+def _input_of(other: Any, what: str) -> InputOf:
+    if not isinstance(other, KeyedStream):
+        msg = f"{what} takes a keyed DataFrame, got {shown(other)}; call key_by on it first"
+        raise DeclarationTypeError(msg)
+    return other._input
+
+
+@overload
+def connect(first: DataFrame, second: DataFrame) -> ConnectedStreams: ...
+
+
+@overload
+def connect(first: DataFrame, second: BroadcastStream) -> BroadcastConnectedStream: ...
+
+
+def connect(
+    first: DataFrame, second: DataFrame | BroadcastStream
+) -> ConnectedStreams | BroadcastConnectedStream:
+    """Have one function process the records of two DataFrames.
+
+    Args:
+        first: A stream or a batch.
+        second: Likewise a stream or a batch, with columns of its own; or the result of
+            `broadcast`, for a `BroadcastProcessFunction`, which has no keys.
+
+    Raises:
+        DeclarationTypeError: One is not a DataFrame.
+        DeclarationValueError: One is a stream and the other a batch.
+    """
+    if not isinstance(second, BroadcastStream):
+        return ConnectedStreams(first, second)
+    _check_frame(first)
+    check_columns(first)
+    return BroadcastConnectedStream(lambda options: make_unkeyed(first, options), second)
+
+
+class ConnectedStreams:
+    """Two DataFrames for one function; made by `connect`."""
+
+    def __init__(self, first: DataFrame, second: DataFrame) -> None:
+        for each in (first, second):
+            _check_frame(each)
+        check_both_stream(first, second)
+        self._first, self._second = first, second
+
+    def key_by(
+        self, columns1: str | Sequence[str], columns2: str | Sequence[str] | None = None
+    ) -> KeyedConnectedStreams:
+        """Partition the records of both DataFrames by key.
+
+        Args:
+            columns1: Name of the key column of the first input, or names of several.
+            columns2: The same for the second input, of the same types; by default the same names.
+
+        Raises:
+            DeclarationTypeError: A column cannot be a key, or the keys have other types.
+            DeclarationValueError: There is no such column.
+        """
+        first = KeyedStream(self._first, _names(columns1))
+        second = KeyedStream(self._second, _names(columns1 if columns2 is None else columns2))
+        return first.connect(second)
+
+
+def _check_frame(df: object) -> None:
+    if not isinstance(df, DataFrame):
+        msg = f"connect takes two Spark DataFrames, got {df!r}; read it into one"
+        raise DeclarationTypeError(msg)
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a function over keyed records to the plan of a query, whatever the records are (`api.inputs`).
+
+Whatever can be checked before the query starts is checked here.  The plans:
+
+    streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
+               (on PySpark 3.5 applyInPandasWithState; with a savepoint, its state comes first)
+    batch      select key group -> repartition, sort -> run
+               (with savepoint_to, a last row of each key group has it write its state)
+
+Records and outputs of a `KeyedBatchFunction` stay columns; the plan is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.errors import DeclarationValueError
+from pyflinklike.functions.process_functions import (
+    KeyedBatchFunction,
+    refuse_checkpointed_function,
+)
+from pyflinklike.spark._api.inputs import Input
+from pyflinklike.spark._host.batch_host import run_batch
+from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE, choose_host
+from pyflinklike.spark._host.observed_metrics import observe_inputs, observe_payloads
+from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._plan.declared_outputs import DeclaredOutputs
+from pyflinklike.spark._plan.event_time import event_time_mark
+from pyflinklike.spark._plan.operator_chain import keep_phases
+from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
+from pyflinklike.spark._plan.process_options import (
+    ProcessOptions,
+    SavepointLike,
+    check_backend,
+    check_dropped,
+    check_max_parallelism,
+    check_pickle,
+    holds_accumulators,
+)
+from pyflinklike.spark._plan.requirements import packages_checked
+from pyflinklike.spark._plan.session import partitions_of, partitions_told, prepare_workers
+from pyflinklike.spark._plan.timer_use import uses_processing_timers
+from pyflinklike.spark._savepoint.history import begin_batch, go_on, refuse_without_savepoint
+from pyflinklike.spark._savepoint.initial_state import check_savepoint, initial_state
+from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.own_columns import (
+    BEFORE_WATERMARK,
+    KEY_GROUP,
+    LAST_WATERMARK,
+    with_batch_time,
+)
+from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.descriptors import MapStateDescriptor
+from pyflinklike.state.fold_functions import Function
+from pyflinklike.types.pickled_type import pickle_allowed
+
+__all__ = ["apply_function", "apply_plan", "in_columns"]
+
+
+def apply_function(
+    function: Function,
+    source: Input,
+    output_type: Any,
+    options: ProcessOptions,
+    broadcast_states: tuple[MapStateDescriptor, ...] = (),
+) -> DataFrame:
+    """Apply a function to records: write the plan of the query.
+
+    Args:
+        function: The user's function, which its caller has seen to fit the records.
+        source: The records, made with the same options.
+        output_type: The type of the main output: DDL, a `StructType` or `Types.ROW_NAMED`.
+        options: The options of the operator.
+        broadcast_states: The states of the broadcast input, if there is one.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        HostError: The settings of the session rule out keyed state, or the savepoint holds
+            timers that the query could not fire.
+        CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
+    """
+    name = options.uid or type(function).__name__
+    if options.watermark_delay is not None and options.event_time is None:
+        msg = (
+            f"watermark_delay is that of an event time, got {options.watermark_delay!r} without one; "
+            'pass event_time="<column>", too'
+        )
+        raise DeclarationValueError(msg)
+    time_mode = _time_mode(function, source.event_time, options.processing_time_timers)
+    outputs = DeclaredOutputs.of(source.df, source.columns, output_type, options.side_outputs)
+    if options.on_error is not None:
+        outputs = outputs.with_letters(options.on_error, source.key_fields())
+    passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
+    mark = event_time_mark(
+        source.df,
+        source.event_time,
+        options.output_event_time,
+        outputs.describe(),
+        passes=passes,
+    )
+    reader = source.reader
+    layout = outputs.layout(mark, reader.time_zone, name, options.output_before_watermark)
+    refuse_checkpointed_function(function)
+    check_pickle(function)
+    backend = HashMapStateBackend() if options.state_backend is None else options.state_backend
+    plan = Plan(
+        function=function,
+        state_backend=check_backend(backend),
+        key_type=reader.key_type,
+        task=_task(source, name, options.max_parallelism, options.job_parameters),
+        key_groups=source.key_groups() if _follows(source, options.max_parallelism) else None,
+        time_mode=time_mode,
+        reader=reader,
+        layout=layout,
+        plan_id=f"{name}-{uuid.uuid4()}",
+        allow_pickle=pickle_allowed(options.allow_pickle),
+        keeps_open=not holds_accumulators(function),
+        broadcast_states=broadcast_states,
+        on_error=options.on_error,
+        drop_states=check_dropped(
+            options.drop_states, options.from_savepoint, is_streaming=source.df.isStreaming
+        ),
+    )
+    made, began = in_columns(plan), options.from_savepoint
+    return apply_plan(source.df, source, made, began, options.savepoint_to)
+
+
+def _task(
+    source: Input,
+    name: str,
+    max_parallelism: int | None,
+    job_parameters: Mapping[str, str] | None,
+) -> TaskInfo:
+    spark, schema = source.df.sparkSession, source.df.schema
+    if max_parallelism is None:
+        max_parallelism = source.key_groups()(partitions_of(spark))
+    check_max_parallelism(max_parallelism)
+    return TaskInfo(
+        name,
+        parallelism=partitions_of(spark),
+        max_parallelism=max_parallelism,
+        job_parameters=dict(job_parameters or {}),
+        key_columns=tuple(
+            (name, schema[column].dataType.simpleString())
+            for name, column in zip(source.key_names(), source.columns)
+        ),
+    )
+
+
+def _follows(source: Input, max_parallelism: int | None) -> bool:
+    """Return whether key groups are counted by the partitions of a stream's checkpoint."""
+    session = source.df.sparkSession
+    return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
+
+
+@singledispatch
+def apply_plan(
+    _: DataFrame,
+    source: Input,
+    plan: Plan,
+    savepoint: SavepointLike | None,
+    savepoint_to: str | os.PathLike[str] | None = None,
+) -> DataFrame:
+    """Apply a plan to records as the kind of their DataFrame needs.
+
+    A DataFrame of Spark goes to Spark.  Others register what they do: the simulator keeps the plan.
+
+    Args:
+        source: The records.
+        plan: The plan of the operator.
+        savepoint: The state that the query begins with, as the user gave it.
+        savepoint_to: Where a batch writes its state, as the user gave it.
+    """
+    is_streaming = source.df.isStreaming
+    if savepoint is not None:
+        check_savepoint(savepoint, is_streaming=is_streaming)
+    if savepoint_to is not None and is_streaming:
+        msg = (
+            f"savepoint_to is for a batch, which writes its state at its end, got {savepoint_to!r} for "
+            "a stream; use take_savepoint() on its checkpoint"
+        )
+        raise DeclarationValueError(msg)
+    prepare_workers(source.df.sparkSession)
+    with packages_checked():
+        if is_streaming:
+            return _stream(source, plan, savepoint)
+        return _batch(source, plan) if savepoint_to is None else _save(source, plan, savepoint_to)
+
+
+def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
+    serve_key_groups = choose_host()
+    initial: Initial = None
+    if savepoint is None:
+        refuse_without_savepoint(plan.task.name, [each.df for each in source.inputs()])
+    else:
+        initial, saved = initial_state(source.df, plan, savepoint)
+        inputs = source.inputs()
+        # Behind another operator the delay may be lost; the first one's is the query's.
+        delay = inputs[0].delay if inputs[0].before_watermark is None else None
+        least = go_on(plan.task.name, savepoint, [each.df for each in inputs], delay)
+        plan = attrs.evolve(plan, saved=saved, least_watermark=least)
+    groups = plan.task.max_parallelism if plan.key_groups is None else None
+    keyed, times = source.key_stream(groups), source.event_times()
+    if times:
+        keyed = observe_inputs(keyed, plan.task.name, times)
+    results = serve_key_groups(keyed, plan, initial)
+    payloads = observe_payloads(results, [plan])
+    result = _unpack(payloads, plan.layout)
+    if plan.tells_phases():
+        layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
+        keep_phases(result, _unpack(payloads, layout))
+    return result
+
+
+def _unpack(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
+    unpacking = with_imports_frozen(tell_errors_of_each(layout.unpacker()))
+    result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
+    return result
+
+
+def _batch(source: Input, plan: Plan) -> DataFrame:
+    arrived = with_batch_time(source.key_batch(plan.task.max_parallelism))
+    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP, *source.order())
+    running = with_imports_frozen(run_batch(plan))
+    records = grouped.drop(*source.name_sorting_columns())
+    return records.mapInArrow(running, plan.layout.result_type())
+
+
+def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> DataFrame:
+    inputs = source.inputs()
+    timed = [each for each in inputs if each.event_time is not None]
+    times = [(each.df, each.time(), each.delay or 0) for each in timed]
+    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
+    # input comes first as a whole, and holds nothing back if it has no times.
+    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
+    is_sorted = is_alone and len(timed) == 1
+    writing = begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
+    plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
+    keyed = source.key_batch(plan.task.max_parallelism)
+    arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))
+    # Nulls come first, so the last row of a key group is its last.
+    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
+    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
+    records = grouped.drop(*source.name_sorting_columns())
+    running = with_imports_frozen(run_batch(plan))
+    return writing.name(records.mapInArrow(running, plan.layout.result_type()))
+
+
+def _time_mode(
+    function: Function, event_time: str | None, processing_time_timers: bool | None
+) -> TimeMode:
+    if processing_time_timers is None:
+        processing_time_timers = uses_processing_timers(function)
+    if processing_time_timers:
+        return TimeMode.PROCESSING_TIME
+    return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
+
+
+def in_columns(plan: Plan) -> Plan:
+    """Have a plan read and write columns if its function is a `KeyedBatchFunction`.
+
+    Raises:
+        DeclarationValueError: The backend has no columnar state.
+    """
+    if not isinstance(plan.function, KeyedBatchFunction):
+        return plan
+    # NumPy is an extra: only columnar functions need it.
+    from pyflinklike.columns.columnar_layout import ColumnLayout, ColumnRecordReader
+
+    # Opened to be refused on the driver, not in the first task.
+    kind = pa.int64()
+    plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
+    assert isinstance(plan.reader, RecordReader)  # such a function has one input
+    return attrs.evolve(
+        plan,
+        reader=ColumnRecordReader(**_fields(plan.reader)),
+        layout=ColumnLayout(**_fields(plan.layout)),
+    )
+
+
+def _fields(made: Any) -> dict[str, Any]:
+    return {field.name: getattr(made, field.name) for field in attrs.fields(type(made))}

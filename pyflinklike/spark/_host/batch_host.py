@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The batch host: a bounded DataFrame, sorted by key group and event time.
+
+As in Flink's batch mode, each key sees its records in the order of event time under the watermark
+`MIN_WATERMARK`.  Then the watermark goes to `MAX_WATERMARK`: every event timer fires, and then every
+processing timer.  Spark sorts, and spills to disk where it must; a worker holds the state of one key
+group at a time.
+
+A batch that writes a savepoint has no end: it is a stream that was read so far.  Each instant is one
+micro-batch of that stream, so the watermark follows the records, timers fire between them, and
+event-time TTL expires.  A last row of each key group has the watermark of the whole batch.  The timers
+that are due by then fire, and the others are in the savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from pyflinklike import __version__
+from pyflinklike._changelog.segments import read_segment
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import (
+    NO_RECORDS,
+    Records,
+    RecordsAfterBroadcast,
+    UnsortedRecords,
+    call,
+    end_bounded,
+    enter_bounded,
+)
+from pyflinklike.functions.metric_group import Increment
+from pyflinklike.spark._host.python_stage import tell_errors_of_each, without_collection
+from pyflinklike.spark._host.task import open_operator, record_of, task_of
+from pyflinklike.spark._plan.operator_plan import HistoryPlan, Plan
+from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK, watermark_of
+from pyflinklike.state_processor._savepoints.history_parts import BatchTimes, PartWriter
+from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
+
+__all__ = ["run_batch"]
+
+
+Telling = Callable[[list[int], list[Increment]], pa.RecordBatch]
+
+
+def run_batch(
+    plan: Plan, tell: Telling | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that processes one task's sorted records, for `mapInArrow`.
+
+    Args:
+        plan: The plan, whose time mode is ignored.
+        tell: Makes a last record batch of what the task has counted, by the operator's own numbers
+            and by those of the function; None if nobody asks.
+    """
+
+    @tell_errors_of_each
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        history = plan.history
+        # A stream goes on with it, so what it cannot fire is refused where it is registered.
+        refused = None if history is None else plan.timer_refusals()
+        operator = open_operator(plan, task_of(plan, context), plan.plan_id, refused)
+        parts = None if history is None else _open_parts(history, context)
+        runner = (
+            _BatchRunner(plan, operator, counts=tell is not None)
+            if history is None or parts is None
+            else _HistoryRunner(plan, operator, history, parts)
+        )
+        try:
+            yield from runner.results(batches)
+            operator.check_letters()
+            if tell is not None:
+                yield tell(*operator.take_metrics())
+            if parts is not None:
+                parts.finish()
+        except BaseException:
+            if parts is not None:
+                parts.abandon()
+            operator.abandon()
+            raise
+        operator.close()
+
+    return run
+
+
+class _BatchRunner:
+    def __init__(self, plan: Plan, operator: KeyedProcessOperator, *, counts: bool) -> None:
+        self._plan, self._counts = plan, counts
+        self._operator = operator
+        self._encode = plan.layout.encoder(plan.show_key)
+        self._arrange = plan.layout.arranger()
+        self._index: int | None = None
+
+    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index, records in _by_key_group(batch):
+                yield from self._process(index, records)
+        yield from self._end_group()
+
+    @without_collection
+    def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
+        results = []
+        if index != self._index:
+            results += self._end_group()
+            self._index = index
+            enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
+            self._operator.metrics.key_groups += 1
+        elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
+        read = self._plan.reader.read_sorted(elements)
+        if isinstance(read, RecordsAfterBroadcast):
+            self._operator.process_broadcast(read.broadcast)
+        if self._counts:
+            self._operator.metrics.add_records(read.keys, (), MIN_WATERMARK)
+        self._operator.process(*read)
+        return results + self._outputs()
+
+    def _end_group(self) -> list[pa.RecordBatch]:
+        if self._index is None:
+            return []
+        end_bounded(self._operator)
+        self._operator.metrics.end_group()
+        return self._outputs()
+
+    def _outputs(self) -> list[pa.RecordBatch]:
+        outputs = self._operator.outputs.take()
+        self._operator.metrics.outputs += len(outputs)
+        first = self._plan.first_output
+        return [self._arrange(first + number, batch) for number, batch in self._encode(outputs)]
+
+
+def _open_parts(history: HistoryPlan, context: TaskContext | None) -> PartWriter:
+    # The same DataFrame may be read twice: each action of Spark has an id of its own.
+    execution = None if context is None else context.getLocalProperty("spark.sql.execution.id")
+    location = savepoint_location_of(history.uri)
+    return PartWriter(location, history.run, execution or "", __version__)
+
+
+class _HistoryRunner(_BatchRunner):
+    """Runs a batch that writes a savepoint.
+
+    Args:
+        plan: The plan.
+        operator: The opened operator.
+        history: The savepoint.
+        parts: Writes the part of this task.
+    """
+
+    def __init__(
+        self, plan: Plan, operator: KeyedProcessOperator, history: HistoryPlan, parts: PartWriter
+    ) -> None:
+        super().__init__(plan, operator, counts=False)
+        self._delay, self._parts = history.delay, parts
+
+    @without_collection
+    def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
+        operator = self._operator
+        if index != self._index:
+            self._index = index
+            enter_bounded(operator, index, records.column(BATCH_TIME)[0].as_py())
+            operator.metrics.key_groups += 1
+        marks = records.column(LAST_WATERMARK)
+        is_last = marks.null_count < len(marks)
+        elements = records.drop_columns([KEY_GROUP, BATCH_TIME, LAST_WATERMARK])
+        elements = elements.slice(0, len(marks) - is_last)
+        if elements.num_rows:
+            self._run(self._plan.reader.read_sorted(elements))
+        if is_last:
+            self._write_state(index, marks[-1].as_py())
+        return self._outputs()
+
+    def _run(self, read: Records) -> None:
+        records = read
+        if isinstance(read, RecordsAfterBroadcast):
+            # They come before all records, as in any batch.
+            call(self._operator, RecordsAfterBroadcast(NO_RECORDS, read.broadcast))
+            records = read.records
+        times: Any = records.timestamps
+        if self._delay is None or isinstance(records, UnsortedRecords) or times is None:
+            call(self._operator, records)
+        elif isinstance(times, (list, tuple)):
+            self._run_in_order(records)
+        else:
+            self._advance(self._watermark_before(int(times[0])))
+            call(self._operator, records)  # columns stay whole
+
+    def _run_in_order(self, records: Records) -> None:
+        """Process records, each instant as a micro-batch: what is due, the records, what they made due."""
+        # As `call` does it for a whole micro-batch; per instant that would cost several times the records.
+        operator, clock = self._operator, self._operator.clock
+        process_one, former = operator.process_one, None
+        due_event, due_processing = (
+            operator.event_timers.earliest,
+            operator.processing_timers.earliest,
+        )
+        for key, value, time in zip(records.keys, records.values, records.timestamps):
+            if time is not None and time != former:
+                watermark = self._watermark_before(time)
+                # Mostly nothing is due: one look tells it, of what is registered and of what comes up.
+                event, processing = due_event(), due_processing()
+                if (event is not None and (event <= watermark or event <= clock.watermark)) or (
+                    processing is not None and processing <= clock.processing_time
+                ):
+                    self._fire_registered()
+                    self._advance(watermark)
+                elif watermark > clock.watermark:
+                    clock.watermark = watermark
+                former = time
+            process_one(key, value, time)
+        self._fire_registered()
+
+    def _fire_registered(self) -> None:
+        """Fire timers that are due although the clock has not moved: records have registered them."""
+        operator = self._operator
+        clock = operator.clock
+        for queue, now in (
+            (operator.event_timers, clock.watermark),
+            (operator.processing_timers, clock.processing_time),
+        ):
+            due = operator.earliest_timer(queue)
+            if due is not None and due <= now:
+                operator.fire_due_timers()
+                return
+
+    def _watermark_before(self, time: int) -> int:
+        """Return the watermark of a stream whose last record was 1 ms earlier."""
+        assert self._delay is not None
+        return watermark_of(time - 1 - self._delay) if time > MIN_WATERMARK else MIN_WATERMARK
+
+    def _advance(self, watermark: int) -> None:
+        """Move the watermark on, to the time of each due timer first.
+
+        So a key group does the same whichever other keys there are: it is that of a stream whose
+        watermark moves by 1 ms at a time.
+        """
+        operator = self._operator
+        clock, timers = operator.clock, operator.event_timers
+        while (due := operator.earliest_timer(timers)) is not None:
+            # One that is due already was registered by on_timer, and waits for the next watermark.
+            step = max(due, clock.watermark + 1, 1)
+            if step > watermark:
+                break
+            clock.watermark = step
+            operator.fire_due_timers()
+        clock.watermark = max(clock.watermark, watermark)
+
+    def _write_state(self, index: int, watermark: int) -> None:
+        operator = self._operator
+        self._advance(watermark_of(watermark))
+        operator.fire_due_timers()
+        operator.stores.flush()
+        operator.cleanup.drop_expired()  # as where a stream writes a whole key group
+        state = read_segment(operator.snapshot(), operator.where(index))
+        known = operator.clock.watermark
+        times = BatchTimes(known if known > MIN_WATERMARK else None, operator.clock.processing_time)
+        self._parts.add(index, record_of(self._plan, operator), state, times)
+        operator.metrics.end_group()
+
+    def _end_group(self) -> list[pa.RecordBatch]:
+        """Do nothing: the last row of a key group has ended it."""
+        return []
+
+
+def _by_key_group(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if not batch.num_rows:
+        return
+    runs: Any = pc.run_end_encode(batch.column(KEY_GROUP))
+    start = 0
+    for index, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist()):
+        yield index, batch.slice(start, end - start)
+        start = end

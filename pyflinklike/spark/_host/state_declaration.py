@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The declaration of a query's state, for which Spark asks before its first micro-batch.
+
+Before a stream starts, Spark unpickles its processor in a Python process of its own, on the driver,
+only to learn its state variables.  Ours has one for each operator, whatever the program.  So Spark
+gets a small class, pickled by value, which declares them without an import of this package or of
+the user's: such imports took most of the time of a start.  In a task it becomes the real processor.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from pyflinklike.spark._host.blob_map import LOG_TYPES
+
+__all__ = ["DeclaringProcessor"]
+
+# The class may use no module of ours but through constants: it would be imported with the class.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+
+class DeclaringProcessor(StatefulProcessor):
+    """A processor that only declares the state on the driver, and becomes the real one in a task.
+
+    Args:
+        processor: Serves the key groups; pickled at once.
+        variables: Names of the state variables that it declares, in its order.
+    """
+
+    def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
+        self._variables = tuple(variables)
+        from pyflinklike.spark._host.python_stage import Carried  # not with the class: see above
+
+        serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
+        self._pickled: bytes = serializer().dumps(Carried(processor))
+        self._processor: Any = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if TaskContext.get() is not None:
+            # The records come only now, and `init` is called with the first of them.
+            from pyflinklike.spark._host.python_stage import acknowledge_pickle
+
+            acknowledge_pickle()
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables; in a task, which has a context, the processor does it."""
+        if TaskContext.get() is None:
+            for name in self._variables:
+                handle.getMapState(name, *LOG_TYPES)
+            return
+        self._processor = pickle.loads(self._pickled).value  # noqa: S301 - as Spark unpickled this
+        self._processor.init(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Serve a key group that has data."""
+        rows_out: Iterator[Any] = self._processor.handleInputRows(key, rows, timerValues)
+        return rows_out
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Serve a key group that has no data but timers that may be due."""
+        rows_out: Iterator[Any] = self._processor.handleExpiredTimer(
+            key, timerValues, expiredTimerInfo
+        )
+        return rows_out
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint."""
+        self._processor.handleInitialState(key, initialState, timerValues)
+
+    def close(self) -> None:
+        """Close the processor at the end of the task."""
+        if self._processor is not None:
+            self._processor.close()

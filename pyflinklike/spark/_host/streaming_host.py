@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The streaming host: one key group per call of Spark's `transformWithState`.
+
+Spark calls `handleInputRows` once per key group that has data in a micro-batch, and
+`handleExpiredTimer` for one that has none but a Spark timer that is due.  Both have the key group
+served (`host.task`), hand its outputs to Spark, and say when to be called again (`host.wake_up`).
+
+This module cannot be imported on PySpark 3.5, which has no `transformWithState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from pyflinklike._runtime.micro_batch import Served
+from pyflinklike.errors import HostError
+from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
+from pyflinklike.spark._host.python_stage import pack_records, tell_errors
+from pyflinklike.spark._host.state_declaration import DeclaringProcessor
+from pyflinklike.spark._host.task import (
+    RESULT_COLUMNS,
+    RESULT_SCHEMA,
+    KeyGroupTask,
+    Result,
+    of_checkpoint,
+)
+from pyflinklike.spark._host.wake_up import replace_timer
+from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
+from pyflinklike.spark._wire.key_groups import is_roll_call, place_of
+from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
+from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
+
+__all__ = [
+    "KeyGroupProcessor",
+    "PandasKeyGroupProcessor",
+    "SharingProcessor",
+    "apply_plan",
+    "serve_payloads",
+]
+
+_RESULT = SparkRow(*RESULT_COLUMNS)
+
+
+def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
+    """Apply a plan to a keyed stream through `transformWithState`.
+
+    Args:
+        keyed: The stream, with the key group of each record in a first column.
+        plan: The plan of the query.
+        initial: The initial state: grouping key, and roll call or segment; None for no state.
+
+    Raises:
+        HostError: The session's settings rule it out, or the driver's Python cannot serve it.
+    """
+    return serve_payloads(pack_records(keyed, plan), [plan], initial)
+
+
+def serve_payloads(
+    payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None
+) -> DataFrame:
+    """Apply the plans of operators that share a state operator to packed records.
+
+    Args:
+        payloads: Rows of `PACKED_SCHEMA`.
+        plans: The plans, in the order of the operators' places; all in one time mode.
+        initial: The initial state, as `apply_plan` takes it.
+
+    Raises:
+        HostError: As `apply_plan` raises it.
+    """
+    # On the driver alone: workers, which import this module, do without.
+    from pyflinklike.spark._plan.requirements import check_protobuf
+    from pyflinklike.spark._plan.session import (
+        note_checkpoint_format,
+        prepare_session,
+        reach_driver_worker,
+    )
+
+    spark = payloads.sparkSession
+    check_protobuf()
+    prepare_session(spark)
+    note_checkpoint_format(spark)
+    reach_driver_worker(spark)
+    grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
+    if hasattr(grouped, "transformWithState"):
+        transform, kind = grouped.transformWithState, KeyGroupProcessor
+    else:
+        transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
+    processors = [kind(plan) for plan in plans]
+    serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
+    processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
+    state = _initial_state(spark, initial)
+    mode = plans[0].time_mode.value
+    schema = RESULT_SCHEMA.ddl
+    result: DataFrame = transform(processor, schema, "Append", mode, initialState=state)
+    return result
+
+
+def _initial_state(spark: SparkSession, initial: Initial) -> Any:
+    if initial is None:
+        return None
+    if not isinstance(initial, list):
+        return with_batch_time(initial).groupBy(KEY_GROUP)
+    table = pa.Table.from_batches([INITIAL_SCHEMA.batch(initial)])
+    frame = spark.createDataFrame(table, INITIAL_SCHEMA.ddl)
+    # The rows bring their time, as records do: without a time mode Spark gives the state operator
+    # none.
+    return with_batch_time(frame).groupBy(KEY_GROUP)
+
+
+class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
+    """Serves the key groups of one task through Spark's row interface.
+
+    Args:
+        plan: The plan of the query.
+    """
+
+    _store: SparkLogStorage
+
+    def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
+        """Declare the state variable.
+
+        Args:
+            handle: Spark's handle of the state operator.
+            place: The operator's place among those that share the state operator.
+        """
+        self._handle = handle
+        self._store = SparkLogStorage(handle, place, self._plan.plan_id)
+        self._planned, self._plan = self._plan, of_checkpoint(self._plan)
+
+    @tell_errors
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Serve a key group that has data."""
+        self._grouping_key = self._store.grouping_key = int(key[0])
+        packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
+        batch_time = packed[0][1]
+        payloads = [payload for _, _, payload in packed]
+        if is_roll_call(key[0]):
+            self._call_roll(payloads, batch_time)
+            return self._results([])
+        self._set_time(timerValues, batch_time)
+        if is_home(key[0]):
+            return self._results(self._call_home(payloads))
+        return self._results(self._serve(self._index_of(key), payloads, batch_time))
+
+    @tell_errors
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Serve a key group that has no data but timers that may be due."""
+        self._grouping_key = self._store.grouping_key = int(key[0])
+        self._set_time(timerValues, None)
+        fired = int(expiredTimerInfo.getExpiryTimeInMs())
+        return self._results(self._serve(self._index_of(key), fired=fired))
+
+    @tell_errors
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
+        self._grouping_key = self._store.grouping_key = int(key[0])
+        for batch_time, payload in self._initial(initialState):
+            if is_roll_call(int(key[0])):
+                self._call_roll([payload], batch_time)
+                continue
+            self._check_groups()
+            self._set_time(timerValues, batch_time)
+            self._begin(self._index_of(key), payload, batch_time)
+
+    def _check_groups(self) -> None:
+        """Check that the savepoint was laid out for the number of key groups.
+
+        Raises:
+            HostError: The setting that determines it has changed in between.
+        """
+        planned, begun = self._planned.task, self._plan.task
+        if planned.max_parallelism != begun.max_parallelism:
+            msg = (
+                f"operator {begun.name!r}: a savepoint is laid out for the key groups that "
+                f"spark.sql.shuffle.partitions asks for when process() is called, got "
+                f"{planned.max_parallelism} then and {begun.max_parallelism} when the query "
+                "started; leave the setting alone in between, or pass max_parallelism"
+            )
+            raise HostError(msg)
+
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+        return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
+
+    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
+        return [(row[BATCH_TIME], row["payload"])]
+
+    def _results(self, results: list[Result]) -> Iterator[Any]:
+        return iter([_RESULT(*result) for result in results])
+
+    def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
+        clock = self._ensure_operator().clock
+        if self._plan.time_mode is TimeMode.NONE:
+            clock.processing_time = batch_time or 0
+            return
+        clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())
+        # A query does not know how far the history was read with which it begins.
+        told = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
+        clock.watermark = max(told, self._plan.least_watermark)
+
+    def _wake(self, served: Served, fired: int | None) -> None:
+        replace_timer(self._handle, served, fired)
+
+
+class PandasKeyGroupProcessor(KeyGroupProcessor):
+    """Serves key groups through `transformWithStateInPandas`: Spark 4.0 has no row interface."""
+
+    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
+        return [
+            (origin, int(time), payload)
+            for frame in rows
+            for origin, time, payload in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
+        ]
+
+    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
+        return [(int(time), payload) for time, payload in zip(row[BATCH_TIME], row["payload"])]
+
+    def _results(self, results: list[Result]) -> Iterator[Any]:
+        import pandas as pd
+
+        yield pd.DataFrame.from_records(results, columns=RESULT_COLUMNS)
+
+
+class SharingProcessor(StatefulProcessor):
+    """Serves the key groups of operators that share a state operator, each by its own processor.
+
+    Args:
+        processors: The operators' processors, in the order of their places.
+    """
+
+    def __init__(self, processors: Sequence[KeyGroupProcessor]) -> None:
+        self._processors = tuple(processors)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables of all operators."""
+        for place, each in enumerate(self._processors):
+            each.init(handle, place)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Serve a key group that has data, or tell all operators the watermark of their home."""
+        with self._all_given_up():
+            if not is_home(key[0]):
+                return self._of(key).handleInputRows(key, rows, timerValues)
+            first, *others = self._processors
+            results = first.handleInputRows(key, rows, timerValues)
+            for each in others:
+                each.know_as(first)
+            return results
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Serve a key group that has no data but timers that may be due."""
+        with self._all_given_up():
+            return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Begin a key group with its part of a savepoint, or call the roll of an operator."""
+        with self._all_given_up():
+            self._of(key).handleInitialState(key, initialState, timerValues)
+
+    def close(self) -> None:
+        """Close all processors, also if one of them cannot be closed."""
+        with ExitStack() as stack:
+            for each in reversed(self._processors):
+                stack.callback(each.close)
+
+    def _of(self, key: Any) -> KeyGroupProcessor:
+        return self._processors[place_of(int(key[0]))]
+
+    @contextmanager
+    def _all_given_up(self) -> Iterator[None]:
+        """Give up all processors if a call fails, which fails their common task."""
+        try:
+            yield
+        except BaseException:
+            for each in self._processors:
+                each.give_up()
+            raise

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timer by which Spark calls a key group although it has no records.
+
+Spark holds one timer per key group.  The operator's own queues decide which of the function's
+timers fire then.  What calls a key group in each time mode:
+
+| mode           | chosen when                          | event timers       | processing timers  |
+|----------------|--------------------------------------|--------------------|--------------------|
+| None           | neither of the below                 | refused            | refused            |
+| EventTime      | `event_time` is given                | as the watermark moves | refused; in jobs see below |
+| ProcessingTime | the function has processing timers   | at every trigger   | at every trigger   |
+
+A job of the DataStream API may have processing timers in the mode EventTime.  The processing time is that
+of a micro-batch, so a due timer fires when its key group is called for records.  One that does not end
+calls all key groups at every trigger (`spark.jobs`).  One that ends calls each key group with such timers
+at its end, where what is due fires, and what is not due is dropped, as in Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._clock import MAX_WATERMARK, TimeDomain
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike._runtime.micro_batch import Served, Waking
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._wire.own_columns import ENDED
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
+
+__all__ = ["find_waking", "find_wanted_call", "replace_timer"]
+
+
+class Times(Protocol):
+    """The times of a micro-batch, in ms."""
+
+    @property
+    def processing_time(self) -> int:
+        """The wall clock."""
+
+    @property
+    def watermark(self) -> int:
+        """The watermark."""
+
+
+def find_waking(mode: TimeMode, *, has_own_time: bool = False) -> Waking:
+    """Return how Spark calls a key group without records in a time mode.
+
+    Args:
+        mode: The time mode of the query.
+        has_own_time: Whether the operator has a watermark that Spark does not know: then a task before
+            it calls all key groups, and Spark only calls them at the end.
+    """
+    if has_own_time:
+        return Waking(mode.domain(), _at_the_end)
+    policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
+    policy = policies.get(mode)
+    return Waking() if policy is None else Waking(mode.domain(), policy)
+
+
+def find_wanted_call(
+    mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]
+) -> int | None:
+    """Return the time in ms at which a key group must be called at the latest; None for never.
+
+    Args:
+        mode: The time mode of the query.
+        times: The times of the micro-batch that served the group, or of a later one.
+        earliest: The time of the first timer in ms, by domain; without a timer no entry.
+    """
+    event = earliest.get(TimeDomain.EVENT_TIME)
+    if mode is TimeMode.EVENT_TIME:
+        processing = earliest.get(TimeDomain.PROCESSING_TIME)
+        return _as_watermark_moves(times, event, processing, None)
+    if mode is TimeMode.PROCESSING_TIME:
+        return _at_triggers(times, event, earliest.get(TimeDomain.PROCESSING_TIME), None)
+    return None
+
+
+def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | None) -> None:
+    """Have Spark call the current key group at the time in its new head.
+
+    Args:
+        handle: Spark's handle of the current key group.
+        served: The heads before and after the micro-batch.
+        fired: Expiry of the Spark timer that is being handled, in ms, or None.
+    """
+    former, wake_at = _wake_of(served.former), _wake_of(served.head)
+    if wake_at == former:
+        return
+    # Spark itself deletes the timer whose expiry it is handling.
+    if former is not None and former != fired:
+        handle.deleteTimer(former)
+    if wake_at is not None:
+        handle.registerTimer(wake_at)
+
+
+def _by_watermark(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    event = operator.earliest_timer(operator.event_timers)
+    processing = operator.earliest_timer(operator.processing_timers)
+    return _as_watermark_moves(operator.clock, event, processing, sweep_at)
+
+
+def _by_trigger(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    event = operator.earliest_timer(operator.event_timers)
+    processing = operator.earliest_timer(operator.processing_timers)
+    return _at_triggers(operator.clock, event, processing, sweep_at)
+
+
+def _at_the_end(operator: KeyedProcessOperator, sweep_at: int | None) -> int | None:
+    if operator.clock.watermark == MAX_WATERMARK:
+        return None
+    queues = operator.event_timers, operator.processing_timers
+    times = [sweep_at, *map(operator.earliest_timer, queues)]
+    return None if times == [None] * len(times) else ENDED
+
+
+def _as_watermark_moves(
+    times: Times, event: int | None, processing: int | None, sweep_at: int | None
+) -> int | None:
+    # A timer that is still due was registered by on_timer, and waits until its clock moves on: for
+    # a time that has come, Spark would call again in this very micro-batch.
+    if times.watermark == MAX_WATERMARK:
+        return None  # it moves no more
+    # Before the first event Spark's watermark is 0, ours is far below it.
+    at_end = None if processing is None else ENDED
+    wake_at = _earlier(
+        event, _earlier(sweep_at, at_end, at_least=1), at_least=max(times.watermark + 1, 1)
+    )
+    return None if wake_at is None else min(wake_at, ENDED)
+
+
+def _at_triggers(
+    times: Times, event: int | None, processing: int | None, sweep_at: int | None
+) -> int | None:
+    # Spark calls by the processing time alone here: any event timer needs the next micro-batch,
+    # for its watermark may fire the timer.
+    next_batch = times.processing_time + 1
+    if event is not None:
+        return next_batch
+    # As above: a timer that is still due waits for the next micro-batch.
+    return _earlier(processing, sweep_at, at_least=next_batch)
+
+
+def _wake_of(head: Head | None) -> int | None:
+    return None if head is None else head.wake_at
+
+
+def _earlier(one: int | None, other: int | None, at_least: int) -> int | None:
+    known = [each for each in (one, other) if each is not None]
+    return max(min(known), at_least) if known else None

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files on any file system that Hadoop knows, reached through the driver's JVM.
+
+Spark keeps its checkpoint there with the same classes, configuration and credentials.  How a new file
+appears is told by what the file system can do:
+
+| file system                                 | a new file                                              |
+|---------------------------------------------|---------------------------------------------------------|
+| one whose uploads can be broken off (`s3a`) | is uploaded, and is there when the upload is complete    |
+| every other one (HDFS, viewfs, `abfss`)     | is written under a hidden name, and gets its own by a renaming that replaces nothing |
+
+Through Spark Connect there is no JVM, and so no such files.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from pyflinklike._paths import FolderPath, Listed, RemotePath, local_path
+from pyflinklike.errors import HostError
+
+__all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]
+
+_UPLOADS = "fs.capability.outputstream.abortable"
+"""What Hadoop says of a file system whose new files appear when they are closed, and not before."""
+_KINDS: dict[str, type[OSError]] = {
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+    "java.io.FileNotFoundException": FileNotFoundError,
+}
+_PACKAGES = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+}
+
+
+_SCHEME = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def is_remote_address(path: str) -> bool:
+    """Return whether a path has a scheme that is not that of this machine's files."""
+    return _SCHEME.match(path) is not None
+
+
+def folder_path(spark: SparkSession | None, path: str) -> FolderPath:
+    """Return the path of a folder: of this machine, or of a file system of Hadoop if it has a scheme.
+
+    Args:
+        spark: A session that has a JVM; None will do for a path on this machine.
+        path: The path, or the address.
+
+    Raises:
+        HostError: Hadoop does not know the file system, or cannot use it.
+    """
+    if not is_remote_address(path):
+        return local_path(path).absolute()
+    assert spark is not None
+    files = HadoopFiles(spark, path)
+    return RemotePath(files, files.address)
+
+
+def temporary_folder(spark: SparkSession, parent: str) -> RemotePath:
+    """Make a folder that goes when the driver's JVM ends.
+
+    Args:
+        spark: A session that has a JVM.
+        parent: The address of the folder in which it is made.
+
+    Raises:
+        HostError: As for `folder_path`.
+    """
+    files = HadoopFiles(spark, parent)
+    folder = RemotePath(files, f"{files.address}/job-{uuid.uuid4()}")
+    folder.mkdir()
+    files.delete_at_exit(str(folder))
+    return folder
+
+
+def for_spark(path: FolderPath) -> str:
+    """Return the address by which Spark finds a path, whatever file system it takes by default."""
+    return f"file://{path}" if isinstance(path, Path) else str(path)
+
+
+class HadoopFiles:
+    """A file system of Hadoop.
+
+    Args:
+        spark: A session that has a JVM.
+        address: An address in the file system.
+
+    Raises:
+        HostError: Hadoop does not know the file system, or cannot use it.
+    """
+
+    def __init__(self, spark: SparkSession, address: str) -> None:
+        jvm: Any = spark._jvm
+        gateway: Any = spark._sc._gateway
+        self._hadoop = jvm.org.apache.hadoop.fs
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        try:
+            path = self._path(address)
+            self._files = path.getFileSystem(configuration)
+            self.address = self.whole(address)
+            self._takes_uploads = self._files.hasPathCapability(path, _UPLOADS)
+            self._context = self._hadoop.FileContext.getFileContext(path.toUri(), configuration)
+        except Exception as error:
+            raise _refusal(address, error) from error
+        # Java's enums within classes have a name that Python cannot write.
+        kinds = getattr(self._hadoop, "Options$Rename")
+        self._replace_nothing = gateway.new_array(kinds, 1)
+        self._replace_nothing[0] = kinds.NONE
+
+    def whole(self, address: str) -> str:
+        """Return an address with its authority, which the configuration may tell."""
+        files = self._files
+        whole = self._path(address).makeQualified(files.getUri(), files.getWorkingDirectory())
+        return str(whole.toString()).rstrip("/")
+
+    def create(self, path: str, contents: bytes, newer_than: int) -> int | None:
+        """Create a file that appears when it is whole, and return its time; None if there is one already."""
+        try:
+            if self._takes_uploads:
+                self._write(path, contents, replaces=False)
+            else:
+                self._write_and_rename(path, contents, newer_than)
+        except FileExistsError:
+            return None
+        return self._time_of(path)
+
+    def _write_and_rename(self, path: str, contents: bytes, newer_than: int) -> None:
+        folder, _, name = path.rpartition("/")
+        hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
+        try:
+            self._write(hidden, contents, replaces=True)
+            if self._time_of(hidden) <= newer_than:
+                with _errors_of(path):
+                    self._files.setTimes(self._path(hidden), newer_than + 1, -1)
+            with _errors_of(path):
+                self._context.rename(self._path(hidden), self._path(path), self._replace_nothing)
+        except BaseException:
+            self.delete(hidden)
+            raise
+
+    def _time_of(self, path: str) -> int:
+        with _errors_of(path):
+            return int(self._files.getFileStatus(self._path(path)).getModificationTime())
+
+    def _write(self, path: str, contents: bytes, *, replaces: bool) -> None:
+        # Not closed where it fails: that would end an upload with what there is of it.
+        with _errors_of(path):
+            stream = self._files.create(self._path(path), replaces)
+            stream.write(contents)
+            stream.close()
+
+    def read(self, path: str) -> bytes | None:
+        """Return all of a file; None if there is none."""
+        try:
+            with _errors_of(path):
+                stream = self._files.open(self._path(path))
+                try:
+                    return bytes(stream.readAllBytes())
+                finally:
+                    stream.close()
+        except FileNotFoundError:
+            return None
+
+    def entries(self, path: str) -> list[Listed]:
+        """Return what is in a folder; nothing if there is none."""
+        try:
+            with _errors_of(path):
+                return [_entry_of(each) for each in self._files.listStatus(self._path(path))]
+        except FileNotFoundError:
+            return []
+
+    def status(self, path: str) -> Listed | None:
+        """Return what a folder says of an entry; None if there is none."""
+        try:
+            with _errors_of(path):
+                return _entry_of(self._files.getFileStatus(self._path(path)))
+        except FileNotFoundError:
+            return None
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it, if they are not there."""
+        with _errors_of(path):
+            self._files.mkdirs(self._path(path))
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all that is in it, if it is there."""
+        with _errors_of(path):
+            self._files.delete(self._path(path), True)
+
+    def delete_at_exit(self, path: str) -> None:
+        """Have a folder deleted when the JVM ends."""
+        with _errors_of(path):
+            self._files.deleteOnExit(self._path(path))
+
+    def rename(self, path: str, other: str) -> None:
+        """Rename a file or folder; nothing is at the other path.
+
+        Raises:
+            OSError: The file system has not done it.
+        """
+        with _errors_of(path):
+            is_done = self._files.rename(self._path(path), self._path(other))
+        if not is_done:
+            msg = f"{path}: it was not renamed to {other}"
+            raise OSError(msg)
+
+    def copy_here(self, path: str, local: str) -> None:
+        """Copy a file to a path on this machine.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        with _errors_of(path):
+            here = self._path(f"file://{local}")
+            self._files.copyToLocalFile(False, self._path(path), here, True)
+
+    def copy_there(self, local: str, path: str) -> None:
+        """Copy a file on this machine, in place of one that is there."""
+        with _errors_of(path):
+            here = self._path(f"file://{local}")
+            self._files.copyFromLocalFile(False, True, here, self._path(path))
+
+    def plain(self, address: str) -> str:
+        """Return an address without its scheme and authority."""
+        return str(self._path(address).toUri().getPath())
+
+    def _path(self, path: str) -> Any:
+        return self._hadoop.Path(path)
+
+
+def _entry_of(found: Any) -> Listed:
+    is_folder = bool(found.isDirectory())
+    size = 0 if is_folder else int(found.getLen())
+    return Listed(str(found.getPath().getName()), int(found.getModificationTime()), is_folder, size)
+
+
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Raise Java's errors as Python's of files."""
+    try:
+        yield
+    except Exception as error:
+        # py4j's class of such errors is not named: the client of Spark Connect comes without py4j.
+        thrown = getattr(error, "java_exception", None)
+        if thrown is None:
+            raise
+        kind = _KINDS.get(str(thrown.getClass().getName()), OSError)
+        raise kind(f"{path}: {thrown.getMessage() or thrown}") from error
+
+
+def _refusal(address: str, error: Exception) -> HostError:
+    """Return the error for a file system that cannot be used, with Java's reason."""
+    scheme = urlsplit(address).scheme
+    thrown = getattr(error, "java_exception", None)
+    reason = str(error if thrown is None else thrown.getMessage() or thrown)
+    package = _PACKAGES.get(scheme)
+    if "No AbstractFileSystem" in reason or "fs.AbstractFileSystem" in reason:
+        # Without it Spark writes its checkpoint by renamings that replace no file, and does not notice.
+        remedy = (
+            f"set spark.hadoop.fs.AbstractFileSystem.{scheme}.impl to the class that its maker names, "
+            "which Spark's checkpoints need, too"
+        )
+    elif package is not None and "not found" in reason:
+        remedy = (
+            f"start the driver with --packages {package}:<the version of Hadoop that Spark has>, or put the "
+            "jar into Spark's folder of jars"
+        )
+    else:
+        remedy = (
+            f"give an address as Spark takes it, with the jar and the setting (spark.hadoop.fs.{scheme}.impl) "
+            "of its file system, or a path on this machine"
+        )
+    return HostError(
+        "folders of jobs and savepoints are on file systems that Spark's Hadoop knows, got "
+        f"{address!r}: {reason}; {remedy}"
+    )

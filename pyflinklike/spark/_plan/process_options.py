@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of operators over keyed DataFrames, and the checks of what `process` is given.
+
+A method that makes an operator takes its options by keyword, as one of the TypedDicts here: so type
+checkers and editors know each option.  `KeyedStream.process` explains them.  What the caller gave
+becomes one `ProcessOptions`, the only place of the defaults.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar
+
+import attrs
+from pyspark import cloudpickle
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+
+from pyflinklike._checks import is_int
+from pyflinklike._messages import instance_of, shown, shown_message
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.functions.process_functions import KeyedProcessFunction
+from pyflinklike.spark._wire.own_columns import (
+    ARRIVAL,
+    BATCH_TIME,
+    BEFORE_WATERMARK,
+    KEY_GROUP,
+    LAST_WATERMARK,
+)
+from pyflinklike.state.fold_functions import Function, check_methods
+
+__all__ = [
+    "MAX_KEY_GROUPS",
+    "CommonOptions",
+    "ElementOptions",
+    "EventTimes",
+    "KeyedOptions",
+    "KeyedProcessOptions",
+    "ProcessOptions",
+    "SavepointLike",
+    "SideOutputs",
+    "TwoInputOptions",
+    "TwoInputProcessOptions",
+    "check_backend",
+    "check_column",
+    "check_columns",
+    "check_dropped",
+    "check_function",
+    "check_max_parallelism",
+    "check_pickle",
+    "holds_accumulators",
+    "options_shown",
+]
+
+SavepointLike = bytes | str | os.PathLike[str] | Mapping[str, DataFrame]
+"""The bytes of a savepoint, its directory, or a `Savepoint`, which is a mapping."""
+SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
+"""The tags whose outputs are wanted, or the type of each."""
+EventTimes = str | tuple[str, str]
+"""The name of a column of both inputs, or a pair of names."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options of every operator."""
+
+    state_backend: StateBackend | None
+    max_parallelism: int | None
+    uid: str | None
+    job_parameters: Mapping[str, str] | None
+    from_savepoint: SavepointLike | None
+    savepoint_to: str | os.PathLike[str] | None
+    watermark_delay: str | None
+    output_before_watermark: str | None
+    allow_pickle: bool
+    on_error: DeadLetters | None
+    drop_states: Iterable[str]
+
+
+class KeyedOptions(CommonOptions, total=False):
+    """The options of operators over one input, such as windows."""
+
+    event_time: str | None
+    before_watermark: str | None
+    arrival_order: bool
+
+
+class ElementOptions(KeyedOptions, total=False):
+    """The options of operators over one input whose results have no time of their own."""
+
+    output_event_time: str | None
+
+
+class KeyedProcessOptions(ElementOptions, total=False):
+    """The options of `process` over one input."""
+
+    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+    processing_time_timers: bool | None
+
+
+class TwoInputOptions(CommonOptions, total=False):
+    """The options of operators over two inputs."""
+
+    event_time: EventTimes | None
+    before_watermark: EventTimes | None
+    arrival_order: bool
+
+
+class TwoInputProcessOptions(TwoInputOptions, total=False):
+    """The options of `process` over two inputs."""
+
+    side_outputs: Iterable[OutputTag] | Mapping[OutputTag, Any]
+    processing_time_timers: bool | None
+    output_event_time: str | None
+
+
+@attrs.frozen(kw_only=True)
+class ProcessOptions:
+    """The options of one operator, in the order in which signatures show them."""
+
+    event_time: Any = None
+    """A name or, for two inputs, also a pair of names: the TypedDicts say which."""
+    state_backend: StateBackend | None = None
+    max_parallelism: int | None = None
+    uid: str | None = None
+    side_outputs: SideOutputs = ()
+    job_parameters: Mapping[str, str] | None = None
+    processing_time_timers: bool | None = None
+    from_savepoint: SavepointLike | None = None
+    savepoint_to: str | os.PathLike[str] | None = None
+    watermark_delay: str | None = None
+    output_event_time: str | None = None
+    before_watermark: Any = None
+    """As `event_time`."""
+    output_before_watermark: str | None = None
+    arrival_order: bool = False
+    allow_pickle: bool = True
+    on_error: DeadLetters | None = None
+    drop_states: Iterable[str] = ()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], allowed: type) -> ProcessOptions:
+        """Collect the options that a method was given.
+
+        Args:
+            options: By name.
+            allowed: The TypedDict of the options that the method takes.
+
+        Raises:
+            DeclarationTypeError: An option is not one of them.
+        """
+        known = _names_of(allowed)
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            msg = f"the options of an operator are keywords that its method has, got {unknown}; choose from {known}"
+            raise DeclarationTypeError(msg)
+        return cls(**options)
+
+
+def options_shown(kind: type) -> Callable[[F], F]:
+    """Have a method show each of its options in `help` and `inspect.signature`.
+
+    Python shows `**options` alone, however it is annotated.
+
+    Args:
+        kind: The TypedDict of the options.
+    """
+
+    def shown_on(method: F) -> F:
+        signature = inspect.signature(method)
+        named = [
+            each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD
+        ]
+        by_name = [_parameter(name, kind) for name in _names_of(kind)]
+        method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*named, *by_name]
+        )
+        return method
+
+    return shown_on
+
+
+def _names_of(kind: type) -> list[str]:
+    """Return the names of a TypedDict's options in the order of `ProcessOptions`."""
+    return [each.name for each in attrs.fields(ProcessOptions) if each.name in kind.__annotations__]
+
+
+def _parameter(name: str, kind: type) -> inspect.Parameter:
+    annotation = kind.__annotations__[name]
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=attrs.fields_dict(ProcessOptions)[name].default,
+        # As text, as all annotations of this package are.
+        annotation=getattr(annotation, "__forward_arg__", annotation),
+    )
+
+
+MAX_KEY_GROUPS = 32_768
+"""Flink's limit."""
+_dumps: Any = cloudpickle.dumps
+
+
+def check_column(df: DataFrame, column: Any, what: str) -> None:
+    """Check that a DataFrame has a column.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It does not, or the name is not a str.
+    """
+    if not isinstance(column, str):
+        remedy = "add it with withColumn first"
+        if isinstance(column, (list, tuple)):
+            names = ", ".join(map(repr, column))
+            remedy = f"write key_by(df, {names})" if what == "key_by" else "give one name"
+        msg = f"{what} takes the name of a column, got {column!r}; {remedy}"
+        raise DeclarationTypeError(msg)
+    if column not in df.columns:
+        msg = f"{what} takes a column of the DataFrame, got {column!r}; choose from {df.columns}"
+        raise DeclarationValueError(msg)
+
+
+def check_columns(df: DataFrame) -> None:
+    """Check that the columns of a DataFrame can be carried to a function.
+
+    Raises:
+        DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
+    """
+    own = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK, LAST_WATERMARK}
+    reserved = own & set(df.columns)
+    if reserved:
+        msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
+        raise DeclarationValueError(f"{msg}; rename them")
+    unusable = [name for name in df.columns if "." in name or "`" in name]
+    if unusable:
+        msg = (
+            f"Spark's mapInArrow takes no column with a dot or a backtick in its name, "
+            f"got {unusable}; rename them"
+        )
+        raise DeclarationValueError(msg)
+
+
+def check_max_parallelism(value: Any) -> None:
+    """Check that a number of key groups is in Flink's range.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is not.
+    """
+    if not is_int(value):
+        msg = f"max_parallelism must be an int, got {shown(value)}"
+        raise DeclarationTypeError(msg)
+    if not 1 <= value <= MAX_KEY_GROUPS:
+        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {shown(value)}"
+        raise DeclarationValueError(msg)
+
+
+def check_dropped(
+    names: Any, savepoint: SavepointLike | None, *, is_streaming: bool
+) -> tuple[str, ...]:
+    """Return the names of the states that a stream drops.
+
+    Raises:
+        DeclarationTypeError: It is no list of names.
+        DeclarationValueError: The state is not that of a checkpoint.
+    """
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        msg = f"drop_states takes a list of names, got {shown(names)}"
+        raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
+    found = tuple(dict.fromkeys(names))
+    for name in found:
+        if not isinstance(name, str) or not name:
+            msg = f"drop_states takes names of states, got {shown(name)}"
+            raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
+    if found and not is_streaming:
+        msg = f"drop_states takes states out of a stream's checkpoint, got {list(found)} in a batch"
+        raise DeclarationValueError(f"{msg}, which keeps no state; leave it out")
+    if found and savepoint is not None:
+        msg = (
+            f"drop_states takes states out of the checkpoint, got {list(found)} and from_savepoint"
+        )
+        raise DeclarationValueError(
+            f"{msg}; leave from_savepoint out where the checkpoint is there already, and for a new "
+            "one give from_savepoint=Savepoint.read(spark, ...).remove_state(...)"
+        )
+    return found
+
+
+def check_backend(state_backend: Any) -> StateBackend:
+    """Return a state backend that is one.
+
+    Raises:
+        DeclarationTypeError: It is not a state backend.
+    """
+    if not isinstance(state_backend, StateBackend):
+        remedy = instance_of(StateBackend, state_backend, "for example HashMapStateBackend()")
+        msg = f"state_backend must be a StateBackend, got {shown(state_backend)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    return state_backend
+
+
+def check_function(
+    function: Any,
+    kind: type | tuple[type, ...] = KeyedProcessFunction,
+    stream: str = "KeyedStream",
+) -> None:
+    """Check that a function is of the kind that a stream takes.
+
+    Args:
+        function: The user's function.
+        kind: The class, or the classes of which it must be one.
+        stream: The name of the stream's class.
+
+    Raises:
+        DeclarationTypeError: It is not.
+    """
+    if not isinstance(function, kind):
+        remedy = instance_of(kind, function, "subclass it")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = " or ".join(each.__name__ for each in kinds)
+        msg = f"{names} is required for {stream}, got {shown(function)}; {remedy}"
+        raise DeclarationTypeError(msg)
+    check_methods(function)
+    warn_of_slips(function)
+
+
+def check_pickle(function: Function) -> None:
+    """Check that a function can reach the workers.
+
+    Raises:
+        DeclarationError: It does not pickle; the message names the attribute that does not.
+    """
+    try:
+        _dumps(function)
+    except Exception as error:
+        held = ", ".join(
+            f"{name}={shown(value)}"
+            for name, value in vars(function).items()
+            if not _pickles(value)
+        )
+        where = f"its attribute {held}" if held else "what it refers to"
+        msg = (
+            f"a function must pickle to reach the workers, got {type(function).__qualname__} "
+            f"whose pickling fails ({shown_message(error)}): look at {where}; "
+            "make such things in open(), which runs on the worker"
+        )
+        raise DeclarationError(msg) from error
+
+
+def holds_accumulators(function: Function) -> bool:
+    """Return whether a function holds accumulators of Spark, which belong to one task."""
+    finder: Any = _AccumulatorFinder
+    pickler = finder(io.BytesIO())
+    pickler.dump(function)
+    found: bool = pickler.found
+    return found
+
+
+class _AccumulatorFinder(cloudpickle.CloudPickler):  # type: ignore[misc, unused-ignore]
+    found = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Accumulator):
+            self.found = True
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        _dumps(value)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session of a query: the settings that it needs, and the code that its workers import.
+
+A setting at its default is changed; a choice of the user's that rules keyed state out is an error.
+
+Before the first micro-batch, `transformWithState` asks the processor for its states in a Python
+worker *on the driver*.  Spark sets up shipped files (`--py-files`, `--archives`, `addPyFile`) for
+the workers of executors and forgets this one: its path has none of the files, and a
+`spark.pyspark.python` within an archive does not exist where it is started.  `reach_driver_worker`
+makes up for that with the public parts of a running `SparkContext`: `environment`, with which all
+workers start, `addPyFile` and `SparkFiles`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import io
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import __version__
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pyflinklike._paths import local_path
+from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.spark._plan.process_options import MAX_KEY_GROUPS
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext  # which the client of Spark Connect comes without
+
+__all__ = [
+    "check_file_manager",
+    "check_python",
+    "check_watermark_policy",
+    "folders_of_driver",
+    "link_python",
+    "max_parallelism_for",
+    "note_checkpoint_format",
+    "partitions_of",
+    "partitions_told",
+    "prepare_session",
+    "prepare_workers",
+    "reach_driver_worker",
+    "ship_files",
+    "time_zone_of",
+]
+
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_DEFAULT = "HDFSBackedStateStoreProvider"
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+_MIN_KEY_GROUPS = 16
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+# Before, a query that has the other format than its checkpoint is refused at a restart, in Spark's
+# words: there a note would do harm.
+_FORMAT_FROM = (4, 3)
+
+_log = logging.getLogger("pyflinklike.spark")
+
+
+def prepare_session(spark: SparkSession) -> None:
+    """Have the session store streaming state in RocksDB, which `transformWithState` demands.
+
+    A session that does not show a setting is trusted: Spark itself refuses another provider when
+    the stream starts.
+
+    Raises:
+        HostError: The session has another state store provider, or does not let us change a
+            setting; the message then names every setting.  Or its checkpoints do not replace files.
+    """
+    check_file_manager(spark)
+    provider = _read_setting(spark, _PROVIDER) or ""
+    chosen = provider and not provider.endswith((_DEFAULT, "RocksDBStateStoreProvider"))
+    if chosen:
+        msg = (
+            f"keyed state on a stream needs {_PROVIDER} to be {_ROCKSDB}, got {provider!r}; "
+            f'call spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
+        )
+        raise HostError(msg)
+    refused = {}
+    if not provider.endswith("RocksDBStateStoreProvider"):
+        refused.update(_set_or_refuse(spark, _PROVIDER, _ROCKSDB))
+    if _read_setting(spark, _CHANGELOG) != "true":
+        refused.update(_set_or_refuse(spark, _CHANGELOG, "true"))
+    if refused:
+        needed = " and ".join(f"{name} to be {value}" for name, value in refused.items())
+        flags = " ".join(f'--conf "{name}={value}"' for name, value in refused.items())
+        msg = (
+            f"keyed state on a stream needs {needed}, and this session does not let us set that; "
+            f"start its cluster, or the server of Spark Connect, with {flags}"
+        )
+        raise HostError(msg)
+
+
+def check_file_manager(spark: SparkSession) -> None:
+    """Check that a repeated micro-batch replaces the files of a checkpoint.
+
+    Raises:
+        HostError: The session has a file manager that does not.
+    """
+    # Its rename returns false where the file exists, and Spark takes that for success: the state
+    # of the second attempt stays in memory alone, and the next micro-batch is added to the files
+    # of the first one.
+    manager = _read_setting(spark, _MANAGER) or ""
+    if manager.endswith(_NOT_REPLACING):
+        msg = (
+            "keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
+            f"done again, got {_MANAGER}={manager}, which leaves the former ones and breaks the "
+            f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
+        )
+        raise HostError(msg)
+
+
+def note_checkpoint_format(spark: SparkSession) -> None:
+    """Note in the log, once, that a new checkpoint is safer in Spark's second format.
+
+    Nothing is said where the session names a format, hides the setting, or where Spark does not
+    keep the format of a checkpoint that is there.
+    """
+    if tuple(map(int, __version__.split(".")[:2])) < _FORMAT_FROM:
+        return
+    try:
+        # With "" as the default Spark complains that this is no number.
+        chosen = spark.conf.get(_FORMAT, None)
+    except PySparkException:
+        return
+    if chosen is None:
+        _note_format()
+
+
+@functools.cache
+def _note_format() -> None:
+    _log.info(
+        "a new checkpoint is safer in Spark's second format, got none chosen, so Spark takes the "
+        "first: there an attempt of a task that ends late may replace a file that counts, and "
+        'Spark keeps no checksums; call spark.conf.set("%s", "2") before the first start, or "1" '
+        "to stay and hear no more of it; a checkpoint that is there keeps its format",
+        _FORMAT,
+    )
+
+
+def check_watermark_policy(spark: SparkSession) -> None:
+    """Check that the watermark of a query is the smallest of its inputs'.
+
+    Raises:
+        HostError: The session takes the greatest.
+    """
+    policy = _read_setting(spark, _POLICY) or "min"
+    if policy.lower() != "min":
+        msg = (
+            f"two inputs with event time need {_POLICY} to be min, got {policy!r}, with which "
+            "timers would fire before the slower input has come to their time; call "
+            f'spark.conf.set("{_POLICY}", "min")'
+        )
+        raise HostError(msg)
+
+
+def partitions_of(spark: SparkSession) -> int:
+    """Return the number of tasks after a shuffle; 1 if Spark chooses it."""
+    return partitions_told(spark) or 1
+
+
+def partitions_told(spark: SparkSession) -> int | None:
+    """Return the number of tasks after a shuffle, or None where the session does not show it."""
+    try:
+        partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    except PySparkException:
+        return None  # serverless platforms choose, and some do not show it
+    return int(partitions) if partitions.isdigit() else None
+
+
+def max_parallelism_for(partitions: int) -> int:
+    """Return the default number of key groups for a number of tasks."""
+    # Each key group that has data costs a micro-batch some round trips, so there should be few;
+    # and a multiple of the partitions, so that each gets as many as the others.
+    per_partition = -(-_MIN_KEY_GROUPS // partitions)
+    return min(partitions * per_partition, MAX_KEY_GROUPS)
+
+
+def time_zone_of(spark: SparkSession) -> str:
+    """Return the session's time zone."""
+    try:
+        zone = spark.conf.get("spark.sql.session.timeZone")
+    except PySparkException:  # a setting that the session does not show
+        zone = spark.sql("SELECT current_timezone()").collect()[0][0]
+    return zone or "UTC"
+
+
+def _read_setting(spark: SparkSession, name: str) -> str | None:
+    """Return a setting; "" if it has its default, None if the session does not show it."""
+    try:
+        return spark.conf.get(name, "")
+    except PySparkException:
+        return None
+
+
+def _set_or_refuse(spark: SparkSession, name: str, value: str) -> dict[str, str]:
+    """Set a setting; return it if it has another value that the session does not let us change."""
+    try:
+        spark.conf.set(name, value)
+    except PySparkException:
+        return {} if _read_setting(spark, name) is None else {name: value}
+    return {}
+
+
+_LOOK = """
+import importlib.util
+import sys
+for name in sys.argv[1:]:
+    if importlib.util.find_spec(name) is None:
+        print(name)
+        raise SystemExit(1)
+"""
+_PATIENCE_SECONDS = 60
+_TAKE_THIS = (
+    "before the session begins, unset PYSPARK_PYTHON and spark.pyspark.python, or set "
+    f'os.environ["PYSPARK_PYTHON"] = sys.executable, which is {sys.executable!r} here'
+)
+_SHIP = (
+    "install it for that Python on all nodes, or ship it: "
+    "spark-submit --py-files with its wheel, or --archives with an environment"
+)
+
+
+_workers_are_here: bool = False
+"""Whether the session's workers run on the driver's machine."""
+
+
+def folders_of_driver() -> list[str]:
+    """Return the folders and archives from which workers on the driver's machine shall import.
+
+    These are the driver's own, without those of every process of its Python; on a cluster there
+    are none.
+    """
+    if not _workers_are_here:
+        return []
+    libraries = {
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+    paths = [os.path.abspath(each) for each in sys.path]  # "" is the working directory
+    return [each for each in paths if each not in libraries and os.path.exists(each)]
+
+
+def prepare_workers(spark: SparkSession) -> None:
+    """Let the workers import the modules of the program.
+
+    * Workers of a local master run the Python of the driver, unless another is named
+      (`PYSPARK_PYTHON`, `spark.pyspark.python`): `python3` on the PATH is another one wherever a
+      virtual environment is not activated.  They import from the folders of the driver, too.
+      Another one that has no pyflinklike is refused here, before it fails in words of Spark's.
+    * Workers import from shipped wheels.  A wheel is a zip file, but PySpark puts only `.zip`,
+      `.egg` and `.jar` on the path of its workers.  Only wheels of pure Python are taken: compiled
+      modules cannot be imported from within a file.
+
+    Over Spark Connect this is the server's business, and nothing is done.
+
+    Raises:
+        HostError: The master is local, and the Python that is named has no pyflinklike.
+    """
+    global _workers_are_here  # noqa: PLW0603  # Spark has one context in a process
+    context = _context_of(spark)
+    _workers_are_here = context is not None and str(context.master).startswith("local")
+    if context is None:
+        return
+    if _workers_are_here:
+        # A setting in the builder of a program that was not submitted: PySpark does not look at it.
+        configured = dict(context.getConf().getAll()).get("spark.pyspark.python")
+        if not os.environ.get("PYSPARK_PYTHON"):
+            context.pythonExec = configured or sys.executable
+    for wheel in _root_of_shipped_files().glob("*-none-any.whl"):
+        as_zip = wheel.with_suffix(".zip")
+        if not as_zip.exists():
+            shutil.copyfile(wheel, as_zip)
+            context.addPyFile(str(as_zip))
+    python: str = context.pythonExec
+    # One in an archive of the job is linked later, and only where a worker on the driver needs it.
+    is_linked = os.sep in python and not os.path.isabs(python)
+    if _workers_are_here and python != sys.executable and not is_linked:
+        shipped = _with_shipped(context, _root_of_shipped_files())
+        check_python(python, {"PYTHONPATH": shipped}, is_local=True)
+
+
+def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
+    """Let workers import from files and folders of the program.
+
+    Args:
+        spark: The session.
+        paths: Modules, archives and folders of modules; a folder goes as an archive, because
+            Spark puts no folder on a path.
+
+    Raises:
+        DeclarationValueError: There is no file at a path, or a folder has compiled modules, which no
+            node of a cluster imports from an archive.
+    """
+    for path in paths:
+        local = Path(local_path(path))
+        if local.is_dir():
+            compiled = next((each for each in local.rglob("*") if each.suffix in _COMPILED), None)
+            if compiled is not None and not str(spark.sparkContext.master).startswith("local"):
+                msg = (
+                    "the nodes of a cluster import Python's own modules from an archive, got "
+                    f"{compiled.relative_to(local).as_posix()!r} in {str(local)!r}, which is compiled; "
+                    "install its package on the nodes, or ship an environment with spark.archives"
+                )
+                raise DeclarationValueError(msg)
+            spark.sparkContext.addPyFile(_archive_of(local))
+        elif local.exists() or "://" in path:
+            spark.sparkContext.addPyFile(path)
+        else:
+            msg = (
+                f"add_python_file takes a file or folder that is there, got {path!r}; its path is "
+                f"looked up from {str(Path.cwd())!r}"
+            )
+            raise DeclarationValueError(msg)
+
+
+_COMPILED = frozenset({".so", ".pyd"})
+
+
+def _archive_of(folder: Path) -> str:
+    """Zip a folder's modules; the name has a checksum: Spark takes no second file of a name."""
+    files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
+    kept = [each for each in files if "__pycache__" not in each.parts]
+    contents = io.BytesIO()
+    with zipfile.ZipFile(contents, "w") as archive:
+        for each in kept:
+            member = zipfile.ZipInfo(each.relative_to(folder).as_posix())
+            archive.writestr(member, each.read_bytes())
+    place = Path(tempfile.mkdtemp(prefix="pyflinklike-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    path = place / f"{folder.resolve().name}-{zlib.crc32(contents.getvalue()):08x}.zip"
+    path.write_bytes(contents.getvalue())
+    return str(path)
+
+
+def reach_driver_worker(spark: SparkSession) -> None:
+    """Let the Python worker on the driver find the shipped files.
+
+    * The files of `--py-files`, `addArtifacts` and `addPyFile` go on its path.
+    * A relative `spark.pyspark.python` that lies in an archive of the job is linked from the
+      working directory, until the driver ends.
+
+    Over Spark Connect this is the server's business, and nothing is done.
+
+    Raises:
+        HostError: The driver does not have the Python of the workers, or pyflinklike is missing
+            there.
+    """
+    context = _context_of(spark)
+    if context is None:
+        return
+    shipped = _root_of_shipped_files()
+    _put_on_path_of_workers(context, shipped)
+    python: str = context.pythonExec
+    link_python(python, shipped)
+    if python != sys.executable:
+        check_python(python, context.environment)
+
+
+def _context_of(spark: SparkSession) -> SparkContext | None:
+    try:
+        return spark.sparkContext
+    except (PySparkException, AttributeError):  # Spark Connect
+        return None
+
+
+def _root_of_shipped_files() -> Path:
+    from pyspark import SparkFiles
+
+    return Path(SparkFiles.getRootDirectory())
+
+
+def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
+    """Put the shipped files that the driver's own path has on the path of its workers.
+
+    The directory is the driver's alone: executors find nothing there, which does no harm.
+    """
+    if any(shipped.iterdir()):
+        context.environment["PYTHONPATH"] = _with_shipped(context, shipped)
+
+
+def _with_shipped(context: SparkContext, shipped: Path) -> str:
+    """Return the path of workers, and the shipped files that are on the driver's own."""
+    own = [each for each in sys.path if Path(each) == shipped or Path(each).parent == shipped]
+    before = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys(filter(None, [*before, *own])))
+
+
+def link_python(python: str, shipped: Path) -> None:
+    """Link the workers' Python into the working directory, if it lies in an archive of the job.
+
+    Args:
+        python: `spark.pyspark.python`; an absolute path is ignored.
+        shipped: The folder in which Spark has unpacked archives.
+
+    Raises:
+        HostError: It is in neither of the two folders, or cannot be linked.
+    """
+    relative = Path(python)
+    # A name without a directory is looked up on PATH.
+    if relative.is_absolute() or os.sep not in python or relative.exists():
+        return
+    archive = relative.parts[0]
+    link, target = Path.cwd() / archive, shipped / archive
+    if not (shipped / relative).exists():
+        raise HostError(_not_here(python, archive))
+    try:
+        if link.is_symlink():  # of a driver that was killed
+            link.unlink()
+        link.symlink_to(target)
+    except OSError as problem:
+        raise HostError(_not_here(python, archive, problem)) from problem
+    atexit.register(_unlink, link, target)
+
+
+def _not_here(python: str, archive: str, problem: OSError | None = None) -> str:
+    but = f", nor can be linked there ({problem})" if problem else ""
+    return (
+        "transformWithState starts a Python worker in the driver's working directory as well; got "
+        f"spark.pyspark.python={python!r}, which is not in {str(Path.cwd())!r}{but}; unpack the "
+        f"archive there before you submit: mkdir {archive} && tar -xzf FILE -C {archive}"
+    )
+
+
+def _unlink(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.readlink() == target:
+        link.unlink()
+
+
+def check_python(python: str, environment: Mapping[str, str], *, is_local: bool = False) -> None:
+    """Check that the workers' Python runs on the driver, and has pyflinklike.
+
+    It searches the driver's own path as well, which the worker may not have: so no Python is
+    refused that would do.
+
+    Args:
+        python: `spark.pyspark.python`.
+        environment: The variables that Spark adds to the environment of its workers.
+        is_local: Whether all workers run on the driver's machine.
+
+    Raises:
+        HostError: It does not run, or pyflinklike is missing.
+    """
+    paths = environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")
+    try:
+        _look_for_pyflinklike(python, os.pathsep.join(filter(None, paths)), is_local=is_local)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        if is_local:
+            msg = f"the workers run {python!r}, which PYSPARK_PYTHON names, got {problem}"
+            raise HostError(f"{msg}; {_TAKE_THIS}") from problem
+        msg = (
+            f"transformWithState starts a Python worker on the driver as well, and "
+            f"spark.pyspark.python is {python!r}, which cannot be run here ({problem}); "
+            "name one that is at the same place on the driver and on all nodes"
+        )
+        raise HostError(msg) from problem
+
+
+@functools.cache  # errors are not cached: the user may have put them right meanwhile
+def _look_for_pyflinklike(python: str, path: str, *, is_local: bool) -> None:
+    # The path of a checkout has pyflinklike for any Python, so a local one is asked for more.
+    needed = ["pyflinklike", *(["pyarrow"] if is_local else [])]
+    run = subprocess.run(
+        [python, "-c", _LOOK, *needed],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+    )
+    # Any other exit says nothing about pyflinklike: the worker itself will show what is wrong.
+    if run.returncode == 1:
+        missing = run.stdout.strip() or "pyflinklike"
+        msg = f"the workers need {missing}, and their Python, {python!r}, has none; "
+        msg += _TAKE_THIS if is_local else _SHIP
+        raise HostError(msg)

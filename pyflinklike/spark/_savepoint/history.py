@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: Apache-2.0
+"""History first: a batch over what a source has, and a stream that goes on where the batch ended.
+
+    history = history_of(spark, format="kafka", options={"subscribe": "clicks", ...})
+    result = key_by(history.batch(), "user").process(..., savepoint_to=path)
+    later = key_by(history.stream(path), "user").process(..., from_savepoint=path)
+
+The end of a source is pinned before the batch reads, and is in the savepoint.  A DataFrame does not
+say where it comes from; but an alias stays in its plan whatever is done with it afterwards.  So a
+batch, a result and a stream have aliases, and the plan of an operator's input tells which sources
+are before it.  A source without an alias is refused.
+
+Which batch writes where is noted when an operator is applied, and the executors write when Spark
+runs it (`savepoints.history_parts`).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+import attrs
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+
+from pyflinklike._clock import MIN_WATERMARK
+from pyflinklike._messages import shown
+from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark._plan.event_time import Leaf, leaves_of
+from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
+from pyflinklike.spark._plan.operator_plan import HistoryPlan
+from pyflinklike.spark._plan.process_options import SavepointLike
+from pyflinklike.spark._wire.own_columns import KEY_GROUP, LAST_WATERMARK
+from pyflinklike.state_processor._edits.savepoint import Savepoint
+from pyflinklike.state_processor._savepoints.history_parts import begin_history, read_manifest
+from pyflinklike.state_processor._savepoints.manifest import Manifest
+from pyflinklike.state_processor._savepoints.saved_job import Position, SavedHistory, SavedSource
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
+
+__all__ = [
+    "History",
+    "SourceKind",
+    "add_kind",
+    "begin_batch",
+    "go_on",
+    "history_at",
+    "history_of",
+    "refuse_without_savepoint",
+]
+
+
+# Sources
+
+
+class SourceKind(Protocol):
+    """How the end of a source is pinned, and how a stream goes on from there."""
+
+    def pin(self, options: Mapping[str, str]) -> tuple[str, dict[str, str], Position]:
+        """Ask where the source ends now.
+
+        Returns:
+            The name of what is read, the options of a batch up to that end, and the end.
+        """
+
+    def go_on(self, options: Mapping[str, str], position: Position) -> dict[str, str]:
+        """Return the options of a stream that begins at a position."""
+
+
+_KINDS: dict[str, Callable[[], SourceKind]] = {}
+_FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
+_BATCH, _RUN, _STREAM = "pyflinklike_history_", "pyflinklike_run_", "pyflinklike_after_"
+_SOURCES: dict[str, SavedSource] = {}
+"""The sources of this program, by alias."""
+
+
+def add_kind(name: str, kind: Callable[[], SourceKind]) -> None:
+    """Make a kind of source known to `history_of`; connectors call this.
+
+    Args:
+        name: The argument of `format`.
+        kind: Makes it, when it is first asked for.
+    """
+    _KINDS[name] = kind
+
+
+@attrs.frozen(eq=False)
+class History:
+    """A source of which a batch reads what is there, and a stream what comes later.
+
+    Made by `history_of`.
+
+    Args:
+        spark: The session.
+        format: As `spark.read.format` takes it.
+        schema: The columns of files; None for a source that has its own.
+        options: The options of the user.
+        path: The path of files; None for another source.
+        source: What is read, and where it ended when this was made.
+        pinned: The options of the batch.
+    """
+
+    spark: SparkSession
+    format: str
+    schema: st.StructType | None
+    options: Mapping[str, str]
+    path: str | None
+    source: SavedSource
+    pinned: Mapping[str, str]
+
+    def batch(self) -> DataFrame:
+        """Return a batch of what the source had when `history_of` was called."""
+        reader = self.spark.read.format(self.format).options(**self.pinned)
+        if self.path is None:
+            return _name(reader.load(), self.source)
+        assert self.schema is not None
+        assert self.source.position is not None
+        # A file that is skipped would be missing in the state, and the stream does not read it either.
+        strict = reader.options(ignoreMissingFiles="false", ignoreCorruptFiles="false")
+        files = strict.schema(self.schema).load(self.path)
+        if gone := set(self.source.position["found"]).difference(files.inputFiles()):
+            msg = (
+                f"a batch reads all files that history_of has found, got {len(gone)} of them removed, "
+                f"such as {min(gone)!r}; restore them, or call history_of again"
+            )
+            raise DeclarationValueError(msg)
+        return _name(files.where(_is_of(self.source.position)), self.source)
+
+    def stream(self, savepoint: str | os.PathLike[str]) -> DataFrame:
+        """Return a stream of what the source has got since the batch that wrote a savepoint.
+
+        Whatever `history_of` has pinned now does not matter, so that a program can be started again.
+
+        Args:
+            savepoint: The directory that `process(..., savepoint_to=...)` was given.
+
+        Raises:
+            CorruptStateError: The savepoint is damaged, or the batch was not read to its end.
+            DeclarationValueError: The savepoint is not of a batch of this source.
+        """
+        location = savepoint_location_in(self.spark, savepoint)
+        history, where = read_manifest(location).history, location.where
+        sources = () if history is None else history.sources
+        found = next((each for each in sources if each.is_same(self.source)), None)
+        if history is None or found is None or found.position is None:
+            msg = (
+                f"{where}: a stream goes on where a batch of the same source has ended, got "
+                f"{list(map(str, sources))} for {self.source}"
+            )
+            raise DeclarationValueError(
+                f"{msg}; write it with savepoint_to of history_of(...).batch()"
+            )
+        _STREAMS.setdefault(history.run, _Going(location, set()))
+        return self._after(found.position).alias(f"{_STREAM}{history.run}")
+
+    def _after(self, position: Position) -> DataFrame:
+        reader = self.spark.readStream.format(self.format)
+        if self.path is None:
+            return reader.options(**_kind_of(self.format).go_on(self.options, position)).load()
+        assert self.schema is not None
+        files = reader.options(**self.options).schema(self.schema).load(self.path)
+        return files.where(~_is_of(position))
+
+
+def _is_of(position: Position) -> Column:
+    """Return whether a record is of one of the files that were found."""
+    # Spark itself gives the path of one file in two forms.
+    path = F.replace(F.col("_metadata.file_path"), F.lit("file:///"), F.lit("file:/"))
+    return path.isin([each.replace("file:///", "file:/") for each in position["found"]])
+
+
+def history_of(
+    spark: SparkSession,
+    *,
+    format: str,  # noqa: A002 - Spark's name
+    schema: st.StructType | str | None = None,
+    path: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> History:
+    """Pin the end of a source, for a batch that reads up to there and a stream that goes on.
+
+    Args:
+        spark: The session.
+        format: "json", "parquet" or another format of files; "kafka", or "pyflinklike_kafka" once
+            it is registered.
+        schema: The columns of files; by default those that Spark infers.
+        path: The path of files, as a stream takes it.
+        options: The options of the batch and of the stream; each gets those that are its own.  A
+            batch ends at `endingOffsets`; by default at the offsets that the topics have now.
+
+    Raises:
+        DeclarationValueError: It cannot be told where a stream of this format would go on.
+    """
+    given = {name: str(value) for name, value in (options or {}).items()}
+    if format in _FILES:
+        return _history_of_files(spark, format, schema, path, given)
+    kind = _kind_of(format)
+    if path is not None or schema is not None:
+        msg = f"path and schema are of files, got them for {format!r}; leave them out"
+        raise DeclarationValueError(msg)
+    what, pinned, position = kind.pin(given)
+    source = SavedSource(None, format, what, is_bounded=True, position=position)
+    return History(spark, format, None, given, None, source, pinned)
+
+
+def _kind_of(name: str) -> SourceKind:
+    if name not in _KINDS:
+        known = sorted({*_FILES, *_KINDS, "kafka", "pyflinklike_kafka"})
+        msg = (
+            f"history_of knows of {known} where a stream goes on, got {name!r}; import "
+            "pyflinklike.kafka for Kafka; of another source read the batch and the stream yourself, and "
+            "say where the batch ended by history_at(df, position)"
+        )
+        raise DeclarationValueError(msg)
+    return _KINDS[name]()
+
+
+def _history_of_files(
+    spark: SparkSession,
+    kind: str,
+    schema: st.StructType | str | None,
+    path: Any,
+    options: dict[str, str],
+) -> History:
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        msg = f"files are at a path, got {shown(path)}; pass path=..."
+        raise DeclarationTypeError(msg)
+    reader = spark.read.format(kind).options(**options)
+    there = (reader if schema is None else reader.schema(schema)).load(os.fspath(path))
+    position = {"found": sorted(there.inputFiles())}
+    what = os.fspath(path).rstrip("/")
+    source = SavedSource(None, kind, what, is_bounded=True, position=position)
+    return History(spark, kind, there.schema, options, os.fspath(path), source, options)
+
+
+def history_at(df: DataFrame, position: str) -> DataFrame:
+    """Say how far a batch reads its source, where `history_of` does not know it.
+
+    The stream that goes on is the user's, and must begin exactly there.
+
+    Args:
+        df: A batch.
+        position: A text for the savepoint, such as "version 12 of the table"; "static" for a table
+            that is no history.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no batch, or nothing is said.
+    """
+    if not isinstance(df, DataFrame) or not isinstance(position, str):
+        msg = f"history_at takes a DataFrame and a text, got {shown(df)} and {shown(position)}"
+        raise DeclarationTypeError(msg)
+    if df.isStreaming:
+        msg = "history_at takes a batch, got a stream; read the stream where this position ends"
+        raise DeclarationValueError(msg)
+    if not position:
+        msg = 'history_at takes how far the batch is read, got ""; say it, such as "version 12"'
+        raise DeclarationValueError(msg)
+    said = SavedSource(None, "DataFrame", position, is_bounded=True, position={"said": position})
+    return _name(df, said)
+
+
+def _name(df: DataFrame, source: SavedSource) -> DataFrame:
+    name = f"{_BATCH}{uuid.uuid4().hex}"
+    _SOURCES[name] = source
+    return df.alias(name)
+
+
+# The batch
+
+
+@attrs.frozen(eq=False)
+class _Writing:
+    """A batch of which an operator writes its state.
+
+    Args:
+        location: The directory.
+        history: The batch.
+        watermark: A row with the watermark after all records; None without event time.
+    """
+
+    location: SavepointLocation
+    history: SavedHistory
+    watermark: DataFrame | None
+
+    def plan(self, *, is_sorted: bool) -> HistoryPlan:
+        """Return what the tasks are told.
+
+        Args:
+            is_sorted: Whether records come in the order of event times.
+        """
+        delay = self.history.delay if is_sorted else None
+        return HistoryPlan(self.location.uri, self.history.run, delay)
+
+    def add_last_rows(self, keyed: DataFrame, max_parallelism: int) -> DataFrame:
+        """Add a row to each key group, which has the watermark: so it is processed without records, too."""
+        spark = keyed.sparkSession
+        groups = spark.range(max_parallelism).select(F.col("id").cast("int").alias(KEY_GROUP))
+        if self.watermark is None:
+            last = groups.withColumn(LAST_WATERMARK, F.lit(0).cast("long"))
+        else:
+            last = groups.crossJoin(F.broadcast(self.watermark))
+        records = keyed.withColumn(LAST_WATERMARK, F.lit(None).cast("long"))
+        return records.unionByName(last, allowMissingColumns=True)
+
+    def name(self, result: DataFrame) -> DataFrame:
+        """Name the result, so that an operator behind it is known to be of the same batch."""
+        return result.alias(f"{_RUN}{self.history.run}")
+
+
+_RUNS: dict[str, _Writing] = {}
+"""The batches of this program, by id."""
+
+Times = Sequence[tuple[DataFrame, Column, int]]
+"""For each input with event time its DataFrame, the time in ms, and how late records may be, in ms."""
+
+
+def begin_batch(
+    savepoint_to: str | os.PathLike[str], task: TaskInfo, frames: Sequence[DataFrame], times: Times
+) -> _Writing:
+    """Begin to write the state of an operator of a batch.
+
+    Args:
+        savepoint_to: The directory, as the user gave it.
+        task: The operator.
+        frames: Its inputs.
+        times: Of the inputs that have event time.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path cannot be used, or of a source nobody
+            knows where a stream would go on.
+    """
+    location = savepoint_location_of(savepoint_to)
+    leaves = [leaf for frame in frames for leaf in leaves_of(frame)]
+    sources = _sources_of(leaves)
+    runs = [
+        _RUNS[name.removeprefix(_RUN)]
+        for leaf in leaves
+        for name in leaf.names
+        if name.startswith(_RUN) and name.removeprefix(_RUN) in _RUNS
+    ]
+    # Behind another operator the watermark is that of the query, as in a stream.
+    before = next((each for each in runs if each.watermark is not None), None)
+    watermark = _last_watermark(times) if before is None else before.watermark
+    delay = None if before is None else before.history.delay
+    if before is None and times:
+        delay = times[0][2]
+    same = next((each for each in runs if each.location.uri == location.uri), None)
+    if same is None:
+        history = SavedHistory(uuid.uuid4().hex, sources, delay)
+    else:
+        more = [each for each in sources if each not in same.history.sources]
+        every = (*same.history.sources, *more)
+        history = SavedHistory(same.history.run, every, delay)
+    begin_history(location, history, task.name, task.max_parallelism)
+    writing = _Writing(location, history, watermark)
+    _RUNS[history.run] = writing
+    return writing
+
+
+def _sources_of(leaves: Sequence[Leaf]) -> tuple[SavedSource, ...]:
+    found: list[SavedSource] = []
+    for leaf in leaves:
+        known = [_SOURCES[name] for name in leaf.names if name in _SOURCES]
+        is_of_run = any(name.removeprefix(_RUN) in _RUNS for name in leaf.names)
+        if not known and not is_of_run:  # the sources before another operator are known already
+            msg = (
+                "a batch with savepoint_to reads sources of which the savepoint can say where a stream "
+                f"goes on, got {leaf.text:.120}; read it by history_of(...).batch(), or say how far it "
+                'is read: history_at(df, "<position>")'
+            )
+            raise DeclarationValueError(msg)
+        found += [each for each in known if each not in found]
+    return tuple(found)
+
+
+def _last_watermark(times: Times) -> DataFrame | None:
+    """Return a row with Spark's watermark after all records: 0 before the first event."""
+    if not times:
+        return None
+    each = [
+        frame.agg((F.max(time) - F.lit(delay)).alias(LAST_WATERMARK))
+        for frame, time, delay in times
+    ]
+    least = reduce(DataFrame.unionAll, each).agg(
+        F.min(F.coalesce(LAST_WATERMARK, F.lit(0).cast("long"))).alias(LAST_WATERMARK)
+    )
+    return least.select(F.greatest(LAST_WATERMARK, F.lit(0).cast("long")).alias(LAST_WATERMARK))
+
+
+# The stream that goes on
+
+
+@attrs.frozen(eq=False)
+class _Going:
+    """What this program has done with the streams that go on with a batch.
+
+    Args:
+        location: The savepoint of the batch.
+        begun: The operators that have begun with it.
+    """
+
+    location: SavepointLocation
+    begun: set[str]
+
+
+_STREAMS: dict[str, _Going] = {}
+"""By the id of the batch."""
+
+
+def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
+    """Refuse an operator that would begin without the history of its stream.
+
+    One that the batch did not have may stand behind another that has begun with the savepoint.
+
+    Args:
+        uid: The name of the operator.
+        frames: Its inputs.
+
+    Raises:
+        DeclarationValueError: It would.
+    """
+    if not _STREAMS:
+        return  # looking at a plan takes a while
+    names = [name for frame in frames for leaf in leaves_of(frame) for name in leaf.names]
+    for run in (each.removeprefix(_STREAM) for each in names if each.startswith(_STREAM)):
+        going = _STREAMS.get(run)
+        if going is None:
+            continue
+        known = [each.uid for each in read_manifest(going.location).operators]
+        if uid in known or not going.begun:
+            msg = (
+                f"a stream that goes on with a batch begins with its savepoint, got operator {uid!r} "
+                f"without from_savepoint; pass from_savepoint={going.location.address!r}, also where "
+                "the checkpoint is there already"
+            )
+            raise DeclarationValueError(msg)
+
+
+def go_on(
+    uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
+) -> int:
+    """Check that a stream goes on where the batch of a savepoint ended; return its first watermark.
+
+    Args:
+        uid: The name of the operator.
+        savepoint: The savepoint with which the stream begins, of a batch or of anything else.
+        frames: The inputs of the operator.
+        delay: How late records of the first input may be, in ms; None where that is not known.
+
+    Returns:
+        In ms; `MIN_WATERMARK` for a savepoint that no batch has written.
+
+    Raises:
+        DeclarationValueError: A source begins elsewhere, or the lateness is another one.
+    """
+    manifest = _manifest_of(frames[0].sparkSession, savepoint)
+    if manifest is None or manifest.history is None:
+        return MIN_WATERMARK
+    history, is_said = manifest.history, False
+    for source in history.sources:
+        is_said |= source.position is not None and "said" in source.position
+    mark = f"{_STREAM}{history.run}"
+    for leaf in (each for frame in frames for each in leaves_of(frame)):
+        if leaf.is_streaming and mark not in leaf.names and not is_said:
+            msg = (
+                "a stream that begins with the savepoint of a batch begins where the batch ended, got "
+                f"{leaf.text:.120}; read it by history_of(...).stream(<the savepoint>)"
+            )
+            raise DeclarationValueError(msg)
+    if None not in (delay, history.delay) and delay != history.delay:
+        msg = (
+            "a stream has the lateness of the batch that it goes on with, got "
+            f"{history.delay} ms of the batch and {delay} ms of the stream; pass the same "
+            "watermark_delay to both, in place of withWatermark"
+        )
+        raise DeclarationValueError(msg)
+    if history.run in _STREAMS:
+        _STREAMS[history.run].begun.add(uid)
+    return MIN_WATERMARK if manifest.watermark is None else manifest.watermark
+
+
+def _manifest_of(spark: SparkSession, savepoint: SavepointLike) -> Manifest | None:
+    if isinstance(savepoint, bytes):
+        return None
+    if isinstance(savepoint, Mapping):
+        assert isinstance(savepoint, Savepoint)
+        return savepoint.manifest
+    return read_manifest(savepoint_location_in(spark, savepoint))

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time-to-live: one policy for any table.
+
+A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
+pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a TTL
+for each key, map state for each entry and list state for each element, without code of their own.
+
+The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
+
+* Reading an expired entry removes it.  `ReturnExpiredIfNotCleanedUp` returns it that once.
+* Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
+* A list judges each element while it is iterated, and drops its expired ones
+  only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
+* `is_empty` and `clear` look at no stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyflinklike._clock import Clock
+from pyflinklike.state.table import MISSING, Entry, Shape, Table, TableChanges
+from pyflinklike.state.ttl_config import StateTtlConfig
+from pyflinklike.state.ttl_rules import TtlRules
+
+__all__ = ["TtlTable"]
+
+_UNKNOWN = -1
+# The fewest entries of a table, and after how many accesses it is swept.
+_SWEEP_EVERY = ((4_096, 64), (129, 16), (0, 1))
+
+
+class TtlTable(TtlRules):
+    """A table whose entries expire.
+
+    Args:
+        table: Holds the `(stamp, value)` entries.
+        config: An enabled TTL.
+        clock: Tells the time, in ms.
+    """
+
+    def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
+        self.spec = table.spec
+        self._table = table
+        self._get, self._put, self._append = table.get, table.put, table.append
+        self._countdown = 1
+        self._sweep_left = self._sweep_stored = 0
+        super().__init__(config, clock)
+
+    def __repr__(self) -> str:
+        return f"TtlTable({self._table!r}, ttl={self._ttl} ms)"
+
+    # Reading
+
+    def get(self, user_key: Hashable) -> Any:
+        # Not `sweep_some`: a call more would cost every access of the state.
+        if self._sweep_left:
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+        entry = self._get(user_key)
+        return MISSING if entry is MISSING else self._judge(user_key, entry)
+
+    def _judge(self, user_key: Hashable, entry: Entry) -> Any:
+        stamp, value = entry
+        if stamp <= self._horizon:
+            self._table.delete(user_key)
+            self.expired += 1
+            return value if self._return_expired else MISSING
+        if self._refresh:
+            now = self.stamp() if self._event_time else self._now
+            if stamp != now:
+                self._put(user_key, (now, value))
+        return value
+
+    def multi_get(self, user_keys: Sequence[Hashable]) -> list[Any]:
+        if self._sweep_left:
+            self.sweep_some()
+        return [
+            MISSING if entry is MISSING else self._judge(user_key, entry)
+            for user_key, entry in zip(user_keys, self._table.multi_get(user_keys))
+        ]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Return the entries, each judged as it is reached, as by Flink's TtlMapState."""
+        if self._sweep_left:
+            self.sweep_some()
+        return self._judge_items(self._table.items())
+
+    def _judge_items(self, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Any]]:
+        for user_key, entry in items:
+            if entry[0] <= self._horizon:
+                self._delete_if_unchanged(user_key, entry)
+                if not self._return_expired:
+                    continue
+            elif self._refresh and self._table.get(user_key) == entry:
+                self._table.put(user_key, (self.stamp(), entry[1]))
+            yield user_key, entry[1]
+
+    def elements(self) -> Iterable[Any]:
+        """Return a list's elements, judged while they are iterated, as by Flink's TtlListState."""
+        if self._sweep_left:
+            self.sweep_some()
+        items = list(self._table.items())
+        if self._refresh:
+            # The call itself stamps, as in Flink, whether its result is iterated or not.
+            stamp, horizon = self.stamp(), self._horizon
+            self._table.multi_put(
+                [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
+            )
+        return _JudgedElements(self._judge_elements, items)
+
+    def _judge_elements(self, items: list[tuple[Any, Entry]]) -> Iterator[Any]:
+        any_alive = False
+        for position, entry in items:
+            if entry[0] > self._horizon:
+                any_alive = True
+            else:
+                if self._refresh:
+                    self._delete_if_unchanged(position, entry)
+                if not self._return_expired:
+                    continue
+            yield entry[1]
+        if not any_alive:
+            for position, entry in items:
+                self._delete_if_unchanged(position, entry)
+
+    def _delete_if_unchanged(self, user_key: Hashable, entry: Entry) -> None:
+        # The user may have written to the map or list that is being iterated.
+        if self._table.get(user_key) == entry:
+            self._table.delete(user_key)
+            self.expired += 1
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
+        if self._sweep_left:
+            self.sweep_some()
+        return self._table.is_empty()
+
+    # Writing
+
+    def put(self, user_key: Hashable, value: Any) -> None:
+        if self._sweep_left:
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+        # Only event time needs the call: two calls less for each record in processing time.
+        self._put(user_key, (self.stamp() if self._event_time else self._now, value))
+
+    def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
+        if self._sweep_left:
+            self.sweep_some()
+        stamp = self.stamp()
+        self._table.multi_put([(user_key, (stamp, value)) for user_key, value in items])
+
+    def append(self, value: Any) -> None:
+        if self._sweep_left:
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+        self._append((self.stamp() if self._event_time else self._now, value))
+
+    def delete(self, user_key: Hashable) -> None:
+        if self._sweep_left:
+            self.sweep_some()
+        self._table.delete(user_key)
+
+    def clear(self) -> None:
+        self._table.clear()
+
+    # Across keys
+
+    def sweep_some(self) -> None:
+        """Look at the next few entries of the state, as Flink's incremental cleanup.
+
+        A large table is swept every few accesses with a matching number of entries: the same
+        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
+        """
+        if self._sweep_left:
+            self._countdown -= 1
+            if not self._countdown:
+                self._sweep_now()
+
+    def _sweep_now(self) -> None:
+        stored = self._table.count()
+        self._countdown = next(every for least, every in _SWEEP_EVERY if stored >= least)
+        size = self._sweep_size * self._countdown
+        if self._sweep_left == _UNKNOWN:
+            # The cursor may be mid-table; two passes contain one whole pass.
+            self._sweep_left = 2 * (stored + size)
+            self._sweep_stored = stored
+        self.expired += self._table.sweep(size, self._dead, self._dead.any_of)
+        self._sweep_left = max(self._sweep_left - size, 0)
+        if not self._sweep_left and stored > self._sweep_stored:
+            # The pass has also looked at entries added since, and so may have missed older ones.
+            self._sweep_left = 2 * (stored - self._sweep_stored)
+            self._sweep_stored = stored
+
+    def enter(self) -> None:
+        """Begin anew: the table holds the entries of another key group than before."""
+        self._sweep_left = _UNKNOWN if self._sweep_size else 0
+
+    def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
+        """Yield every value of the key group, expired or not, without its stamp."""
+        for key, user_key, entry in self._table.scan():
+            yield key, user_key, entry[1]
+
+    def sweep(
+        self,
+        count: int,
+        is_dead: Callable[[Any], bool],
+        any_dead: Callable[[Sequence[Any]], bool] | None = None,  # noqa: ARG002  need not be asked
+    ) -> int:
+        return self._table.sweep(count, lambda entry: is_dead(entry[1]))
+
+    def sweep_all(self, is_dead: Callable[[Any], bool]) -> int:
+        return self._table.sweep_all(lambda entry: is_dead(entry[1]))
+
+    def drop_expired(self) -> int:
+        """Delete every expired entry of the key group, and return how many.
+
+        As Flink's compaction filter, it reads the clock again after a number of entries.
+        """
+        dropped = self._table.sweep_all(
+            _build_expiry_test(lambda: self._horizon, self._judged_by_one_reading)
+        )
+        self.expired += dropped
+        return dropped
+
+    def count(self) -> int:
+        return self._table.count()
+
+    def without_expired(self, contents: TableChanges) -> TableChanges:
+        """Return the part of these contents of the table that a full snapshot takes."""
+        # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
+        alive = TableChanges(contents.spec)
+        met_alive: set[Any] = set()
+        for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
+            if key in met_alive or not self._dead(entry):
+                alive.keys.append(key)
+                alive.user_keys.append(user_key)
+                alive.entries.append(entry)
+                if contents.spec.shape is Shape.LIST:
+                    met_alive.add(key)
+        return alive
+
+
+class _JudgedElements:
+    """An iterable that judges the elements of a list anew each time it is iterated.
+
+    Args:
+        judge: Returns the values that may be seen.
+        items: Positions and entries, as they were when the list was read.
+    """
+
+    def __init__(
+        self, judge: Callable[[list[tuple[Any, Entry]]], Iterator[Any]], items: list[Any]
+    ) -> None:
+        self._judge = judge
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._judge(self._items)
+
+
+def _build_expiry_test(horizon_now: Callable[[], int], every: int) -> Callable[[Entry], bool]:
+    """Build a test that asks for the horizon again after a number of entries.
+
+    Args:
+        horizon_now: Returns the horizon, in ms.
+        every: Number of entries for which one answer is used.
+    """
+    horizon, left = 0, 0
+
+    def is_dead(entry: Entry) -> bool:
+        nonlocal horizon, left
+        if not left:
+            horizon, left = horizon_now(), every
+        left -= 1
+        dead: bool = entry[0] <= horizon
+        return dead
+
+    return is_dead

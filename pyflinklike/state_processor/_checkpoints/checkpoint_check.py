@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a checkpoint: each record, head, segment, key and timer against what names it.
+
+A finding ends the check of its part only, so that one run names all damage.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
+from pyflinklike._changelog.operator_record import OperatorRecord, Roll
+from pyflinklike.errors import (
+    CorruptStateError,
+    HostError,
+    IncompatibleStateError,
+    PyflinklikeError,
+    UnknownBatchError,
+    UnknownStateError,
+)
+from pyflinklike.spark._host.blob_map import HEAD_AT
+from pyflinklike.spark._host.python_stage import error_of
+from pyflinklike.spark._host.wake_up import find_wanted_call
+from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._plan.session import prepare_workers
+from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of
+from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    is_ours,
+    load_blobs,
+    offsets_of,
+    operators_of,
+    read_registered_timers,
+    refuse_errors,
+    where_of,
+)
+from pyflinklike.state_processor._checkpoints.group_job import (
+    Batches,
+    key_groups_of,
+    map_frame,
+    spark_schema,
+)
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import StoredKeys
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.log_check import Checked, Finding, GroupChecker
+
+__all__ = ["OperatorCheck", "check_checkpoint"]
+
+
+def check_checkpoint(
+    spark: SparkSession,
+    location: str,
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    all_batches: bool = False,
+) -> tuple[list[Finding], Checked]:
+    """Find what is wrong with a checkpoint, and count what was looked at.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: The path of the checkpoint.
+        batch_id: The micro-batch to check; None for the last committed one.
+        operator: Spark's number of an operator, or its uid; None for all that `process` made.
+        all_batches: Whether to check every batch that Spark retains.
+
+    Raises:
+        HostError: This is no checkpoint of a query that `process` made, or no batch is committed.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+    """
+    where = f"checkpoint {location!r}"
+    rows = [row for row in operators_of(spark, location, where) if is_ours(row)]
+    if isinstance(operator, int):
+        rows = [row for row in rows if row["operatorId"] == operator]
+    if not rows or min(row["maxBatchId"] for row in rows) < 0:
+        msg = f"{where}: what is checked is the state of a query that process() made"
+        raise HostError(f"{msg}, got none, or none whose first batch is committed; give another")
+    found: list[Finding] = []
+    checked = Checked()
+    for row in rows:
+        for batch in _batches(row, batch_id, where, all_batches=all_batches):
+            one = OperatorCheck(spark, location, row["operatorId"], batch, operator)
+            more, looked_at = one.run()
+            found += more
+            checked += looked_at
+    if not checked.batches:
+        msg = f"{where}: operator must be one that process() made, got {operator!r}"
+        raise UnknownStateError(f"{msg}; list_states() tells which there are")
+    return found, checked
+
+
+def _batches(row: Any, batch_id: int | None, where: str, *, all_batches: bool) -> range:
+    first, last = row["minBatchId"], row["maxBatchId"]
+    if all_batches:
+        return range(first, last + 1)
+    if batch_id is None:
+        return range(last, last + 1)
+    if not first <= batch_id <= last:
+        msg = f"{where}: its batches are {first} to {last}, got {batch_id}; give one of these"
+        raise UnknownBatchError(msg)
+    return range(batch_id, batch_id + 1)
+
+
+_FINDINGS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        pa.field("part", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("segments", pa.int64()),
+        pa.field("entries", pa.int64()),
+        pa.field("has_head", pa.bool_()),
+        pa.field("wake_at", pa.int64()),
+    ]
+)
+_Found = tuple[list[Finding], Checked]
+
+
+@attrs.frozen
+class OperatorCheck:
+    """Checks an operator after a batch.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        location: The path of the checkpoint.
+        number: Spark's number of the operator.
+        batch_id: The number of the micro-batch.
+        wanted: The operator to check, as a number or a uid; None for all.
+    """
+
+    spark: SparkSession
+    location: str
+    number: int
+    batch_id: int
+    wanted: int | str | None
+
+    @property
+    def where(self) -> str:
+        """The operator's name in messages."""
+        return where_of(self.location, self.number, self.batch_id)
+
+    def run(self) -> _Found:
+        """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
+        try:
+            blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
+            record, roll = record_and_roll(self._read_roll_calls(blobs), self.where)
+            if isinstance(self.wanted, str) and record.identity.name != self.wanted:
+                return [], Checked()
+            return self._run(blobs, record, roll)
+        except CorruptStateError as error:
+            return [Finding("record", str(error))], Checked(batches=1)
+        except HostError as error:  # Spark itself finds its files damaged
+            return [Finding("batch", str(error))], Checked(batches=1)
+
+    def _run(self, blobs: DataFrame, record: OperatorRecord, roll: Roll) -> _Found:
+        prepare_workers(self.spark)
+        mode, clock = TimeMode(record.time_mode), self._clock()
+        wanted = None
+        if not self._has_own_times(blobs):
+            wanted = functools.partial(find_wanted_call, mode, clock)
+        checker = GroupChecker(record, dict(roll.served_at), wanted)
+        parallelism = record.identity.max_parallelism
+        table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
+        marks = [row for row in table if not row["part"]]
+        found = [Finding(row["part"], row["message"]) for row in table if row["part"]]
+        found += self._groups([row["key_group"] for row in marks], roll)
+        unread = self._unread_keys(record)
+        if unread is None:
+            found += self._find_misplaced(blobs, record)
+        if mode is not TimeMode.NONE:
+            asked = {row["key_group"]: row["wake_at"] for row in marks if row["has_head"]}
+            found += self._find_unregistered(asked, parallelism)
+        checked = Checked(
+            len(marks),
+            sum(row["segments"] for row in marks),
+            sum(row["entries"] for row in marks),
+            batches=1,
+            left_out=() if unread is None else (unread,),
+        )
+        return found, checked
+
+    def _has_own_times(self, blobs: DataFrame) -> bool:
+        """Return whether homes keep watermarks that Spark does not know: then tasks call key groups in time."""
+        of_homes = blobs.where(f"{KEY_GROUP} < {ROLL_CALL} and sequence < {WATERMARK_AT}")
+        return bool(self._answer(of_homes.limit(1).toArrow).num_rows)
+
+    def _read_roll_calls(self, blobs: DataFrame) -> dict[int, bytes]:
+        rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()
+        return {row["sequence"]: row["blob"] for row in rows}
+
+    def _clock(self) -> BatchClock:
+        times = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
+        return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
+
+    def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
+        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
+        found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
+        return found
+
+    def _groups(self, groups: list[int], roll: Roll) -> Iterator[Finding]:
+        for each, times in Counter(groups).items():
+            if times > 1:
+                msg = f"{self.where}: a key group must be stored once, got group {each} twice"
+                yield Finding("roll", msg)
+        try:
+            check_groups(roll, set(groups), self.where)
+        except CorruptStateError as error:
+            yield Finding("roll", str(error))
+
+    def _unread_keys(self, record: OperatorRecord) -> str | None:
+        """Return why keys are not checked to be in their key groups; None if they are checked."""
+        try:
+            _ = StoredKeys(record).schema
+        except IncompatibleStateError as error:
+            return f"{self.where}: whether keys are in their key groups ({error})"
+        return None
+
+    def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
+        """Find keys that are in another key group than the one in which the stream looks for them."""
+        job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
+        schema = spark_schema(job.keys.schema)
+        names = KeyColumns.of(record).names if record.identity.key_columns else ()
+        right = key_group(names, record.identity.max_parallelism)
+        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
+        wrong = rows.where(F.col("key_group") != right).groupBy("state", "key_group")
+        counted = self._answer(wrong.agg(F.count("*").alias("keys")).toArrow).to_pylist()
+        for row in sorted(counted, key=lambda row: (row["state"], row["key_group"])):
+            msg = (
+                f"{self.where}, key group {row['key_group']}, {row['state']}: keys must be in the "
+                f"key group that they hash to, got {row['keys']} of others"
+            )
+            yield Finding("keys", msg)
+
+    def _find_unregistered(
+        self, wanted: dict[int, int | None], parallelism: int
+    ) -> Iterator[Finding]:
+        """Compare the calls for which the heads of key groups ask with Spark's own timers."""
+        timers = read_registered_timers(
+            self.spark, self.location, self.number, self.batch_id, self.where
+        )
+        registered: dict[int, list[int]] = {index: [] for index in wanted}
+        for row in self._answer(timers.where(f"{KEY_GROUP} >= 0").toArrow).to_pylist():
+            registered.get(index_of(row[KEY_GROUP], parallelism), []).append(row["time"])
+        for index, times in sorted(registered.items()):
+            asked = wanted[index]
+            if times != ([] if asked is None else [asked]):
+                msg = (
+                    f"{self.where}, key group {index}: Spark must have the timer that the head asks "
+                    f"for, {asked}, and no other, got {times}"
+                )
+                yield Finding("timers", msg)
+
+    def _answer(self, ask: Callable[[], pa.Table]) -> pa.Table:
+        try:
+            with refuse_errors(self.where):
+                return ask()
+        except HostError as error:
+            ours = error_of(error.__cause__ or error)
+            if isinstance(ours, PyflinklikeError):
+                raise ours from error
+            raise
+
+
+@attrs.frozen
+class _CheckJob:
+    """Checks the key groups of one partition; makes a row without a part for each group."""
+
+    checker: GroupChecker
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
+            segments = {at: blob for at, blob in blobs.items() if at >= 0}
+            found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
+            head = _head(blobs, where)
+            rows: list[dict[str, Any]] = [
+                {"key_group": index, "part": each.part, "message": each.message} for each in found
+            ]
+            counts = {"segments": checked.segments, "entries": checked.entries}
+            asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
+            rows.append({"key_group": index, **counts, **asked})
+            yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()
+
+
+@attrs.frozen
+class _KeysJob:
+    """Reads the keys of the key groups of one partition, where the head can be read."""
+
+    keys: StoredKeys
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
+            head = _head(blobs, where)
+            if head is not None:
+                yield from self.keys.read(index, head, blobs, where)
+
+
+def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
+    """Read the head of a key group; None if it is damaged or missing."""
+    try:
+        return Head.from_bytes(blobs[HEAD_AT], where)
+    except (KeyError, CorruptStateError):
+        return None

@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The readers of a query's state that users call.
+
+The query may be running: readers see only what is committed, and an answer is of one batch.  They
+need nothing of the program and change nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._checks import is_int
+from pyflinklike._messages import shown
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+)
+from pyflinklike.spark._wire.key_hash import KeyGroupFinder
+from pyflinklike.spark._wire.own_columns import frame_of
+from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    location_of,
+    refuse_errors,
+    savepoint_at,
+)
+from pyflinklike.state_processor._checkpoints.group_job import (
+    frame_of_groups,
+    key_fields,
+    spark_schema,
+)
+from pyflinklike.state_processor._checkpoints.savepoint_frames import (
+    list_saved_states,
+    read_saved_entries,
+    read_saved_timers,
+)
+from pyflinklike.state_processor._checkpoints.state_diff import STATE_COLUMN
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import KeyedReader, StateReader, TimersReader
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.log_rows import SegmentsReader
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    StateInfos,
+    describe_states,
+    owner_of,
+    state_of,
+)
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.types.time_types import to_instant
+
+__all__ = [
+    "Location",
+    "clock_at",
+    "entries_of",
+    "find_wanted_keys",
+    "has_clock",
+    "list_sized_states",
+    "list_states",
+    "one_operator",
+    "only_group",
+    "read_heads",
+    "read_keyed_state",
+    "read_registered_timers_of",
+    "read_segments",
+    "read_state",
+    "read_timers",
+]
+
+
+Location = str | os.PathLike[str]
+
+
+def list_states(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str | None = None,
+    sizes: bool = False,
+) -> StateInfos:
+    """List the states and stores that a query keeps, also ones to which nothing was written yet.
+
+    The query may be running.  A store's helper tables belong to the store and are not listed.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        batch_id: The micro-batch after which state is listed; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators.
+        sizes: Whether to count `entries` and `bytes`, for which the log is read.
+
+    Returns:
+        A list, which notebooks show as a table.
+
+    Raises:
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
+    if saved is not None:
+        return list_saved_states(saved, batch_id, operator, sizes=sizes)
+    for state in checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id):
+        found += (
+            list_sized_states(state) if sizes else describe_states(state.record, state.operator_id)
+        )
+    return found
+
+
+def list_sized_states(state: CheckpointState) -> StateInfos:
+    """List the states of an operator with their sizes, for which its log is read."""
+    infos = describe_states(state.record, state.operator_id)
+    entries: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    with refuse_errors(state.where):
+        rows = frame_of_groups(state, SegmentsReader()).select("entries", "entry_bytes").toArrow()
+    for name, totals in (("entries", entries), ("entry_bytes", sizes)):
+        for counted in rows.column(name).to_pylist():
+            for table, number in counted:
+                owner = owner_of(table, state.record.states)
+                totals[owner] = totals.get(owner, 0) + number
+    return StateInfos(
+        attrs.evolve(each, entries=entries.get(each.name, 0), bytes=sizes.get(each.name, 0))
+        for each in infos
+    )
+
+
+def read_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    state: str,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    expired: bool = True,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """Read the entries of a state or store, a row each; a map or list has several under a key.
+
+    The query may be running.  The call fixes the batch; actions on the result read it.
+
+    Columns: the key columns of the stream; `namespace` for state of windows; then of a map
+    `user_key`, of a list `position`, of a store `store_key` and `window_start`, `window_end`
+    (with duplicates `number`), `session_start`, `session_end`, `valid_from`, `valid_to`,
+    `timestamp` or `last_use`; `value`, which is the accumulator of aggregating state; with a
+    time-to-live `stamp` (ms), `expires_at` and `alive`; `key_group`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        state: The name of the state or store.
+        batch_id: The micro-batch after which state is read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys to read, as tuples if there are several key columns; only their key groups
+            are decoded.  By default all.
+        expired: Whether to include entries that the function would no longer be shown.
+        now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
+            zone); by default the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        StateValueError: A key cannot be a value of the key columns.
+        CorruptStateError: The operator's record, roll or heads are damaged.  Damage that is found
+            when rows are read is in the message of Spark's error.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
+    if saved is not None:
+        return read_saved_entries(
+            spark,
+            saved,
+            state,
+            batch_id=batch_id,
+            operator=operator,
+            keys=keys,
+            expired=expired,
+            now=None if now is None else clock_at(now),
+        )
+    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
+    info = state_of(describe_states(found.record, found.operator_id), state, found.where)
+    clock = _clock(found, info, now)
+    return entries_of(found, info, clock, keys=keys, expired=expired)
+
+
+def entries_of(
+    found: CheckpointState,
+    info: StateInfo,
+    clock: BatchClock | None,
+    *,
+    keys: Iterable[Any] | None = None,
+    expired: bool = True,
+) -> DataFrame:
+    """Read the entries of a state, as `read_state` does.
+
+    Args:
+        found: The operator after a micro-batch.
+        info: The description of the state.
+        clock: Tells which entries are expired; None for state that does not expire.
+        keys: The keys to read, for whose hashes a job of Spark may run; None for all.
+        expired: Whether to include entries that the function would no longer be shown.
+
+    Raises:
+        StateValueError: A key cannot be a value of the key columns.
+    """
+    wanted = (
+        None
+        if keys is None or info.key_type is None
+        else find_wanted_keys(found.spark, found.record, keys)
+    )
+    reader = StateReader(
+        StateRows.of(found.record, info),
+        clock,
+        expired,
+        None if wanted is None else wanted.stored,
+        only_group(found, info),
+    )
+    return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+
+
+def one_operator(operator: int | str) -> int | str:
+    """Return the argument that names one operator.
+
+    Raises:
+        DeclarationTypeError: `operator` is neither a number nor a uid.
+    """
+    if not is_int(operator) and not isinstance(operator, str):
+        msg = f"operator takes Spark's number of an operator or its uid, got {shown(operator)}"
+        raise DeclarationTypeError(f"{msg}; list_states() tells both")
+    return operator
+
+
+def only_group(state: CheckpointState, info: StateInfo) -> int | None:
+    """Return the key group to read of broadcast state, which is the same in all; None for all."""
+    return min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
+
+
+def _clock(
+    state: CheckpointState, info: StateInfo | None, now: datetime | int | None
+) -> BatchClock | None:
+    if now is not None:
+        return clock_at(now)
+    return state.clock() if info is None or has_clock(info) else None
+
+
+def has_clock(info: StateInfo) -> bool:
+    """Return whether the rows of a state depend on the clock of the batch."""
+    return info.ttl is not None or "stream_time" in info.options
+
+
+def clock_at(now: datetime | int) -> BatchClock:
+    """Make a clock that stands at a time, in ms or as a datetime.
+
+    Raises:
+        DeclarationTypeError: `now` is neither.
+    """
+    if isinstance(now, datetime):
+        milliseconds = int(to_instant(now, "UTC").timestamp() * 1000)
+    elif is_int(now):
+        milliseconds = now
+    else:
+        msg = (
+            f"now takes a datetime or an int of ms, got {shown(now)}; leave it out for the batch's"
+        )
+        raise DeclarationTypeError(msg)
+    return BatchClock(milliseconds, milliseconds)
+
+
+def read_timers(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """Read the registered timers, a row each.
+
+    Columns: the key columns of the stream; `namespace` for timers of windows; `domain`
+    ("event_time" or "processing_time"); `timestamp` (ms) and the same instant as `time`; `due`,
+    whether the clock of the batch had reached it; `key_group`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        batch_id: The micro-batch after which timers are read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        now: The time by which timers are `due`, in ms or as a datetime (in UTC if it has no zone);
+            by default the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
+    if saved is not None:
+        given = None if now is None else clock_at(now)
+        return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
+    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
+    clock = _clock(found, None, now)
+    assert clock is not None
+    return read_registered_timers_of(found, clock)
+
+
+def read_registered_timers_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
+    """Read the timers of an operator, as `read_timers` does.
+
+    Args:
+        found: The operator after a micro-batch.
+        clock: Tells which timers are due.
+    """
+    return frame_of_groups(found, TimersReader(found.record, clock))
+
+
+def read_keyed_state(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    states: Iterable[str] | None = None,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+    keys: Iterable[Any] | None = None,
+    now: datetime | int | None = None,
+) -> DataFrame:
+    """Read the state of each key as one row: key columns, a column for each state, `key_group`.
+
+    A column of a state holds the value.  Of a list it is an array in the order of the list, of a
+    map it is a map; of a store or of state of windows it is an array of structs with the columns
+    of `read_state`.  It is null if the key has nothing.  Expired entries are left out.  All states
+    of a key lie in one key group, so nothing is shuffled.  A state with the name of a key column
+    gets the prefix `state_`.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query, which may be running.
+        states: The names of the states and stores; by default all that belong to keys.
+        batch_id: The micro-batch after which state is read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+        keys: The keys to read, as tuples if there are several key columns; by default all.
+        now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
+            zone); by default the clock of the batch.
+
+    Raises:
+        UnknownStateError: There is no such state or operator.
+        DeclarationValueError: A state belongs to no key, or no state belongs to keys.
+        UnknownBatchError: The batch is not, or no longer, there.
+        StateValueError: A key cannot be a value of the key columns.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
+    infos = describe_states(found.record, found.operator_id)
+    names = [info.name for info in infos if info.key_type] if states is None else list(states)
+    chosen = [state_of(infos, name, found.where) for name in names]
+    shared = [info.name for info in chosen if info.key_type is None]
+    if shared or not chosen:
+        msg = f"{found.where}: read_keyed_state gives state that belongs to keys, got {shared or names}"
+        raise DeclarationValueError(f"{msg}; use read_state() for other state")
+    wanted = None if keys is None else find_wanted_keys(spark, found.record, keys)
+    reader = KeyedReader(
+        tuple(StateRows.of(found.record, info) for info in chosen),
+        KeyColumns.of(found.record),
+        found.clock() if now is None else clock_at(now),
+        None if wanted is None else wanted.stored,
+    )
+    frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+    for field in reader.schema.names[len(reader.keys.names) : -1]:
+        frame = frame.withMetadata(field, {STATE_COLUMN: True})
+    return frame
+
+
+# The keys that a reader is asked for
+
+
+@attrs.frozen
+class WantedKeys:
+    """The keys to read.
+
+    Args:
+        stored: The stored form of the keys, each once, as an Arrow array.
+        groups: The key groups of the keys.
+    """
+
+    stored: Any
+    groups: frozenset[int]
+
+
+def find_wanted_keys(
+    spark: SparkSession, record: OperatorRecord, keys: Iterable[Any]
+) -> WantedKeys:
+    """Find how an operator stores keys, and in which key groups.
+
+    Args:
+        spark: Computes the hashes of the keys.
+        record: The operator's record, which names its key columns.
+        keys: The keys in the user's form, as tuples if there are several key columns.
+
+    Raises:
+        DeclarationTypeError: `keys` is a single key.
+        StateValueError: A key cannot be a value of the key columns.
+    """
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        raise DeclarationTypeError(msg)
+    wanted = list(keys)
+    types = {field.name: field.dataType for field in key_fields(record)}
+    key_type = key_type_of(list(types.values()), record.time_zone)
+    if not record.identity.key_columns:
+        msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
+        raise StateValueError(f"{msg}; leave keys out")
+    finder = KeyGroupFinder(types, key_type, record.identity.max_parallelism, record.time_zone)
+    try:
+        groups = finder.of(spark, wanted)
+        frozen = dict.fromkeys(map(key_type.freeze_key, wanted))
+    except IncompatibleStateError as error:
+        msg = str(error).replace("savepoint: its keys", "keys")
+        raise StateValueError(msg.rpartition(";")[0] + "; give values of these columns") from error
+    stored = key_type.to_arrow(list(frozen))
+    return WantedKeys(
+        stored.combine_chunks() if hasattr(stored, "chunks") else stored, frozenset(groups)
+    )
+
+
+# The log of a state
+
+
+def read_segments(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """Read the log of an operator: a row for each segment from which its state is restored.
+
+    Columns: `key_group`; `place`, the position in the log from 0; `nonce` and `parent`, which is
+    null if the segment needs no other one; `is_snapshot`; `bytes` before compression; `entries`
+    and `entry_bytes` by table, older writes of an entry included.
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: The micro-batch after which the log is read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
+    return frame_of_groups(found, SegmentsReader())
+
+
+_HEADS = pa.schema(
+    [
+        pa.field("key_group", pa.int32()),
+        *(
+            pa.field(name, pa.int64())
+            for name in (
+                *("log_bytes", "log_entries", "snapshot_bytes", "snapshot_entries"),
+                *("compacted_at", "wake_at", "sweep_at", "served_at"),
+            )
+        ),
+    ]
+)
+
+
+def read_heads(
+    spark: SparkSession,
+    checkpoint: Location,
+    *,
+    batch_id: int | None = None,
+    operator: int | str = 0,
+) -> DataFrame:
+    """Read the head of each key group: a row each, without a look at the segments.
+
+    Columns: `key_group`; `log_bytes` and `log_entries` of the segments that count,
+    `snapshot_bytes` and `snapshot_entries` of the last compaction; and in ms `compacted_at`,
+    `wake_at` (when the group is called without records), `sweep_at` (when expired entries are
+    looked for) and `served_at` (when the group last had records).
+
+    Args:
+        spark: Any session that reaches the checkpoint.
+        checkpoint: The checkpointLocation of the query.
+        batch_id: The micro-batch after which the heads are read; by default the last committed one.
+        operator: Spark's number of the stateful operator, or its uid.
+
+    Raises:
+        UnknownStateError: There is no such operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    (found,) = checkpoint_states(
+        spark, location_of(checkpoint, spark), one_operator(operator), batch_id
+    )
+    rows = [
+        {"key_group": index, **attrs.asdict(head)} for index, head in sorted(found.heads.items())
+    ]
+    table = pa.Table.from_pylist(rows, _HEADS)
+    return frame_of(spark, table, spark_schema(_HEADS))

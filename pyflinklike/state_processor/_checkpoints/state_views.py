@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State in SQL: a temporary view for each state, store and queue of timers of a query.
+
+A view is of one micro-batch, whatever the query does meanwhile.  Its name follows from the prefix
+and the name of the state, so that a statement which was written once finds it after every call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from pyflinklike._messages import shown
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    CheckpointState,
+    checkpoint_states,
+    location_of,
+    savepoint_at,
+)
+from pyflinklike.state_processor._checkpoints.group_job import frame_by_key
+from pyflinklike.state_processor._checkpoints.savepoint_frames import (
+    operator_of,
+    read_saved_entries,
+    read_saved_timers,
+)
+from pyflinklike.state_processor._checkpoints.state_frames import (
+    Location,
+    clock_at,
+    has_clock,
+    one_operator,
+    only_group,
+)
+from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    describe_states,
+    html_table,
+    state_of,
+)
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+
+__all__ = ["StateView", "StateViews", "create_state_views"]
+
+
+_TIMERS = "timers"
+_VALUE = "value"
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names that SQL takes without backticks."""
+
+_MADE: WeakKeyDictionary[SparkSession, dict[str, set[str]]] = WeakKeyDictionary()
+"""The views that a session has, by the prefix with which they were made."""
+
+
+@attrs.frozen
+class StateView:
+    """A temporary view of a state, a store or the timers of an operator.
+
+    Args:
+        view: The name as SQL takes it, in backticks where it has other letters than `a` to `z`,
+            digits and `_`.
+        operator_id: Spark's number of the operator, or its position in a savepoint.
+        uid: The operator's uid, or where it has none the name of the function's class.
+        state: The name of the state or store; None for timers.
+        kind: The kind of `list_states`, or "timers".
+        columns: The names of the columns.
+        batch_id: The micro-batch after which the view shows state; None where a savepoint does not
+            tell it.
+    """
+
+    view: str
+    operator_id: int
+    uid: str
+    state: str | None
+    kind: str
+    columns: tuple[str, ...]
+    batch_id: int | None
+
+
+class StateViews(list[StateView]):
+    """The result of `create_state_views`: a list, which notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        names = [each.name for each in attrs.fields(StateView)]
+        rows = [
+            {**attrs.asdict(each, recurse=False), "columns": ", ".join(each.columns)}
+            for each in self
+        ]
+        return html_table(names, rows)
+
+
+def create_state_views(
+    spark: SparkSession,
+    checkpoint: Location,
+    prefix: str,
+    batch_id: int | None = None,
+    *,
+    operator: int | str | None = None,
+    states: Iterable[str] | None = None,
+    now: datetime | int | None = None,
+) -> StateViews:
+    """Create a temporary view for each state, store and queue of timers of a query.
+
+    The query may be running.  All views are of one micro-batch; another call with the same prefix
+    replaces them, and drops the ones of which that batch has no state.
+
+    The view of a state is called `<prefix>_<state>`, that of the timers `<prefix>_timers`; of a
+    query with several operators `<prefix>_<uid>_<state>`, unless `operator` names one of them.
+    Columns are those of `read_state` and `read_timers`, but that `value` has the name of the state,
+    unless another column has it.  Expired entries are in the views, with `alive` false.
+
+    Args:
+        spark: The session that gets the views.
+        checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
+        prefix: The beginning of the views' names.  A temporary view that has such a name is
+            replaced.
+        batch_id: The micro-batch after which state is shown; by default the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; by default all operators.
+        states: The names of the states and stores; by default all of them and the timers.
+        now: The time by which entries are expired and timers due, in ms or as a datetime (in UTC
+            if it has no zone); by default the clock of the batch.
+
+    Returns:
+        A list with the name and the columns of each view.
+
+    Raises:
+        DeclarationValueError: Two views would have one name, or the prefix is empty.
+        UnknownStateError: There is no such state or operator.
+        UnknownBatchError: The batch is not, or no longer, there.
+        CorruptStateError: The operator's record, roll or heads are damaged.
+        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    if not isinstance(prefix, str):
+        msg = f"prefix takes the beginning of the views' names, got {shown(prefix)}"
+        raise DeclarationTypeError(f'{msg}; write prefix="visits"')
+    if not prefix:
+        msg = "views need a prefix, for else a state could hide a table of yours, got ''"
+        raise DeclarationValueError(f'{msg}; write prefix="visits"')
+    if isinstance(states, str):
+        msg = f"states takes a list of names, got {states!r}; write states=[{states!r}]"
+        raise DeclarationTypeError(msg)
+    if operator is not None:
+        one_operator(operator)
+    wanted = None if states is None else tuple(states)
+    clock = None if now is None else clock_at(now)
+    location = location_of(checkpoint, spark)
+    saved = savepoint_at(location, spark)
+    if saved is not None:
+        sources = _of_savepoint(spark, saved, operator, batch_id, clock)
+    else:
+        sources = _of_checkpoint(spark, location, operator, batch_id, clock)
+    planned = _plan(sources, prefix, wanted)
+    _refuse_collisions(planned)
+    frames = [(name, view, make()) for name, view, make in planned]
+    former = _MADE.setdefault(spark, {})
+    for name in former.get(prefix, set()) - {name for name, _, _ in frames}:
+        spark.catalog.dropTempView(name)
+    made = StateViews()
+    for name, view, frame in frames:
+        shown_frame = _with_name(frame, view.state)
+        shown_frame.createOrReplaceTempView(quote(name))
+        made.append(attrs.evolve(view, columns=tuple(shown_frame.columns)))
+    former[prefix] = {name for name, _, _ in frames}
+    return made
+
+
+@attrs.frozen
+class _Source:
+    """An operator whose states become views.
+
+    Args:
+        where: Its name in messages.
+        infos: The descriptions of its states.
+        read: Makes the DataFrame of a state, or of the timers for None.
+    """
+
+    where: str
+    operator_id: int
+    uid: str
+    batch_id: int | None
+    infos: list[StateInfo]
+    read: Callable[[StateInfo | None], DataFrame]
+
+
+def _of_checkpoint(
+    spark: SparkSession,
+    location: str,
+    operator: int | str | None,
+    batch_id: int | None,
+    given: BatchClock | None,
+) -> list[_Source]:
+    found = checkpoint_states(spark, location, operator, batch_id)
+    first = min(each.batch_id for each in found)
+    if any(each.batch_id != first for each in found):  # a running query went on meanwhile
+        found = checkpoint_states(spark, location, operator, first)
+    clock = given or found[0].clock()
+    return [_source_of(each, clock) for each in found]
+
+
+def _source_of(found: CheckpointState, clock: BatchClock) -> _Source:
+    def read(info: StateInfo | None) -> DataFrame:
+        if info is None:
+            return frame_by_key(found, TimersReader(found.record, clock))
+        judged = clock if has_clock(info) else None
+        rows = StateRows.of(found.record, info)
+        return frame_by_key(found, StateReader(rows, judged, only=only_group(found, info)))
+
+    infos = describe_states(found.record, found.operator_id)
+    uid = found.record.identity.name
+    return _Source(found.where, found.operator_id, uid, found.batch_id, infos, read)
+
+
+def _of_savepoint(
+    spark: SparkSession,
+    directory: SavepointDirectory,
+    operator: int | str | None,
+    batch_id: int | None,
+    given: BatchClock | None,
+) -> list[_Source]:
+    operators = directory.manifest.operators
+    one = operator_of(directory, 0 if operator is None else operator, batch_id)
+    numbers = range(len(operators)) if operator is None else [operators.index(one)]
+
+    def source_at(number: int) -> _Source:
+        def read(info: StateInfo | None) -> DataFrame:
+            chosen: dict[str, Any] = {"batch_id": None, "operator": number, "now": given}
+            if info is None:
+                return read_saved_timers(spark, directory, **chosen)
+            return read_saved_entries(
+                spark, directory, info.name, keys=None, expired=True, **chosen
+            )
+
+        infos = describe_states(operators[number].record, number)
+        where, batch = directory.location.where, directory.manifest.batch_id
+        return _Source(where, number, operators[number].uid, batch, infos, read)
+
+    return [source_at(number) for number in numbers]
+
+
+_Planned = tuple[str, StateView, Callable[[], DataFrame]]
+
+
+def _plan(sources: list[_Source], prefix: str, states: tuple[str, ...] | None) -> list[_Planned]:
+    """Name the views.
+
+    Raises:
+        UnknownStateError: No operator has a state of that name.
+    """
+    planned: list[_Planned] = []
+    every = [info for source in sources for info in source.infos]
+    for name in states or ():
+        state_of(every, name, sources[0].where)
+    for source in sources:
+        chosen: list[StateInfo | None] = [
+            info for info in source.infos if states is None or info.name in states
+        ]
+        if states is None:
+            chosen.append(None)
+        for info in chosen:
+            state = None if info is None else info.name
+            parts = [prefix, *([source.uid] if len(sources) > 1 else []), state or _TIMERS]
+            name = "_".join(parts)
+            kind = _TIMERS if info is None else info.kind
+            view = StateView(
+                name if _PLAIN.fullmatch(name) else quote(name),
+                *(source.operator_id, source.uid, state, kind, (), source.batch_id),
+            )
+            planned.append((name, view, _reader_of(source, info)))
+    return planned
+
+
+def _reader_of(source: _Source, info: StateInfo | None) -> Callable[[], DataFrame]:
+    return lambda: source.read(info)
+
+
+def _refuse_collisions(planned: list[_Planned]) -> None:
+    """Refuse names of which SQL knows one: Spark does not tell capital letters from small ones.
+
+    Raises:
+        DeclarationValueError: Two views would have one name.
+    """
+    counts = Counter(name.lower() for name, _, _ in planned)
+    for name, count in counts.items():
+        if count > 1:
+            owners = [
+                f"{'the timers' if view.state is None else f'state {view.state!r}'} of {view.uid!r}"
+                for each, view, _ in planned
+                if each.lower() == name
+            ]
+            msg = f"views must have different names, got {name!r} for {' and '.join(owners)}"
+            raise DeclarationValueError(
+                f"{msg}; choose with states=[...] or operator=, and name the other one yourself: "
+                "read_state(...).createTempView(...)"
+            )
+
+
+def _with_name(frame: DataFrame, state: str | None) -> DataFrame:
+    """Let the values have the name of the state, unless another column has it."""
+    if state is None or state.lower() in {each.lower() for each in frame.columns}:
+        return frame
+    return frame.withColumnRenamed(_VALUE, state)

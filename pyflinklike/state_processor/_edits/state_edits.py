@@ -1,0 +1,614 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edits of states in a savepoint, which change an operator's record and DataFrames together.
+
+Nothing is computed by an edit.  Rows for which a verb has no answer are kept as a query for them, and
+the rows of edited states are checked, when the savepoint is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql import types as st
+from pyspark.sql.window import Window
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._messages import shown, shown_error
+from pyflinklike._runtime.keyed_operator import describe_state
+from pyflinklike._runtime.user_errors import where_raised
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    IncompatibleStateError,
+    StateValueError,
+    UserFunctionError,
+)
+from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.state.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from pyflinklike.state.fold_functions import AggregateFunction, as_reduce_function, not_returned
+from pyflinklike.state_processor._checkpoints.group_job import (
+    Batches,
+    key_fields,
+    map_frame,
+    spark_schema,
+)
+from pyflinklike.state_processor._checkpoints.state_diff import as_type
+from pyflinklike.state_processor._edits.saved_files import Frames
+from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
+from pyflinklike.state_processor._logs.group_reader import TimersReader
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
+from pyflinklike.state_processor._logs.state_rows import STREAM_TIME, StateRows
+from pyflinklike.state_processor._savepoints.stored_sections import entries_of_rows
+from pyflinklike.stores.registry import describe_store
+from pyflinklike.stores.store_descriptors import StoreDescriptor
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.nested_types import require_type
+
+__all__ = [
+    "Folding",
+    "Misfits",
+    "cast_values",
+    "each_state",
+    "entry_of",
+    "fit_rows",
+    "fit_timers",
+    "fold_elements",
+    "fold_rows",
+    "make_merging",
+    "of_descriptor",
+    "refuse_misfits",
+    "refuse_several",
+    "rows_of",
+    "with_declarations",
+]
+
+
+_OPTIONAL = frozenset(("stamp", STREAM_TIME, "key_group", "valid_to", "window_end", "last_use"))
+"""Columns of a savepoint that a caller may leave out."""
+
+
+def rows_of(record: OperatorRecord, name: str) -> StateRows:
+    """Return the form that the rows of a state have in a savepoint.
+
+    Raises:
+        UnknownStateError: There is no such state.
+    """
+    info = state_of(describe_states(record, 0), name, f"operator {record.identity.name!r}")
+    return StateRows.of(record, info, saved=True)
+
+
+def with_declarations(
+    record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]
+) -> OperatorRecord:
+    """Return the record of an operator with other declarations of states."""
+    return attrs.evolve(record, states=dict(states))
+
+
+def of_descriptor(descriptor: Any) -> dict[str, Any]:
+    """Return what a record says of a state or store with this descriptor.
+
+    Raises:
+        DeclarationTypeError: `descriptor` is no descriptor.
+    """
+    if isinstance(descriptor, StoreDescriptor):
+        return describe_store(descriptor)
+    if isinstance(descriptor, StateDescriptor):
+        return describe_state(descriptor.spec(), descriptor.ttl_config)
+    msg = f"with_state takes a descriptor of a state or store, got {shown(descriptor)}"
+    raise DeclarationTypeError(f"{msg}; for example ValueStateDescriptor(name, Types.LONG())")
+
+
+def fit_rows(
+    record: OperatorRecord, name: str, frame: DataFrame, order_by: Sequence[str] | str | None = None
+) -> DataFrame:
+    """Bring a DataFrame into the columns that a state has in a savepoint.
+
+    Args:
+        record: The record of the operator.
+        name: The name of the state.
+        frame: The key columns and the columns that `read_state` shows; others are dropped.
+        order_by: The columns that order the elements of a list without a `position`.
+
+    Raises:
+        DeclarationValueError: A column is missing.
+        DeclarationTypeError: The type of a column does not fit the state.
+    """
+    rows = rows_of(record, name)
+    if rows.info.kind == "list" and "position" not in frame.columns:
+        frame = _number_elements(rows, frame, order_by)
+    if "key_group" in entry_of(rows) and "key_group" not in frame.columns:
+        msg = f'{rows.info.name!r} is a store of scope "partition", whose entries have a key_group'
+        raise DeclarationValueError(f"{msg}, got columns {frame.columns}; add it")
+    if rows.info.kind == "lru":
+        frame = _rank_uses(rows, frame)
+    what = f"state {name!r}"
+    placed = _with_group(record, frame, what, by_key=not rows.declaration.per_group)
+    return _in_columns(rows.schema, placed, what)
+
+
+def fold_elements(
+    record: OperatorRecord,
+    descriptor: Any,
+    frame: DataFrame,
+    order_by: Sequence[str] | str | None,
+) -> DataFrame:
+    """Fold elements by the function of a reducing or aggregating state, to a row for each key.
+
+    Args:
+        record: The record of the operator, which has the state.
+        descriptor: The descriptor of the state.
+        frame: The key columns and `value`, an element; if there is a `stamp`, the latest of a key
+            counts.
+        order_by: The columns that order the elements.
+
+    Raises:
+        DeclarationTypeError: The state does not fold, or elements have another type.
+        DeclarationValueError: A column is missing.
+    """
+    rows, what = rows_of(record, descriptor.name), f"state {descriptor.name!r}"
+    folding = _make_adding(descriptor, record.time_zone)
+    needed = [*rows.keys.names, "value"]
+    if not {*needed} <= {*frame.columns}:
+        msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
+        raise DeclarationValueError(f"{msg}; select() them")
+    if folding.time_zone is None:
+        field = spark_schema(rows.schema)["value"]
+        frame = frame.withColumn("value", _fit_column(frame, field, what))
+    by, order = rows.keys.names, _names_of(order_by)
+    if "stamp" in frame.columns:
+        one = Window.partitionBy(*map(quote, by))
+        frame = frame.withColumn("stamp", F.max("stamp").over(one))
+    # Spark numbers rows only in some order; a constant leaves the order open.
+    chosen = [F.col(quote(each)) for each in order] or [F.lit(0)]
+    return fold_rows(frame, by, chosen, folding)
+
+
+def _names_of(order_by: Sequence[str] | str | None) -> list[str]:
+    return [order_by] if isinstance(order_by, str) else list(order_by or ())
+
+
+def fit_timers(record: OperatorRecord, frame: DataFrame) -> DataFrame:
+    """Bring a DataFrame into the columns that timers have in a savepoint.
+
+    Raises:
+        DeclarationValueError: A column is missing.
+        DeclarationTypeError: A column has another type.
+    """
+    placed = _with_group(record, frame, "timers", by_key=True)
+    return _in_columns(TimersReader(record, None).schema, placed, "timers")
+
+
+def _number_elements(
+    rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str | None
+) -> DataFrame:
+    if not order_by:
+        msg = f"state {rows.info.name!r}: elements of a list have an order, got no column position"
+        raise DeclarationValueError(f"{msg}; give order_by=<column>")
+    by = Window.partitionBy(*map(quote, rows.keys.names))
+    by = by.orderBy(*map(quote, _names_of(order_by)))
+    return frame.withColumn("position", F.row_number().over(by).cast("long"))
+
+
+def _rank_uses(rows: StateRows, frame: DataFrame) -> DataFrame:
+    """Number the uses of an LRU store's entries in their order, each number once."""
+    order = [quote("last_use")] if "last_use" in frame.columns else []
+    owner = rows.keys.names if rows.key_fields else ["key_group"]
+    by = Window.partitionBy(*map(quote, owner)).orderBy(*order, "store_key")
+    return frame.withColumn("last_use", F.row_number().over(by).cast("long"))
+
+
+def _with_group(record: OperatorRecord, frame: DataFrame, what: str, *, by_key: bool) -> DataFrame:
+    """Add the key group of each key; the key group of a shared store's entries stays."""
+    columns = KeyColumns.of(record)
+    missing = [name for name in columns.names if name not in frame.columns]
+    if not by_key or missing:
+        return frame
+    fitting = {each.name: _fit_column(frame, each, what) for each in key_fields(record)}
+    frame = frame.withColumns(fitting)
+    group = key_group(columns.names, record.identity.max_parallelism)
+    return frame.withColumn("key_group", group)
+
+
+def _in_columns(schema: pa.Schema, frame: DataFrame, what: str) -> DataFrame:
+    chosen = []
+    for field in spark_schema(schema).fields:
+        if field.name not in frame.columns:
+            if field.name not in _OPTIONAL:
+                msg = f"{what}: it has the columns {schema.names}, got {frame.columns}"
+                raise DeclarationValueError(f"{msg}; add {field.name!r}")
+            chosen.append(F.lit(None).cast(field.dataType).alias(field.name))
+            continue
+        chosen.append(_fit_column(frame, field, what))
+    return frame.select(*chosen)
+
+
+def _fit_column(frame: DataFrame, field: st.StructField, what: str) -> Column:
+    given = frame.schema[field.name].dataType
+    column = F.col(quote(field.name))
+    if given == field.dataType:
+        return column.alias(field.name)
+    if not _may_become(given, field.dataType):
+        msg = f"{what}: column {field.name!r} is {field.dataType.simpleString()}"
+        raise DeclarationTypeError(f"{msg}, got {given.simpleString()}; cast it")
+    return column.cast(field.dataType).alias(field.name)
+
+
+_WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
+    (st.ByteType, st.ShortType, st.IntegerType, st.LongType),
+    (st.FloatType, st.DoubleType),
+)
+
+
+def _may_become(given: st.DataType, wanted: st.DataType) -> bool:
+    """Return whether a cast keeps every value: to a wider number, also within nested types.
+
+    Spark casts the fields of a struct by position, whatever their names; so the names must agree.
+    """
+    match given, wanted:
+        case st.NullType(), _:
+            return True
+        case st.ArrayType(), st.ArrayType():
+            return _may_become(given.elementType, wanted.elementType)
+        case st.MapType(), st.MapType():
+            keys = _may_become(given.keyType, wanted.keyType)
+            return keys and _may_become(given.valueType, wanted.valueType)
+        case st.StructType(), st.StructType():
+            pairs = zip(given.fields, wanted.fields)
+            return given.names == wanted.names and all(
+                _may_become(one.dataType, other.dataType) for one, other in pairs
+            )
+        case st.DecimalType(), st.DecimalType():
+            whole = wanted.precision - wanted.scale >= given.precision - given.scale
+            return whole and wanted.scale >= given.scale
+    kinds = type(given), type(wanted)
+    chain = next((each for each in _WIDER if set(kinds) <= {*each}), ())
+    is_wider = bool(chain) and chain.index(kinds[0]) <= chain.index(kinds[1])
+    return is_wider or given == wanted
+
+
+def entry_of(rows: StateRows) -> list[str]:
+    """Return the columns that identify an entry in a savepoint.
+
+    For state of scope "partition" they include the key group, since several key groups may hold
+    an entry under one key.  Broadcast state is the same in every key group.
+    """
+    is_placed = rows.declaration.per_group and not rows.declaration.is_replicated
+    return [*rows.entry_names, *(["key_group"] if is_placed else [])]
+
+
+def each_state(
+    frames: Frames, change: Callable[[str, DataFrame], DataFrame]
+) -> dict[str, DataFrame]:
+    """Change the DataFrames of all states."""
+    return {name: change(name, frame) for name, frame in frames.states.items()}
+
+
+# Casts of values to another type
+
+
+def cast_values(
+    frames: Frames, name: str, type_info: TypeInformation, *, lossy: bool
+) -> tuple[Frames, Misfits]:
+    """Cast the values of a state of an operator to another type.
+
+    Args:
+        frames: The operator.
+        name: The name of the state.
+        type_info: The new type of a value; of a list's elements or a map's values.
+        lossy: Whether values may lose digits, and rows fields.
+
+    Returns:
+        The changed operator, and the values that cannot be cast.
+
+    Raises:
+        UnknownStateError: There is no such state.
+        DeclarationTypeError: The state has no values, one of the types is pickled, or Spark has no
+            such cast.
+    """
+    require_type(type_info, "type_info")
+    rows, what = rows_of(frames.record, name), f"state {name!r}"
+    stored = type_of(rows.declaration.value) if rows.declaration.value else None
+    if stored is None or stored.is_pickled or type_info.is_pickled:
+        msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
+        raise DeclarationTypeError(f"{msg} to {type_info!r}; move them in the function")
+    said = {**frames.record.states[name], "value": type_info.signature}
+    record = with_declarations(frames.record, {**frames.record.states, name: said})
+    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
+    frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
+    value = F.col("value")
+    try:
+        cast = frame.withColumn("value", as_type(value, kind, wanted))
+        unfit = frame.where(_misfits(value, kind, wanted, lossy=lossy))
+    except AnalysisException as error:
+        msg = f"{what}: cast_state takes what Spark can cast, got {stored!r} to {type_info!r}"
+        raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
+    states = {**frames.states, name: _same_columns(cast, frame)}
+    rule = f"{what}: values must be {'in the range' if lossy else 'values'} of {type_info!r}"
+    remedy = (
+        "use transform_state() first" if lossy else "use transform_state() first, or lossy=True"
+    )
+    keys = [F.col(quote(each)) for each in rows.entry_names]
+    return attrs.evolve(frames, record=record, states=states), Misfits(
+        unfit.select(*keys, "value"), rule, remedy
+    )
+
+
+def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
+    return frame.select(*map(quote, like.columns))
+
+
+def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: bool) -> Column:
+    """Return whether a value or a part of it changes in another type, or does not fit it."""
+    if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
+        theirs = {field.name: field.dataType for field in wanted.fields}
+        found = F.lit(False)
+        for field in kind.fields:
+            part = column[field.name]
+            if field.name in theirs:
+                other = theirs[field.name]
+                found = found | _misfits(part, field.dataType, other, lossy=lossy)
+            elif not lossy:
+                found = found | part.isNotNull()
+        return F.coalesce(found, F.lit(False))
+    if isinstance(kind, st.ArrayType) and isinstance(wanted, st.ArrayType):
+        inner, outer = kind.elementType, wanted.elementType
+        some = F.exists(column, lambda each: _misfits(each, inner, outer, lossy=lossy))
+        return F.coalesce(some, F.lit(False))
+    if isinstance(kind, st.MapType) and isinstance(wanted, st.MapType):
+        held, needed = kind.valueType, wanted.valueType
+        each_value = F.map_values(column)
+        some = F.exists(each_value, lambda each: _misfits(each, held, needed, lossy=lossy))
+        return F.coalesce(some, F.lit(False))
+    if kind == wanted:
+        return F.lit(False)
+    cast = column.try_cast(wanted)
+    back = cast if lossy else cast.try_cast(kind)
+    differs = back.isNull() if lossy else ~back.eqNullSafe(column)
+    return column.isNotNull() & differs
+
+
+# Folds of values by a user's function: Spark brings the rows of an entry together, sorted and
+# numbered, so a task holds one value of one entry at a time
+
+_NUMBER, _COUNT = "__number", "__count"
+
+
+@attrs.frozen
+class Folding:
+    """The rules by which several values become one.
+
+    Args:
+        what: Names the state in messages.
+        kind: The type of the result.
+        begin: Makes the result from the first value.
+        go_on: Makes the next result from the result so far and one more value.
+        time_zone: The zone in which a function sees instants; None if the values are of `kind`.
+    """
+
+    what: str
+    kind: TypeInformation
+    begin: Callable[[Any], Any]
+    go_on: Callable[[Any, Any], Any]
+    time_zone: str | None = None
+
+
+def _make_adding(descriptor: Any, time_zone: str) -> Folding:
+    """Return how elements become a reducing state's value or an aggregating state's accumulator.
+
+    Args:
+        descriptor: The descriptor of the state.
+        time_zone: The zone in which an aggregating function sees instants.
+
+    Raises:
+        DeclarationTypeError: The state is neither.
+    """
+    what = f"state {descriptor.name!r}"
+    if isinstance(descriptor, ReducingStateDescriptor):
+        reduce = _returning("reduce", descriptor.get_reduce_function())
+        return Folding(what, descriptor.type_info, _same, reduce)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        function = descriptor.get_agg_function()
+        add = _returning("add", function)
+
+        def first(element: Any) -> Any:
+            return add(element, function.create_accumulator())
+
+        def further(accumulator: Any, element: Any) -> Any:
+            return add(element, accumulator)
+
+        return Folding(what, descriptor.type_info, first, further, time_zone)
+    msg = f"{what}: only reducing and aggregating state is folded from elements, got {descriptor!r}"
+    raise DeclarationTypeError(f"{msg}; leave from_elements out")
+
+
+def make_merging(name: str, kind: TypeInformation, function: Any) -> Folding:
+    """Return how the values of several keys become one.
+
+    Args:
+        name: The name of the state.
+        kind: The type of the state's values.
+        function: An `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or a callable
+            of two values.
+
+    Raises:
+        DeclarationTypeError: `function` is none of these.
+    """
+    if isinstance(function, AggregateFunction):
+        return Folding(f"state {name!r}", kind, _same, _returning("merge", function))
+    reduce = _returning("reduce", as_reduce_function(function))
+    return Folding(f"state {name!r}", kind, _same, reduce)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _returning(method: str, function: Any) -> Callable[[Any, Any], Any]:
+    """Return a method of a user's function, which refuses to give None."""
+    call = getattr(function, method)
+
+    def fold(first: Any, second: Any) -> Any:
+        made = call(first, second)
+        if made is None:
+            raise not_returned(method, function)
+        return made
+
+    return fold
+
+
+def fold_rows(
+    frame: DataFrame, by: Sequence[str], order: Sequence[Column], folding: Folding
+) -> DataFrame:
+    """Fold rows that are equal in some columns to one row, which takes other columns from the last.
+
+    Args:
+        frame: The rows, with a column `value`.
+        by: The columns in which rows are equal.
+        order: The order in which values are folded.
+        folding: How values become one.
+    """
+    same = Window.partitionBy(*map(quote, by))
+    numbered = frame.withColumns(
+        {_NUMBER: F.row_number().over(same.orderBy(*order)), _COUNT: F.count(F.lit(1)).over(same)}
+    )
+    fields = [field for field in frame.schema.fields if field.name != "value"]
+    value = pa.field("value", type_to_show(folding.kind, saved=True))
+    (kind,) = spark_schema(pa.schema([value])).fields
+    columns = [*(quote(field.name) for field in fields), "value", _NUMBER, _COUNT]
+    job = _FoldJob(folding, tuple(by))
+    return map_frame(numbered.select(*columns), job, st.StructType([*fields, kind]))
+
+
+@attrs.frozen
+class _FoldJob:
+    """Folds the rows of one partition; the last columns are the value, its number and the count."""
+
+    folding: Folding
+    by: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        # Lives across record batches, which may cut an entry in two.
+        value = None
+        for batch in batches:
+            elements = self._elements(batch.column(batch.num_columns - 3))
+            numbers, counts = (batch.column(batch.num_columns - at).to_pylist() for at in (2, 1))
+            ends, values = [], []
+            for at, (element, number, count) in enumerate(zip(elements, numbers, counts)):
+                value = self._fold(value, element, batch, at, is_first=number == 1)
+                if number == count:
+                    ends.append(at)
+                    values.append(self._frozen(value, batch, at))
+            yield self._rows(batch.take(pa.array(ends, pa.int64())), values)
+
+    def _elements(self, column: Any) -> list[Any]:
+        if self.folding.time_zone is not None:
+            return to_python(column, self.folding.time_zone)
+        kind = self.folding.kind
+        found = kind.from_arrow(store_column(column, kind, self.folding.what))
+        return [None if each is None else kind.thaw(each) for each in found]
+
+    def _fold(self, value: Any, element: Any, batch: Any, at: int, *, is_first: bool) -> Any:
+        try:
+            return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
+        except Exception as error:
+            msg = f"{self.folding.what}: its function failed for {self._whose(batch, at)}, element "
+            raised = f"{shown(element)}: {shown_error(error)}{where_raised(error)}"
+            raise UserFunctionError(f"{msg}{raised}") from error
+
+    def _frozen(self, value: Any, batch: Any, at: int) -> Any:
+        try:
+            return self.folding.kind.freeze(value)
+        except StateValueError as error:
+            msg = f"{self.folding.what}: {error}, which its function gave for "
+            raise StateValueError(f"{msg}{self._whose(batch, at)}") from error
+
+    def _whose(self, batch: Any, at: int) -> str:
+        return shown({name: batch.column(name)[at].as_py() for name in self.by})
+
+    def _rows(self, batch: pa.RecordBatch, values: list[Any]) -> pa.RecordBatch:
+        kind = self.folding.kind
+        names = batch.schema.names[:-2]
+        value = show_column(kind.to_arrow(values), kind, saved=True)
+        return pa.RecordBatch.from_arrays([*batch.columns[:-3], value], names)
+
+
+# Checks, which run when the savepoint is used
+
+
+@attrs.frozen(eq=False)
+class Misfits:
+    """Rows for which a verb has no answer.
+
+    Args:
+        rows: The rows; there should be none.
+        rule: The rule that the rows break, for the message.
+        remedy: The advice of the message.
+    """
+
+    rows: DataFrame
+    rule: str
+    remedy: str
+
+    def refuse(self) -> None:
+        """Refuse the first of the rows, if there is any; this runs a job of Spark.
+
+        Raises:
+            StateValueError: There is a row.
+        """
+        row = self.rows.first()
+        if row is not None:
+            msg = f"{self.rule}, got {shown(row.asDict(recursive=True))}; {self.remedy}"
+            raise StateValueError(msg)
+
+
+def refuse_several(frame: DataFrame, rows: StateRows) -> None:
+    """Check that each entry has one row.
+
+    Raises:
+        StateValueError: An entry has several rows.
+    """
+    names = entry_of(rows)
+    several = frame.groupBy(*map(quote, names)).count().where("count > 1").first()
+    if several is not None:
+        found = {name: several[name] for name in names}
+        msg = f"state {rows.info.name!r}: an entry has one row, got {several['count']} of {found}"
+        raise StateValueError(f"{msg}; aggregate them first")
+
+
+def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
+    """Check that each key and value can be stored.
+
+    Raises:
+        StateValueError: A key or value cannot be stored; the message names it.
+    """
+    found = map_frame(frame, _MisfitsJob(rows), "message string").first()
+    if found is not None:
+        raise StateValueError(found["message"])
+
+
+@attrs.frozen
+class _MisfitsJob:
+    """Yields a message for the first bad row of each record batch."""
+
+    rows: StateRows
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            try:
+                entries_of_rows(self.rows, pa.Table.from_batches([batch]))
+            except (StateValueError, IncompatibleStateError) as error:
+                yield pa.RecordBatch.from_pydict({"message": [str(error)]})

@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers of a checkpoint, one key group at a time, wherever its log comes from.
+
+They give the entries of a state, the timers, the keys that have entries, or one row for each key
+with a column for each state, as Flink's table of an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike._changelog.checkpoint_logs import read_log, sections_of
+from pyflinklike._changelog.damage import decoding
+from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike._clock import TimeDomain
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.state.table import RESERVED_PREFIX
+from pyflinklike.state_processor._logs.column_values import (
+    TIMESTAMP,
+    BatchClock,
+    are_alive,
+    show_column,
+    timestamps,
+    type_to_show,
+)
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_infos import timers_of
+from pyflinklike.state_processor._logs.state_rows import (
+    EXPIRING,
+    STREAM_TIME,
+    StateRows,
+    find_retained,
+    stream_times,
+)
+from pyflinklike.state_processor._logs.stored_table import (
+    StoredTable,
+    codes_of,
+    last_of_each,
+    numbers,
+    replay,
+)
+from pyflinklike.types.catalog import type_of
+
+__all__ = [
+    "GroupReader",
+    "KeyedReader",
+    "StateReader",
+    "StoredKeys",
+    "TimersReader",
+    "sections_by_table",
+]
+
+
+class GroupReader(Protocol):
+    """A reader that makes rows of key groups; it is pickled for the workers that do so."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Return the rows of one key group.
+
+        Args:
+            index: Index of the group.
+            log: Its segments, checked and in order.
+            where: Name of the group, for messages.
+        """
+
+
+def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Section]]:
+    """Return the sections of a log by the names of their tables, in order."""
+    tables: dict[str, list[Section]] = {}
+    for section in sections_of(log, where):
+        tables.setdefault(section.declaration.name, []).append(section)
+    return tables
+
+
+def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
+    """Return the entries of some keys only.
+
+    Args:
+        entries: Entries in the columns of `StoredTable.schema`.
+        wanted: Stored keys, each once.
+    """
+    keys = entries.column("key").combine_chunks()
+    # The wanted keys come first, so their codes are the lowest.
+    codes = codes_of([pa.concat_arrays([wanted, keys])], len(wanted) + len(keys))
+    return entries.filter(pc.less(codes.slice(len(wanted)), len(wanted)))
+
+
+@attrs.frozen
+class StateReader:
+    """Read the entries of a state.
+
+    Args:
+        rows: Description of the rows.
+        clock: The time by which expiry is judged; None for state that does not expire.
+        expired: Whether expired entries are included.
+        wanted: The stored keys to read; None for all.
+        only: The key group to read of state that is the same in every group; None for all groups.
+    """
+
+    rows: StateRows
+    clock: BatchClock | None
+    expired: bool = True
+    wanted: Any = attrs.field(default=None, eq=False)
+    only: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self.rows.schema
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Return the entries of one key group."""
+        if self.only is not None and index != self.only:
+            return
+        tables = sections_by_table(log, where)
+        name = self.rows.info.name
+        if name not in tables:
+            return
+        entries = replay(self.rows.table, tables[name], where)
+        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
+            rows = self._rows_of(entries, index, tables, where)
+        yield rows
+
+    def _rows_of(
+        self, entries: pa.Table, index: int, tables: Mapping[str, list[Section]], where: str
+    ) -> pa.Table:
+        if self.wanted is not None and not self.rows.declaration.per_group:
+            entries = with_keys(entries, self.wanted)
+        if not self.expired and self.clock is not None:
+            entries = alive_of(self.rows, entries, tables, self.clock, where)
+        if self.rows.saved and self.rows.info.kind in EXPIRING:
+            clock = self.clock or BatchClock(0)
+            times = stream_times(self.rows, entries, tables, clock, where)
+            entries = entries.append_column(STREAM_TIME, times)
+        return self.rows.of_entries(entries, index, self.clock)
+
+
+def alive_of(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> pa.Table:
+    """Return the entries that a function would be shown at a time.
+
+    Args:
+        rows: Description of the state's rows.
+        entries: Entries of one key group.
+        tables: All sections of the group, by table.
+        clock: The time.
+        where: Name of the group, for messages.
+    """
+    if rows.info.ttl is not None:
+        stamps = entries.column("stamp").combine_chunks()
+        return entries.filter(are_alive(stamps, rows.info.ttl, clock))
+    if rows.info.kind in EXPIRING:
+        return entries.filter(find_retained(rows, entries, tables, clock, where))
+    return entries
+
+
+@attrs.frozen
+class TimersReader:
+    """Read timers.
+
+    Args:
+        record: Record of the operator.
+        clock: The time by which a timer is due; None where the rows are for a savepoint.
+    """
+
+    record: OperatorRecord
+    clock: BatchClock | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        fields = [*KeyColumns.of(self.record).fields]
+        namespace = timers_of(self.record, TimeDomain.EVENT_TIME).namespace
+        if namespace:
+            kind = type_to_show(type_of(namespace), saved=self.clock is None)
+            fields.append(pa.field("namespace", kind))
+        fields += [pa.field("domain", pa.string()), pa.field("timestamp", pa.int64())]
+        if self.clock is not None:
+            fields += [pa.field("time", TIMESTAMP), pa.field("due", pa.bool_())]
+        return pa.schema([*fields, pa.field("key_group", pa.int32())])
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Return the timers of one key group."""
+        tables = sections_by_table(log, where)
+        for domain in TimeDomain:
+            declaration = timers_of(self.record, domain)
+            if declaration.name in tables:
+                timers = replay(StoredTable(declaration), tables[declaration.name], where)
+                with decoding(f"{where}, timers", "must hold timers as a function registers them"):
+                    of_domain = self._of(timers, domain, declaration.namespace, index)
+                yield of_domain
+
+    def _of(self, timers: pa.Table, domain: TimeDomain, namespace: str, index: int) -> pa.Table:
+        stored = {name: timers.column(name).combine_chunks() for name in timers.column_names}
+        columns = KeyColumns.of(self.record).show(stored["key"])
+        if namespace:
+            saved = self.clock is None
+            columns.append(show_column(stored["namespace"], type_of(namespace), saved=saved))
+        times, rows = stored["user_key"], timers.num_rows
+        columns += [pa.repeat(pa.scalar(domain.name.lower()), rows), times]
+        if self.clock is not None:
+            is_event = domain is TimeDomain.EVENT_TIME
+            now = self.clock.watermark if is_event else self.clock.processing_time
+            columns += [timestamps(times), pc.less_equal(times, pa.scalar(now, pa.int64()))]
+        columns.append(pa.repeat(pa.scalar(index, pa.int32()), rows))
+        return pa.table(columns, schema=self.schema)
+
+
+@attrs.frozen
+class StoredKeys:
+    """Read the keys of key groups; a reader is pickled for the workers that do so.
+
+    Args:
+        record: Record of the operator.
+    """
+
+    record: OperatorRecord
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows: key columns, a state that has entries of the key, key group.
+
+        Raises:
+            IncompatibleStateError: The keys are of a type that cannot be read.
+        """
+        fields = KeyColumns.of(self.record).fields
+        return pa.schema(
+            [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
+        )
+
+    def read(
+        self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the keys of one key group; keys of a damaged table are left out.
+
+        Args:
+            index: Index of the group.
+            head: Head of the group.
+            blobs: Segments by sequence number.
+            where: Name of the group, for messages.
+        """
+        try:
+            tables = sections_by_table(read_log(head, blobs, where), where)
+        except PyflinklikeError:
+            return
+        columns = KeyColumns.of(self.record)
+        for name, sections in tables.items():
+            declaration = sections[-1].declaration
+            if declaration.per_group:
+                continue
+            try:
+                entries = replay(StoredTable(declaration), sections, where)
+                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
+            except (PyflinklikeError, pa.ArrowException):
+                continue
+            what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
+            rows = len(keys[0])
+            arrays = [
+                *keys,
+                pa.repeat(pa.scalar(what), rows),
+                pa.repeat(pa.scalar(index, pa.int32()), rows),
+            ]
+            yield from pa.table(arrays, schema=self.schema).to_batches()
+
+
+def _distinct(keys: pa.Array) -> pa.Array:
+    codes = codes_of([keys], len(keys))
+    return keys.take(last_of_each(codes, numbers(len(keys))).drop_null())
+
+
+_JUDGED = ("stamp", "expires_at", "alive", "key_group")
+
+
+@attrs.frozen
+class KeyedReader:
+    """Read all states of each key.
+
+    Args:
+        states: Descriptions of each state's rows; keyed state only.
+        keys: The key columns.
+        clock: The time by which expired entries are left out.
+        wanted: The stored keys to read; None for all.
+    """
+
+    states: tuple[StateRows, ...]
+    keys: KeyColumns
+    clock: BatchClock
+    wanted: Any = attrs.field(default=None, eq=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema: key columns, a column for each state, key group.
+
+        A state's column has its value, an array, a map or an array of structs.
+        """
+        fields = [pa.field(_column(each), _type_of(each)) for each in self.states]
+        return pa.schema([*self.keys.fields, *fields, pa.field("key_group", pa.int32())])
+
+    def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
+        """Read the keys of one key group."""
+        tables = sections_by_table(log, where)
+        found = []
+        for rows in self.states:
+            entries = replay(rows.table, tables.get(rows.info.name, []), where)
+            if self.wanted is not None:
+                entries = with_keys(entries, self.wanted)
+            with _guard_decoding(rows, where):
+                found.append(alive_of(rows, entries, tables, self.clock, where))
+        keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
+        codes = codes_of([keys], len(keys))
+        count = len(pc.unique(codes))
+        if not count:
+            return
+        any_row = last_of_each(codes, numbers(len(codes)))
+        columns, start = self.keys.show(keys.take(any_row)), 0
+        for rows, entries in zip(self.states, found):
+            mine = codes.slice(start, entries.num_rows)
+            start += entries.num_rows
+            with _guard_decoding(rows, where):
+                shown = rows.of_entries(entries, index, self.clock).combine_chunks()
+            columns.append(_by_key(rows, shown, mine, count))
+        columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
+        yield pa.table(columns, schema=self.schema)
+
+
+def _guard_decoding(rows: StateRows, where: str) -> decoding:
+    rule = "must hold entries as a function writes them"
+    return decoding(f"{where}, state {rows.info.name!r}", rule)
+
+
+def _column(rows: StateRows) -> str:
+    taken = {name.lower() for name in (*rows.keys.names, "key_group")}
+    name = rows.info.name
+    return f"state_{name}" if name.lower() in taken else name
+
+
+def _is_single(rows: StateRows) -> bool:
+    return rows.table.spec.shape.value == "single" and not rows.declaration.namespace
+
+
+def _struct_fields(rows: StateRows) -> list[Any]:
+    whose = {each.name for each in rows.key_fields}
+    return [each for each in rows.schema if each.name not in whose and each.name not in _JUDGED]
+
+
+def _type_of(rows: StateRows) -> Any:
+    if _is_single(rows):
+        return rows.schema.field("value").type
+    if rows.info.kind == "list" and not rows.declaration.namespace:
+        return pa.list_(rows.schema.field("value").type)
+    if rows.info.kind == "map" and not rows.declaration.namespace:
+        return pa.map_(rows.schema.field("user_key").type, rows.schema.field("value").type)
+    return pa.list_(pa.struct(_struct_fields(rows)))
+
+
+def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
+    """Return a state's rows as a value for each code below `count`; null for one without rows."""
+    every = numbers(count)
+    if _is_single(rows):
+        return _array(shown, "value").take(pc.index_in(every, codes))
+    order = pa.table({"code": codes})
+    if rows.info.kind == "list":
+        order = order.append_column("position", shown.column("position"))
+    places = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
+    sorted_rows = shown.take(places).combine_chunks()
+    counted = codes.value_counts() if len(codes) else pa.array([], pa.struct([]))
+    lengths = pa.repeat(pa.scalar(0, pa.int64()), count)
+    if len(codes):
+        at = pc.index_in(every, counted.field("values"))
+        lengths = counted.field("counts").take(at).fill_null(0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    mask, offsets = pc.equal(lengths, 0), offsets.cast(pa.int32())
+    kind = _type_of(rows)
+    if pa.types.is_map(kind):
+        keys, values = _array(sorted_rows, "user_key"), _array(sorted_rows, "value")
+        return pa.MapArray.from_arrays(offsets, keys, values, type=kind, mask=mask)
+    if rows.info.kind == "list" and not rows.declaration.namespace:
+        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), type=kind, mask=mask)
+    fields = _struct_fields(rows)
+    parts = [_array(sorted_rows, each.name) for each in fields]
+    structs = pa.StructArray.from_arrays(parts, fields=fields)
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=mask)
+
+
+def _array(table: pa.Table, name: str) -> Any:
+    return table.column(name).combine_chunks()

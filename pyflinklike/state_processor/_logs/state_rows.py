@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a state as users read them: key columns, those of its kind, value, age, key group.
+
+A user key of a store is the key with numbers before and behind it.  Numbers have a fixed size, so
+they are cut out as columns; so are strings and bytes.  Keys of other types are decoded one by one,
+each distinct key once.
+
+What a store still shows, and until when a version is valid, follows the rules of the stores
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.state.table import Shape, stream_time_kind
+from pyflinklike.state_processor._logs.column_values import (
+    TIMESTAMP,
+    BatchClock,
+    are_alive,
+    expires_at,
+    show_column,
+    timestamps,
+    type_to_show,
+)
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_infos import StateInfo, declaration_of, descriptor_of
+from pyflinklike.state_processor._logs.stored_table import (
+    StoredTable,
+    codes_of,
+    last_of_each,
+    replay,
+)
+from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
+from pyflinklike.stores.store_descriptors import StoreDescriptor
+from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.catalog import type_of
+
+__all__ = [
+    "EXPIRING",
+    "STREAM_TIME",
+    "StateRows",
+    "find_retained",
+    "stream_times",
+    "times_table",
+]
+
+
+EXPIRING = ("window", "session", "versioned")
+"""The kinds of stores that keep a stream time."""
+STREAM_TIME = "stream_time"
+"""The column of a savepoint for the stream time, in ms."""
+
+_Parts = dict[str, Any]
+
+
+@attrs.frozen
+class StateRows:
+    """The description of a state's rows, and the way from entries to rows.
+
+    Args:
+        info: Description of the state.
+        keys: The key columns.
+        declaration: Declaration of its table.
+        saved: Whether the rows are for a savepoint: nothing is lost, and no expiry is judged.
+    """
+
+    info: StateInfo
+    keys: KeyColumns
+    declaration: Declaration
+    saved: bool = False
+
+    @classmethod
+    def of(cls, record: OperatorRecord, info: StateInfo, *, saved: bool = False) -> StateRows:
+        """Describe the rows of a state by the operator's record."""
+        return cls(info, KeyColumns.of(record), declaration_of(record, info.name), saved)
+
+    @property
+    def table(self) -> StoredTable:
+        """The table of the state in the log."""
+        return StoredTable(self.declaration)
+
+    @property
+    def key_fields(self) -> list[Any]:
+        """The fields of the key columns; none where entries belong to no key."""
+        return [] if self.declaration.per_group else self.keys.fields
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        fields = [*self.key_fields, *_fields_to_add(self), *self._value_fields()]
+        if self.saved and self.info.kind in EXPIRING:
+            fields.append(pa.field(STREAM_TIME, pa.int64()))
+        if self.info.ttl is not None:
+            fields.append(pa.field("stamp", pa.int64()))
+            if not self.saved:
+                fields += [pa.field("expires_at", TIMESTAMP), pa.field("alive", pa.bool_())]
+        return pa.schema([*fields, pa.field("key_group", pa.int32())])
+
+    def _value_fields(self) -> list[Any]:
+        if not self.declaration.value:
+            return []
+        return [pa.field("value", type_to_show(type_of(self.declaration.value), saved=self.saved))]
+
+    def of_entries(self, entries: pa.Table, key_group: int, clock: BatchClock | None) -> pa.Table:
+        """Return entries as rows.
+
+        Args:
+            entries: Entries in the columns of `StoredTable.schema`; for a savepoint with the stream
+                time of each, where the store keeps one.
+            key_group: Their key group.
+            clock: The time by which expiry is judged; needed unless the rows are `saved`.
+        """
+        stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
+        columns = [] if self.declaration.per_group else self.keys.show(stored["key"])
+        columns += _ADDED[self.info.kind](self, stored) if self.info.kind in _ADDED else []
+        if self.declaration.namespace:
+            kind = type_of(self.declaration.namespace)
+            columns.insert(
+                len(self.key_fields), show_column(stored["namespace"], kind, saved=self.saved)
+            )
+        if self.declaration.value:
+            columns.append(
+                show_column(stored["value"], type_of(self.declaration.value), saved=self.saved)
+            )
+        if STREAM_TIME in stored:
+            columns.append(stored[STREAM_TIME])
+        if self.info.ttl is not None:
+            columns.append(stored["stamp"])
+            if not self.saved:
+                assert clock is not None
+                columns.append(expires_at(stored["stamp"], self.info.ttl))
+                columns.append(are_alive(stored["stamp"], self.info.ttl, clock))
+        columns.append(pa.repeat(pa.scalar(key_group, pa.int32()), entries.num_rows))
+        return pa.table(columns, schema=self.schema)
+
+    def descriptor(self) -> StoreDescriptor:
+        """Return the descriptor of the store; the state must be one."""
+        said = {"store": self.info.kind, "key": self.info.user_key_type, **self.info.options}
+        return descriptor_of(self.info.name, {**said, "value": self.info.value_type})
+
+    @property
+    def entry_names(self) -> list[str]:
+        """The columns that tell an entry from all others."""
+        return [field.name for field in (*self.key_fields, *_fields_to_add(self, key_only=True))]
+
+
+def _fields_to_add(rows: StateRows, *, key_only: bool = False) -> list[Any]:
+    """Return the fields that a state's kind adds; if `key_only`, those that tell entries apart."""
+    kind, user_key = rows.info.kind, rows.info.user_key_type
+    fields = []
+    if rows.declaration.namespace:
+        namespace = type_of(rows.declaration.namespace)
+        fields.append(pa.field("namespace", type_to_show(namespace, saved=rows.saved)))
+    if rows.info.is_store:
+        assert user_key is not None
+        fields.append(pa.field("store_key", type_to_show(type_of(user_key), saved=rows.saved)))
+    elif user_key is not None:
+        fields.append(pa.field("user_key", type_to_show(type_of(user_key), saved=rows.saved)))
+    times: dict[str, list[str]] = {
+        "window": ["window_start", "window_end"],
+        "session": ["session_start", "session_end"],
+        "versioned": ["valid_from"] if key_only else ["valid_from", "valid_to"],
+        "timestamped": [] if key_only else ["timestamp"],
+    }
+    fields += [pa.field(name, TIMESTAMP) for name in times.get(kind, [])]
+    if kind == "list":
+        fields.append(pa.field("position", pa.int64()))
+    if kind == "window" and rows.info.options["retain_duplicates"]:
+        fields.append(pa.field("number", pa.int64()))
+    if kind == "lru" and not key_only:
+        fields.append(pa.field("last_use", pa.int64()))
+    return fields
+
+
+def _store_keys(rows: StateRows, user_keys: Any, before: int, behind: int) -> Any:
+    assert rows.info.user_key_type is not None
+    kind = type_of(rows.info.user_key_type)
+    return store_keys(user_keys, kind, before, behind, saved=rows.saved)
+
+
+def _of_list(_: StateRows, stored: _Parts) -> list[Any]:
+    return [stored["user_key"]]
+
+
+def _of_map(rows: StateRows, stored: _Parts) -> list[Any]:
+    assert rows.info.user_key_type is not None
+    return [show_column(stored["user_key"], type_of(rows.info.user_key_type), saved=rows.saved)]
+
+
+def _of_key_value(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [_store_keys(rows, stored["user_key"], 0, 0)]
+
+
+def _of_timestamped(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [*_of_key_value(rows, stored), timestamps(stored["stamp"])]
+
+
+def _of_lru(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [*_of_key_value(rows, stored), stored["stamp"]]
+
+
+def _of_window(rows: StateRows, stored: _Parts) -> list[Any]:
+    user_keys, size = stored["user_key"], rows.info.options["window_size"]
+    several = rows.info.options["retain_duplicates"]
+    starts = number_at(user_keys, -(1 + several) * INT_SIZE)
+    ends = pc.add(starts, pa.scalar(size, pa.int64()))
+    times = [timestamps(starts), timestamps(ends)]
+    numbers = [number_at(user_keys, -INT_SIZE)] if several else []
+    return [_store_keys(rows, user_keys, 1, 1 + several), *times, *numbers]
+
+
+def _of_session(rows: StateRows, stored: _Parts) -> list[Any]:
+    user_keys = stored["user_key"]
+    starts, ends = number_at(user_keys, -INT_SIZE), number_at(user_keys, -2 * INT_SIZE)
+    return [_store_keys(rows, user_keys, 1, 2), timestamps(starts), timestamps(ends)]
+
+
+def _of_versioned(rows: StateRows, stored: _Parts) -> list[Any]:
+    return [
+        _store_keys(rows, stored["user_key"], 0, 1),
+        timestamps(valid_from(stored)),
+        timestamps(valid_to(stored)),
+    ]
+
+
+_ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
+    "list": _of_list,
+    "map": _of_map,
+    "broadcast": _of_map,
+    "key-value": _of_key_value,
+    "timestamped": _of_timestamped,
+    "lru": _of_lru,
+    "window": _of_window,
+    "session": _of_session,
+    "versioned": _of_versioned,
+}
+
+# The user keys of stores as columns
+
+
+_SIGN = -(2**63)
+_NUMBER = 8
+
+
+def number_at(user_keys: Any, at: int) -> Any:
+    """Return the numbers at a place of each user key, as int64.
+
+    Args:
+        user_keys: A binary array without nulls.
+        at: Where the numbers begin, in bytes; counted from the end if negative.
+    """
+    end = at + INT_SIZE
+    parts = pc.binary_slice(user_keys, at + 1, end if end else None)
+    if not len(parts):
+        return pa.array([], pa.int64())
+    data = b"".join(parts.to_pylist()) if parts.offset else _data(parts)
+    # The bytes are big-endian: read backwards they are little-endian, the last number first.
+    backwards = pa.Array.from_buffers(pa.int64(), len(parts), [None, pa.py_buffer(data[::-1])])
+    numbers = backwards.take(pa.array(range(len(parts) - 1, -1, -1), pa.int64()))
+    return pc.bit_wise_xor(numbers, pa.scalar(_SIGN, pa.int64()))
+
+
+def _data(parts: Any) -> bytes:
+    data = parts.buffers()[2].to_pybytes()[: _NUMBER * len(parts)]
+    if len(data) != _NUMBER * len(parts):
+        msg = "a number of a store's key that is cut short"
+        raise ValueError(msg)
+    return bytes(data)
+
+
+def _without_ends(column: Any, before: int, behind: int) -> Any:
+    """Cut bytes off the beginning and the end of each value."""
+    if behind or not before:
+        return pc.binary_slice(column, before, -behind) if behind else column
+    # Arrow fails where a slice without an end begins behind the first byte.
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return pc.binary_slice(column, before, longest or before)
+
+
+def store_keys(
+    user_keys: Any, key_type: TypeInformation, before: int, behind: int, *, saved: bool
+) -> Any:
+    """Return the keys of a store's entries, as they are shown.
+
+    Args:
+        user_keys: A binary array without nulls.
+        key_type: Type of the store's keys.
+        before: Number of numbers before the key.
+        behind: Number of numbers behind it.
+        saved: Whether the keys are for a savepoint.
+    """
+    encoded = _without_ends(user_keys, before * INT_SIZE, behind * INT_SIZE)
+    if key_type == Types.STRING() or key_type == Types.PRIMITIVE_ARRAY(Types.BYTE()):
+        plain = pc.binary_slice(encoded, 1, -1)  # between the type and the end
+        if not pc.any(pc.greater_equal(pc.find_substring(plain, b"\x00"), 0)).as_py():
+            return plain.cast(type_to_show(key_type, saved=saved))
+    codec = KeyCodec("", key_type)
+    each = encoded.dictionary_encode()
+    thawed = [codec.decode(data)[0] for data in each.dictionary.to_pylist()]
+    keys = key_type.to_arrow([key_type.freeze_key(key) for key in thawed])
+    return show_column(keys.take(each.indices), key_type, saved=saved)
+
+
+# Retention of versions, windows and sessions
+
+
+def valid_from(stored: Mapping[str, Any]) -> Any:
+    """Return the time of each version, in ms.
+
+    Args:
+        stored: The columns of `StoredTable.schema`, by name.
+    """
+    return number_at(stored["user_key"], -INT_SIZE)
+
+
+def valid_to(stored: Mapping[str, Any]) -> Any:
+    """Return the time of the next version of the same key, in ms; null for the latest."""
+    user_keys, times = stored["user_key"], valid_from(stored)
+    if not len(times):
+        return times
+    whose = [stored["key"]] if "key" in stored else []
+    owners = codes_of([*whose, pc.binary_slice(user_keys, 0, -INT_SIZE)], len(user_keys))
+    places = pc.sort_indices(
+        pa.table({"owner": owners, "time": times}), [("owner", "ascending"), ("time", "ascending")]
+    )
+    owner, time = owners.take(places), times.take(places)
+    none = pa.nulls(1, pa.int64())
+    follower = pa.concat_arrays([time.slice(1), none])
+    same = pc.equal(pa.concat_arrays([owner.slice(1), none]), owner).fill_null(False)
+    nexts = pc.if_else(same, follower, none[0])
+    return nexts.take(pc.sort_indices(places))
+
+
+def find_retained(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """Return a mask of the entries that the store still shows.
+
+    Args:
+        rows: Description of the store's rows.
+        entries: Entries of one key group.
+        tables: All sections of the group, by table.
+        clock: The time, for stores that go by the watermark.
+        where: Name of the group, for messages.
+    """
+    options = rows.info.options
+    stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
+    if rows.info.kind == "versioned":
+        times, retention = valid_to(stored), options["history_retention"]
+    else:
+        numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
+        times = number_at(stored["user_key"], -numbers * INT_SIZE)
+        retention = options["retention"]
+    now = stream_times(rows, entries, tables, clock, where)
+    # Before any write nothing is expired: the stream time is null then, and so is the difference.
+    expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
+    # The latest version, which has no end, is never forgotten.
+    return pc.greater(times, expired).fill_null(True)
+
+
+def stream_times(
+    rows: StateRows,
+    entries: pa.Table,
+    tables: Mapping[str, list[Section]],
+    clock: BatchClock,
+    where: str,
+) -> Any:
+    """Return the stream time by which each entry is judged; null where none was seen."""
+    mode, count = rows.info.options["stream_time"], entries.num_rows
+    seen = _read_times(rows, tables, mode, where)
+    if mode == "key" and not rows.declaration.per_group:
+        keys = pa.concat_arrays(
+            [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
+        )
+        codes = codes_of([keys], len(keys))
+        known = pa.concat_arrays(
+            [seen.column("value").combine_chunks(), pa.nulls(count, pa.int64())]
+        )
+        return last_of_each(codes, known).take(codes.slice(seen.num_rows))
+    now = pc.max(seen.column("value")) if seen.num_rows else pa.scalar(None, pa.int64())
+    if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
+        now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
+    return pa.repeat(now, count)
+
+
+def _read_times(
+    rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str
+) -> pa.Table:
+    declaration = times_table(rows, mode)
+    return replay(StoredTable(declaration), tables.get(declaration.name, []), where)
+
+
+def times_table(rows: StateRows, mode: str) -> Declaration:
+    """Return the declaration of the table in which a store keeps its stream time.
+
+    Args:
+        rows: Description of the store's rows.
+        mode: The store's `stream_time`.
+    """
+    key = rows.declaration.key if mode == "key" else ""
+    return Declaration(
+        f"{rows.info.name}/time",
+        stream_time_kind(mode),
+        Shape.SINGLE.value,
+        key,
+        "",
+        Types.LONG().signature,
+    )

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest of a savepoint: what its files are, and what their columns mean.
+
+It is written last, so a directory without one is no savepoint, or not yet.  It has a checksum of
+itself and of every file: a wrong number in it would lead a query to wrong offsets, or let entries
+expire too early.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import attrs
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike.errors import CorruptStateError, UnknownStateError
+from pyflinklike.state_processor._savepoints.saved_job import SavedHistory, SavedJob
+
+__all__ = [
+    "HISTORY",
+    "MANIFEST",
+    "TIMERS",
+    "Manifest",
+    "SavedFile",
+    "SavedOperator",
+    "SavedRows",
+    "decode_operator",
+    "encode_operator",
+    "folder_of",
+    "seal",
+    "unseal",
+]
+
+MANIFEST = "_manifest.json"
+"""Name of the manifest in the directory."""
+HISTORY = "_history.json"
+"""Name of the file that says which batch writes the savepoint, until the manifest is there."""
+TIMERS = "timers"
+"""Name of the rows of timers, where the rows of a state have the state's name."""
+_FORMAT = 1
+_FORMAT_OF_JOBS = 2
+"""The format of savepoints that tell of a job, which versions that know no job must not read."""
+_FORMAT_OF_HISTORY = 3
+"""The format of savepoints that a batch wrote: a stream that begins with one must begin where it ended."""
+_FORMATS = (_FORMAT, _FORMAT_OF_JOBS, _FORMAT_OF_HISTORY)
+_LONGEST_NAME = 200
+
+
+@attrs.frozen
+class SavedFile:
+    """A Parquet file of the savepoint.
+
+    Args:
+        path: Path within the directory.
+        bytes: Its size.
+        sha256: Its checksum, in hexadecimal.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@attrs.frozen
+class SavedRows:
+    """The rows of a state, or the timers of an operator.
+
+    Args:
+        rows: Number of rows.
+        files: The files that hold them.
+    """
+
+    rows: int
+    files: tuple[SavedFile, ...] = ()
+
+
+@attrs.frozen
+class SavedOperator:
+    """An operator in a savepoint.
+
+    Args:
+        record: The operator's description of its program.
+        states: The rows of each state, by name.
+        timers: Its timers.
+        domains: Number of timers in each time domain, by name in lower case.
+    """
+
+    record: OperatorRecord
+    states: Mapping[str, SavedRows]
+    timers: SavedRows
+    domains: Mapping[str, int] = attrs.field(factory=dict)
+
+    @property
+    def uid(self) -> str:
+        """The operator's name."""
+        return self.record.identity.name
+
+
+@attrs.frozen
+class Manifest:
+    """A savepoint's description of itself.
+
+    Args:
+        library: Version of pyflinklike that wrote it.
+        taken_at: When it was taken, in ms.
+        operators: The rows of each operator.
+        batch_id: Number of the micro-batch after which it was taken; None if a stream did not make
+            it.
+        processing_time: The clock of that batch, in ms; None likewise.
+        watermark: Watermark of that batch, in ms; None likewise.
+        offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
+        query_id: Spark's id of the query, which stays as long as its checkpoint.
+        job: The job of the DataStream API; None for any other query, and for a harness.
+        history: The batch that wrote it; None if a stream or a harness did.
+    """
+
+    library: str
+    taken_at: int
+    operators: tuple[SavedOperator, ...]
+    batch_id: int | None = None
+    processing_time: int | None = None
+    watermark: int | None = None
+    offsets: str | None = None
+    query_id: str | None = None
+    job: SavedJob | None = None
+    history: SavedHistory | None = None
+
+    def operator(self, uid: str | None, where: str) -> SavedOperator:
+        """Return one operator.
+
+        Args:
+            uid: The operator's name; None if there is only one.
+            where: Name of the savepoint, for messages.
+
+        Raises:
+            UnknownStateError: There is no such operator, or `uid` is None and there are several.
+        """
+        if uid is None and len(self.operators) == 1:
+            return self.operators[0]
+        for each in self.operators:
+            if each.uid == uid:
+                return each
+        names = [each.uid for each in self.operators]
+        msg = f"{where}: its operators are {names}, got {uid!r}; give the uid of one of them"
+        raise UnknownStateError(msg)
+
+    def to_json(self) -> str:
+        """Return the manifest as it is stored."""
+        fields = attrs.asdict(self, recurse=False)
+        fields["operators"] = [encode_operator(each) for each in self.operators]
+        job, history = fields.pop("job"), fields.pop("history")
+        if history is not None:
+            fields = {"format": _FORMAT_OF_HISTORY, **fields, "history": attrs.asdict(history)}
+        elif job is not None:
+            fields = {"format": _FORMAT_OF_JOBS, **fields, "job": attrs.asdict(job)}
+        else:
+            fields = {"format": _FORMAT, **fields}
+        return seal(fields)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Manifest:
+        """Read a manifest that `to_json` wrote.
+
+        Args:
+            text: What was stored, or anything else.
+            where: Name of the savepoint, for messages.
+
+        Raises:
+            CorruptStateError: The text is no manifest, is damaged, or is of another format.
+        """
+        try:
+            fields = json.loads(text)
+            checksum = fields.pop("checksum", None)
+            is_whole = checksum == zlib.crc32(_compact(fields))
+            found = fields.pop("format")
+            if found not in _FORMATS:
+                msg = f"{where}: this version of pyflinklike reads the savepoint formats up to {_FORMAT_OF_HISTORY}"
+                raise CorruptStateError(
+                    f"{msg}, got {found}; read it with the version that wrote it"
+                )
+            operators = tuple(decode_operator(each, where) for each in fields.pop("operators"))
+            if not is_whole:
+                msg = f"{where}: {MANIFEST} must be as it was written, got another checksum"
+                raise CorruptStateError(f"{msg} than {checksum}; take the savepoint again")
+            if found == _FORMAT_OF_JOBS:
+                fields["job"] = SavedJob.from_json(fields["job"])
+            if found == _FORMAT_OF_HISTORY:
+                fields["history"] = SavedHistory.from_json(fields["history"])
+            return cls(operators=operators, **fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            msg = (
+                f"{where}: {MANIFEST} must be the JSON object that was written, got {text[:200]!r}"
+            )
+            raise CorruptStateError(f"{msg}; take the savepoint again") from error
+
+
+def folder_of(uid: str, state: str | None) -> str:
+    """Return the folder of a state's files, or of an operator's timers, within a savepoint."""
+    operator = f"operators/{_file_name(uid)}"
+    return f"{operator}/{TIMERS}" if state is None else f"{operator}/states/{_file_name(state)}"
+
+
+def _file_name(name: str) -> str:
+    """Percent-encode a name: Hadoop must not hide it, no file system find it too long."""
+    encoded = quote(name, safe="")
+    if encoded.startswith((".", "_")):
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    if len(encoded) <= _LONGEST_NAME:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{encoded[:_LONGEST_NAME]}~{digest}"
+
+
+def seal(fields: Mapping[str, Any]) -> str:
+    """Return an object as JSON, with a checksum of itself."""
+    whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def unseal(text: str) -> dict[str, Any] | None:
+    """Return the object that `seal` wrote; None if the text is anything else."""
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        checksum = fields.pop("checksum", None)
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return fields if checksum == zlib.crc32(_compact(fields)) else None
+
+
+def encode_operator(operator: SavedOperator) -> dict[str, Any]:
+    """Return an operator as plain data."""
+    return {
+        "record": json.loads(operator.record.to_bytes()),
+        "states": {name: attrs.asdict(rows) for name, rows in operator.states.items()},
+        "timers": attrs.asdict(operator.timers),
+        "domains": dict(operator.domains),
+    }
+
+
+def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
+    """Return the operator of which `encode_operator` has made this.
+
+    Raises:
+        CorruptStateError: Its record is damaged.
+    """
+    return SavedOperator(
+        # A record is read from one form only, and the manifest is indented.
+        OperatorRecord.from_bytes(_compact(fields["record"]), where),
+        {name: _rows(each) for name, each in fields["states"].items()},
+        _rows(fields["timers"]),
+        fields["domains"],
+    )
+
+
+def _rows(fields: dict[str, Any]) -> SavedRows:
+    return SavedRows(fields["rows"], tuple(SavedFile(**each) for each in fields["files"]))
+
+
+def _compact(fields: Mapping[str, Any]) -> bytes:
+    """Write an object in the one way by which its checksum is computed."""
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

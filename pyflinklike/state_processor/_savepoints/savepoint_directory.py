@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A savepoint for its reader: states as datasets, without Spark and without the program.
+
+It is a directory at a path, or at an address that Arrow knows, such as s3://.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike.errors import PyflinklikeError
+from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.log_check import Checked, Finding
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    StateInfos,
+    describe_states,
+    state_of,
+)
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._savepoints.history_parts import is_whole, read_manifest
+from pyflinklike.state_processor._savepoints.manifest import (
+    MANIFEST,
+    Manifest,
+    SavedFile,
+    SavedOperator,
+    SavedRows,
+    folder_of,
+)
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    decode_file,
+    savepoint_location_of,
+)
+from pyflinklike.state_processor._savepoints.stored_sections import (
+    sections_of_rows,
+    sections_of_timers,
+)
+
+__all__ = [
+    "SavepointDirectory",
+    "check_savepoint",
+    "is_savepoint",
+    "open_savepoint",
+    "write_log",
+    "write_operator",
+]
+
+
+@attrs.frozen
+class SavepointDirectory:
+    """An opened savepoint.
+
+    Args:
+        location: The directory that it is in.
+        manifest: Its description of itself.
+    """
+
+    location: SavepointLocation
+    manifest: Manifest
+
+    def operators(self) -> list[str]:
+        """Return the uids of its operators."""
+        return [each.uid for each in self.manifest.operators]
+
+    def states(self, operator: str | None = None) -> StateInfos:
+        """Return the states and stores of one operator, or of all.
+
+        Args:
+            operator: Uid of the operator; None for all operators.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        if operator is None:
+            chosen: Sequence[SavedOperator] = self.manifest.operators
+        else:
+            chosen = [self.manifest.operator(operator, self.location.where)]
+        return StateInfos(
+            attrs.evolve(
+                info, entries=each.states[info.name].rows, bytes=_size(each.states[info.name])
+            )
+            for number, each in enumerate(chosen)
+            for info in describe_states(each.record, number)
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.location.where)}</p>{self.states()._repr_html_()}"
+
+    def dataset(self, state: str, operator: str | None = None) -> Any:
+        """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
+
+        Its files are read once for their checksums.
+
+        Args:
+            state: Name of the state or store.
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such state or operator.
+            CorruptStateError: A file of the state is missing or was changed.
+        """
+        found = self.manifest.operator(operator, self.location.where)
+        rows = self.rows_of(found, state)
+        return self._dataset(found.states[state], rows.schema)
+
+    def timers(self, operator: str | None = None) -> Any:
+        """Return the timers as a `pyarrow.dataset`: key columns, `domain`, `timestamp` in ms.
+
+        Its files are read once for their checksums.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            CorruptStateError: A file of the timers is missing or was changed.
+        """
+        found = self.manifest.operator(operator, self.location.where)
+        return self._dataset(found.timers, TimersReader(found.record, None).schema)
+
+    def rows_of(self, operator: SavedOperator, state: str) -> StateRows:
+        """Return the description of a state's rows.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        info = state_of(describe_states(operator.record, 0), state, self.location.where)
+        return StateRows.of(operator.record, info, saved=True)
+
+    def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
+        from pyarrow import dataset  # it imports pandas where that is installed
+
+        if not saved.files:
+            return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
+        # A page may be damaged and still be decoded, and an old file may have fewer rows.
+        self.location.verify(saved.files)
+        paths = [self.location.path(each.path) for each in saved.files]
+        return dataset.dataset(
+            paths, schema=schema, format="parquet", filesystem=self.location.filesystem
+        )
+
+    def verify(self) -> None:
+        """Compare every file with its checksum in the manifest.
+
+        Raises:
+            CorruptStateError: A file is missing or was changed.
+        """
+        self.location.verify(
+            each
+            for operator in self.manifest.operators
+            for saved in (*operator.states.values(), operator.timers)
+            for each in saved.files
+        )
+
+    def segment(self, operator: str | None = None) -> Segment:
+        """Return all state of an operator as one snapshot, such as a harness restores.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+            CorruptStateError: A file is missing or was changed.
+            StateValueError: A value does not fit its type.
+            IncompatibleStateError: A key does not fit its type.
+        """
+        found = self.manifest.operator(operator, self.location.where)
+        snapshot = Segment(os.urandom(16), b"")
+        for section in self._sections(found):
+            table_id = next(
+                (at for at, each in snapshot.declarations.items() if each == section.declaration),
+                len(snapshot.declarations),
+            )
+            snapshot.declarations[table_id] = section.declaration
+            snapshot.sections.append((table_id, section.payload))
+        return snapshot
+
+    def _sections(self, operator: SavedOperator) -> Iterator[Section]:
+        for name, saved in operator.states.items():
+            rows = self.rows_of(operator, name)
+            yield from sections_of_rows(rows, self._table(saved, rows.schema))
+        timers = self._table(operator.timers, TimersReader(operator.record, None).schema)
+        yield from sections_of_timers(operator.record, timers)
+
+    def _table(self, saved: SavedRows, schema: pa.Schema) -> pa.Table:
+        tables = list(self.location.tables(saved.files, schema))
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _size(saved: SavedRows) -> int:
+    return sum(each.bytes for each in saved.files)
+
+
+def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
+    """Open a savepoint that `take_savepoint` or a harness has written, without Spark or Java.
+
+    Args:
+        path: Path of the directory, or its address (such as `s3://...`).
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path is none.
+        CorruptStateError: There is no savepoint, or its manifest is damaged.
+    """
+    location = savepoint_location_of(path)
+    return SavepointDirectory(location, read_manifest(location))
+
+
+def is_savepoint(path: str | os.PathLike[str]) -> bool:
+    """Return whether a savepoint is at a path: that of a batch only when its result was read to its end.
+
+    So a program that writes one asks this when it is started again.
+
+    Args:
+        path: As `open_savepoint` takes it.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path is none.
+        CorruptStateError: What is there is damaged.
+    """
+    location = savepoint_location_of(path)
+    return location.exists(MANIFEST) or is_whole(location)
+
+
+# Writing
+
+
+def write_log(
+    location: SavepointLocation,
+    record: OperatorRecord,
+    log: list[Segment],
+    library: str,
+    taken_at: int,
+) -> None:
+    """Write all state of one key group, such as a harness has, as a savepoint.
+
+    Args:
+        location: An empty directory, or one that does not exist yet.
+        record: Record of the operator.
+        log: Log of the key group.
+        library: Version of pyflinklike.
+        taken_at: Time of now, in ms.
+    """
+    operator = write_operator(location, record, log)
+    # Last of all: a directory without a manifest is no savepoint.
+    location.finish(Manifest(library, taken_at, (operator,)))
+
+
+def write_operator(
+    location: SavepointLocation, record: OperatorRecord, log: list[Segment]
+) -> SavedOperator:
+    """Write the files of an operator, and return what the manifest says of them.
+
+    Args:
+        location: The directory of the savepoint.
+        record: Record of the operator.
+        log: Its entries.  Segments that each need no other may follow one another, if their keys differ.
+    """
+    states = {
+        info.name: _write_state(location, record, log, info) for info in describe_states(record, 0)
+    }
+    reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
+    timers = [each for each in reader.read(0, log, location.where) if each.num_rows]
+    domains = {
+        domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
+        for domain in ("event_time", "processing_time")
+    }
+    return SavedOperator(record, states, _write(location, folder, timers), domains)
+
+
+def _write_state(
+    location: SavepointLocation, record: OperatorRecord, log: list[Segment], info: StateInfo
+) -> SavedRows:
+    reader = StateReader(StateRows.of(record, info, saved=True), None)
+    tables = [each for each in reader.read(0, log, location.where) if each.num_rows]
+    return _write(location, folder_of(record.identity.name, info.name), tables)
+
+
+def _write(location: SavepointLocation, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
+    every = list(tables)
+    if not every:
+        return SavedRows(0)
+    table = pa.concat_tables(every)
+    location.filesystem.create_dir(location.path(folder))
+    name = f"{folder}/part-0.parquet"
+    pq.write_table(
+        table,
+        location.path(name),
+        filesystem=location.filesystem,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+    return SavedRows(table.num_rows, (location.measure_file(name),))
+
+
+# Findings: its files against its manifest
+
+
+def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
+    """Return all faults of a savepoint, and how much was looked at.
+
+    Args:
+        saved: The opened savepoint, whose manifest could be read.
+    """
+    found = list(_find_unnamed(saved))
+    checked = Checked()
+    for operator in saved.manifest.operators:
+        for what, rows, schema in _parts(saved, operator, found):
+            found += _of_rows(saved.location, what, rows, schema)
+            checked += Checked(entries=rows.rows, files=len(rows.files))
+    return found, checked
+
+
+def _find_unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
+    """Find files that other tools would read with those of the savepoint."""
+    location = saved.location
+    for operator in saved.manifest.operators:
+        states = [(name, operator.states[name]) for name in operator.states]
+        for name, rows in [*states, (None, operator.timers)]:
+            named = {each.path for each in rows.files}
+            for path in location.files_in(folder_of(operator.uid, name)):
+                if path not in named:
+                    msg = (
+                        f"{location.where}: Parquet files must be those of the manifest, got {path}"
+                    )
+                    yield Finding("file", f"{msg} besides")
+
+
+def _parts(
+    saved: SavepointDirectory, operator: SavedOperator, found: list[Finding]
+) -> Iterator[tuple[str, SavedRows, pa.Schema]]:
+    for name, rows in operator.states.items():
+        try:
+            schema = saved.rows_of(operator, name).schema
+        except PyflinklikeError as error:
+            found.append(Finding("manifest", str(error)))
+        else:
+            yield f"state {name!r}", rows, schema
+    yield "timers", operator.timers, TimersReader(operator.record, None).schema
+
+
+def _of_rows(
+    location: SavepointLocation, what: str, saved: SavedRows, schema: pa.Schema
+) -> Iterator[Finding]:
+    there = 0
+    for each in saved.files:
+        found = _of_file(location, each, schema)
+        if isinstance(found, Finding):
+            yield found
+            there = saved.rows  # the number of its rows is not known
+        else:
+            there += found
+    if there != saved.rows:
+        msg = f"{location.where}, {what}: the manifest counts {saved.rows} rows, got {there}"
+        yield Finding("counts", msg)
+
+
+def _of_file(location: SavepointLocation, saved: SavedFile, schema: pa.Schema) -> Finding | int:
+    """Return what is wrong with a file, or how many rows it has."""
+    where = f"{location.where}, file {saved.path}"
+    try:
+        read = location.read_file(saved)
+        if isinstance(read, str):
+            return Finding("file", f"{location.where}: {read}")
+        table = decode_file(read, schema)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return Finding("file", f"{where}: it must hold the rows that were written, got {error}")
+    return int(table.num_rows)

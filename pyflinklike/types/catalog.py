@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types by the names that PyFlink gives them, and back from what is stored of them.
+
+State is stored with the signatures of its types.  The program that wrote it only compares them;
+code that reads state without that program gets the types back by `type_of`.
+
+The pickle of a type is the call of `Types` that makes it.  So the pickle of a descriptor says
+`Types.LIST(Types.LONG())`, as a program does, and names none of the classes that check and copy
+values, which are not public.
+"""
+
+from __future__ import annotations
+
+import ast
+import copyreg
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, T, V
+from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError
+from pyflinklike.types.basic_types import (
+    BigDecTypeInfo,
+    BigIntTypeInfo,
+    BooleanTypeInfo,
+    CharTypeInfo,
+    DoubleTypeInfo,
+    FloatTypeInfo,
+    IntegralTypeInfo,
+    StringTypeInfo,
+)
+from pyflinklike.types.column_types import column_type_at
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
+from pyflinklike.types.nested_types import (
+    BasicArrayTypeInfo,
+    ByteArrayTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    require_type,
+)
+from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
+from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo, default_of
+from pyflinklike.types.time_types import (
+    DateTypeInfo,
+    Instant,
+    InstantTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
+from pyflinklike.types.type_information import TypeInformation
+
+__all__ = ["Types", "register_reducers", "type_of"]
+
+_STRING = StringTypeInfo()
+_CHAR = CharTypeInfo()
+_BOOLEAN = BooleanTypeInfo()
+_BYTE = IntegralTypeInfo("Byte", 8, pa.int8())
+_SHORT = IntegralTypeInfo("Short", 16, pa.int16())
+_INT = IntegralTypeInfo("Integer", 32, pa.int32())
+_LONG = IntegralTypeInfo("Long", 64, pa.int64())
+_FLOAT = FloatTypeInfo()
+_DOUBLE = DoubleTypeInfo()
+_BIG_INT = BigIntTypeInfo()
+_BIG_DEC = BigDecTypeInfo()
+_INSTANT = InstantTypeInfo()
+_SQL_DATE = DateTypeInfo()
+_SQL_TIME = TimeTypeInfo()
+_SQL_TIMESTAMP = TimestampTypeInfo()
+_PICKLED = PickledByteArrayTypeInfo()
+_BYTE_ARRAY = ByteArrayTypeInfo()
+
+_PRIMITIVE = (_BOOLEAN, _BYTE, _SHORT, _INT, _LONG, _FLOAT, _DOUBLE, _CHAR)
+
+
+# ruff: disable[N802] - the names are PyFlink's
+class Types:
+    """The types of keys and state, as `pyflink.common.Types`."""
+
+    @staticmethod
+    def STRING() -> TypeInformation[str]:
+        """Give the type of a str, or None."""
+        return _STRING
+
+    @staticmethod
+    def BYTE() -> TypeInformation[int]:
+        """Give the type of an int of 8 bits."""
+        return _BYTE
+
+    @staticmethod
+    def BOOLEAN() -> TypeInformation[bool]:
+        """Give the type of True and False."""
+        return _BOOLEAN
+
+    @staticmethod
+    def SHORT() -> TypeInformation[int]:
+        """Give the type of an int of 16 bits."""
+        return _SHORT
+
+    @staticmethod
+    def INT() -> TypeInformation[int]:
+        """Give the type of an int of 32 bits."""
+        return _INT
+
+    @staticmethod
+    def LONG() -> TypeInformation[int]:
+        """Give the type of an int of 64 bits."""
+        return _LONG
+
+    @staticmethod
+    def FLOAT() -> TypeInformation[float]:
+        """Give the type of a float that is rounded to 32 bits."""
+        return _FLOAT
+
+    @staticmethod
+    def DOUBLE() -> TypeInformation[float]:
+        """Give the type of a float."""
+        return _DOUBLE
+
+    @staticmethod
+    def CHAR() -> TypeInformation[str]:
+        """Give the type of a str of one character."""
+        return _CHAR
+
+    @staticmethod
+    def BIG_INT() -> TypeInformation[int]:
+        """Give the type of an int of any size, or None."""
+        return _BIG_INT
+
+    @staticmethod
+    def BIG_DEC() -> TypeInformation[Decimal]:
+        """Give the type of a finite `decimal.Decimal`, or None."""
+        return _BIG_DEC
+
+    @staticmethod
+    def INSTANT() -> TypeInformation[Instant]:
+        """Give the type of an `Instant`, or None."""
+        return _INSTANT
+
+    @staticmethod
+    def SQL_DATE() -> TypeInformation[dt.date]:
+        """Give the type of a `datetime.date`, or None."""
+        return _SQL_DATE
+
+    @staticmethod
+    def SQL_TIME() -> TypeInformation[dt.time]:
+        """Give the type of a `datetime.time` without a time zone, or None."""
+        return _SQL_TIME
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeInformation[dt.datetime]:
+        """Give the type of a `datetime.datetime` without a time zone, or None."""
+        return _SQL_TIMESTAMP
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeInformation[Any]:
+        """Give the type of anything that pickle takes."""
+        return _PICKLED
+
+    @staticmethod
+    def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
+        """Give the type of a `Row` with the fields f0, f1, and so on.
+
+        Args:
+            field_types: The type of each field.
+        """
+        return RowTypeInfo(field_types)
+
+    @staticmethod
+    def ROW_NAMED(
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        *,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> RowTypeInfo:
+        """Give the type of a `Row` with these fields.
+
+        Args:
+            field_names: The name of each field, no name twice.
+            field_types: The type of each field, in the order of the names.
+            defaults: By name, the value of a field in rows that were stored before it was declared:
+                None (as without a default), a bool, a finite number, a str or bytes.  PyFlink has
+                no such thing.
+        """
+        return RowTypeInfo(field_types, field_names, defaults or {})
+
+    @staticmethod
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo[tuple[Any, ...]]:
+        """Give the type of a tuple of these fields."""
+        return TupleTypeInfo(field_types)
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
+        """Give the type of a list of numbers, bools or characters, none None; of bytes for BYTE."""
+        _element(element_type, _PRIMITIVE, "primitive")
+        return _BYTE_ARRAY if element_type == _BYTE else PrimitiveArrayTypeInfo(element_type)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:
+        """Give the type of a list of numbers, bools, characters or strings, any of them None."""
+        _element(element_type, (*_PRIMITIVE, _STRING), "basic")
+        return BasicArrayTypeInfo(element_type)
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeInformation[T]) -> ObjectArrayTypeInfo[T]:
+        """Give the type of a list of anything, any of them None."""
+        return ObjectArrayTypeInfo(element_type)
+
+    @staticmethod
+    def MAP(
+        key_type_info: TypeInformation[K], value_type_info: TypeInformation[V]
+    ) -> MapTypeInfo[K, V]:
+        """Give the type of a dict."""
+        return MapTypeInfo(key_type_info, value_type_info)
+
+    @staticmethod
+    def LIST(element_type_info: TypeInformation[T]) -> ListTypeInfo[T]:
+        """Give the type of a list."""
+        return ListTypeInfo(element_type_info)
+
+
+# ruff: enable[N802]
+
+
+def _element(
+    element_type: TypeInformation, allowed: tuple[TypeInformation, ...], kind: str
+) -> None:
+    if require_type(element_type, "element_type") not in allowed:
+        msg = f"a {kind} array has elements of {list(allowed)}, got {shown(element_type)}; use OBJECT_ARRAY or LIST"
+        raise DeclarationTypeError(msg)
+
+
+# Types of signatures
+
+_SCALARS: dict[str, TypeInformation] = {
+    each.signature: each
+    for each in (
+        Types.BOOLEAN(),
+        Types.BYTE(),
+        Types.SHORT(),
+        Types.INT(),
+        Types.LONG(),
+        Types.FLOAT(),
+        Types.DOUBLE(),
+        Types.STRING(),
+        Types.CHAR(),
+        Types.BIG_INT(),
+        Types.BIG_DEC(),
+        Types.INSTANT(),
+        Types.SQL_DATE(),
+        Types.SQL_TIME(),
+        Types.SQL_TIMESTAMP(),
+        Types.PICKLED_BYTE_ARRAY(),
+        AnyKeyTypeInfo(),
+    )
+}
+_OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
+    "ListTypeInfo": Types.LIST,
+    "PrimitiveArrayTypeInfo": Types.PRIMITIVE_ARRAY,
+    "BasicArrayTypeInfo": Types.BASIC_ARRAY,
+    "ObjectArrayTypeInfo": Types.OBJECT_ARRAY,
+}
+_IS_NAMED = {"TupleTypeInfo": False, "RowTypeInfo": True}
+_MAX_DEPTH = 64
+"""Arrow does not write types that are nested deeper."""
+_NAME = re.compile(r"\w+")
+_FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
+
+_LITERAL = re.compile(r"b?'(?:[^'\\]|\\.)*'|b?\"(?:[^\"\\]|\\.)*\"|-?[\w.]+(?:[+-]\d+)?")
+
+
+def type_of(signature: str) -> TypeInformation:
+    """Return the type that has this signature.
+
+    Raises:
+        IncompatibleStateError: It is none of `Types`.
+    """
+    reader = _Reader(signature)
+    try:
+        found = reader.type()
+        reader.end()
+    except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        msg = (
+            f"state can be taken apart where its types are pyflinklike's own, got {signature[:200]!r}; "
+            "restore it with the keys and in the place it was written with"
+        )
+        raise IncompatibleStateError(msg) from error
+    return found
+
+
+class _Reader:
+    """Reads a signature from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def end(self) -> None:
+        """Check that nothing is left."""
+        if self._rest():
+            raise ValueError(self._rest())
+
+    def type(self) -> TypeInformation:
+        """Read the next type."""
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            msg = f"types within types, {self._depth} deep"
+            raise ValueError(msg)
+        found = self._type()
+        self._depth -= 1
+        return found
+
+    def _type(self) -> TypeInformation:
+        name = self._match(_NAME)[0]
+        if self._skip("<"):
+            first = self.type()
+            if name == "MapTypeInfo":
+                self._expect(", ")
+                made: TypeInformation = Types.MAP(first, self.type())
+            else:
+                made = _OF_ELEMENTS[name](first)
+            self._expect(">")
+            return made
+        if not self._skip("("):
+            return _SCALARS[name]
+        if name == "TaggedTypeInfo":
+            # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
+            first, second = self._fields(named=False).get_field_types()
+            return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
+        if name == "ColumnTypeInfo":
+            column, self._at = column_type_at(self._text, self._at)
+            self._expect(")")
+            return column
+        return self._fields(named=_IS_NAMED[name])
+
+    def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:
+        names: list[str] = []
+        types: list[TypeInformation] = []
+        defaults: dict[str, Any] = {}
+        while not self._skip(")"):
+            if types:
+                self._expect(", ")
+            if named:
+                names.append(ast.literal_eval(self._match(_FIELD)[1]))
+            types.append(self.type())
+            if named and self._skip(" = "):
+                defaults[names[-1]] = ast.literal_eval(self._match(_LITERAL)[0])
+        if named:
+            return Types.ROW_NAMED(names, types, defaults=defaults)
+        return Types.TUPLE(types)
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            raise ValueError(self._rest())
+        self._at = found.end()
+        return found
+
+    def _skip(self, token: str) -> bool:
+        if not self._text.startswith(token, self._at):
+            return False
+        self._at += len(token)
+        return True
+
+    def _expect(self, token: str) -> None:
+        if not self._skip(token):
+            raise ValueError(self._rest())
+
+
+# Pickles of types
+
+_MADE_BY: dict[type, tuple[Callable[..., TypeInformation], tuple[str, ...]]] = {
+    BasicArrayTypeInfo: (Types.BASIC_ARRAY, ("elem_type",)),
+    BigDecTypeInfo: (Types.BIG_DEC, ()),
+    BigIntTypeInfo: (Types.BIG_INT, ()),
+    BooleanTypeInfo: (Types.BOOLEAN, ()),
+    CharTypeInfo: (Types.CHAR, ()),
+    DateTypeInfo: (Types.SQL_DATE, ()),
+    DoubleTypeInfo: (Types.DOUBLE, ()),
+    FloatTypeInfo: (Types.FLOAT, ()),
+    InstantTypeInfo: (Types.INSTANT, ()),
+    ListTypeInfo: (Types.LIST, ("elem_type",)),
+    MapTypeInfo: (Types.MAP, ("_key_type_info", "_value_type_info")),
+    ObjectArrayTypeInfo: (Types.OBJECT_ARRAY, ("elem_type",)),
+    PickledByteArrayTypeInfo: (Types.PICKLED_BYTE_ARRAY, ()),
+    PrimitiveArrayTypeInfo: (Types.PRIMITIVE_ARRAY, ("elem_type",)),
+    StringTypeInfo: (Types.STRING, ()),
+    TimestampTypeInfo: (Types.SQL_TIMESTAMP, ()),
+    TimeTypeInfo: (Types.SQL_TIME, ()),
+    TupleTypeInfo: (Types.TUPLE, ("field_types",)),
+}
+_INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
+
+
+def register_reducers() -> None:
+    """Teach pickle and copy how each type is made."""
+    for kind in _MADE_BY:
+        copyreg.pickle(kind, _reduce)
+    copyreg.pickle(IntegralTypeInfo, _reduce_integral)
+    copyreg.pickle(ByteArrayTypeInfo, _reduce_bytes)
+    copyreg.pickle(RowTypeInfo, _reduce_row)
+
+
+def _reduce(each: TypeInformation) -> Any:
+    maker, arguments = _MADE_BY[type(each)]
+    return maker, tuple(getattr(each, name) for name in arguments)
+
+
+# The result is Any, since copyreg's stubs want a maker of that very class.
+def _reduce_integral(each: IntegralTypeInfo) -> Any:
+    return _INTEGRAL[each.bits], ()
+
+
+def _reduce_bytes(_: ByteArrayTypeInfo) -> Any:
+    return Types.PRIMITIVE_ARRAY, (Types.BYTE(),)
+
+
+def _reduce_row(each: RowTypeInfo) -> Any:
+    defaults = {name: default_of(each.defaults, name) for name, _ in each.defaults}
+    # Without defaults the call stays the one that earlier pickles say.
+    maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED
+    return maker, (each.field_names, each.field_types)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements as they are when they are yielded, whatever the function does with them later.
+
+PyFlink serializes an element before the function that yielded it goes on, so a function may change
+a row and yield it again.  Where elements of jobs are held before they travel, they are copied for
+that reason.  An immutable element costs no more than a look at its class.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Callable, Iterable
+from copyreg import __newobj__  # type: ignore[attr-defined]  # as pickle names it
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from pyflinklike._messages import shown, shown_error
+from pyflinklike.errors import OutputError
+from pyflinklike.types.row import Row
+
+__all__ = ["are_unchangeable", "as_given", "copy_by", "copy_value"]
+
+Copier = Callable[[Any, Callable[[Any], Any]], Any]
+
+_FIXED = frozenset(
+    {
+        *(int, str, float, bool, bytes, complex, range, type(None), Decimal, UUID),
+        *(dt.date, dt.datetime, dt.time, dt.timedelta),
+    }
+)
+"""Classes whose values cannot be changed."""
+_are_fixed = _FIXED.issuperset
+
+
+def are_unchangeable(values: Iterable[Any]) -> bool:
+    """Return whether nobody can change any of the values, nor what is in them."""
+    return all(
+        kind in _FIXED
+        or ((kind is tuple or issubclass(kind, Row)) and _are_fixed(map(type, value)))
+        for value in values
+        for kind in (value.__class__,)
+    )
+
+
+def as_given(value: Any) -> Any:
+    """Return an element as it is now: a copy, or itself where pickle cannot write it."""
+    kind = value.__class__
+    if kind in _FIXED or (kind is tuple and _are_fixed(map(type, value))):
+        return value
+    try:
+        return copy_value(value)
+    except OutputError:
+        return value  # where it has to travel, that is refused there
+
+
+def copy_value(value: Any) -> Any:
+    """Return an immutable value itself, and of any other value a copy.
+
+    Raises:
+        OutputError: It cannot be pickled.
+    """
+    try:
+        return _copy(value)
+    except RecursionError:  # it holds itself
+        return _by_pickle(value)
+
+
+def copy_by(kind: type, copier: Copier) -> None:
+    """Have values of a class copied without pickle.
+
+    Args:
+        kind: The class; its subclasses are not meant.
+        copier: Takes a value and the function that copies its parts, and returns the copy.
+    """
+    _COPIERS[kind] = copier
+
+
+def _copy(value: Any) -> Any:
+    kind = value.__class__
+    if kind in _FIXED or (kind is tuple and _are_fixed(map(type, value))):
+        return value
+    return _COPIERS.get(kind, _by_attributes)(value, _copy)
+
+
+def _by_attributes(value: Any, copy: Callable[[Any], Any]) -> Any:
+    """Copy an object of a user's class, if pickle would take no more than its attributes."""
+    try:
+        make, args, state, *more = value.__reduce_ex__(4)
+    except Exception:  # there is no way, or another one
+        return _by_pickle(value)
+    has_more = type(state) is not dict or any(each is not None for each in more)
+    if make is not __newobj__ or len(args) > 1 or has_more or hasattr(value, "__setstate__"):
+        return _by_pickle(value)
+    made = make(*args)
+    made.__dict__.update({name: copy(each) for name, each in state.items()})
+    return made
+
+
+def _by_pickle(value: Any) -> Any:
+    if isinstance(value, Enum):
+        # A member of an enum exists once, and unpickling it gives the same object.
+        return value
+    try:
+        return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # made in this line
+    except Exception as error:
+        msg = (
+            f"an element that goes two ways must be one that pickle can write, got {shown(value)}: "
+            f"{shown_error(error)}; leave out locks, files and lambdas"
+        )
+        raise OutputError(msg) from error
+
+
+_COPIERS: dict[type, Copier] = {
+    tuple: lambda value, copy: tuple(map(copy, value)),
+    list: lambda value, copy: list(map(copy, value)),
+    dict: lambda value, copy: {key: copy(each) for key, each in value.items()},
+}

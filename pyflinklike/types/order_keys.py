@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Order keys: which of two upserts of one key is the newer one.
+
+An order key is an int, float, Decimal, str, bytes, bool, date, time, datetime, `Instant`, or a
+tuple, list or `Row` of these, such as (partition, offset).  Order keys compare as in Python and
+Spark: tuples and arrays from left to right, a shorter one before a longer one that begins with it,
+and a None inside before everything else.  Numbers compare by value.  Other kinds do not compare
+with one another, and that is an error of the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any, Final
+
+from pyflinklike._messages import shown
+from pyflinklike.errors import OrderKeyError
+from pyflinklike.types.time_types import Instant
+from pyflinklike.types.type_information import plain
+
+__all__ = ["check_order", "is_nan", "is_newer"]
+
+_ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Instant)
+
+
+def check_order(order: Any) -> Any:
+    """Return an order key in the form that is stored: lists and rows as tuples.
+
+    Raises:
+        OrderKeyError: It is None or NaN, or contains something without an order.
+    """
+    if order is None:
+        msg = "an upsert needs an order key, got None; filter such records out or give them one"
+        raise OrderKeyError(msg)
+    return _check(order)
+
+
+def is_newer(order: Any, than: Any) -> bool:
+    """Return whether an order key comes after another one; both as `check_order` returned them.
+
+    Raises:
+        OrderKeyError: The two do not compare.
+    """
+    try:
+        return bool(order > than)
+    except TypeError:
+        pass  # a None inside, or no order at all
+    try:
+        return bool(_comparable(order) > _comparable(than))
+    except TypeError as error:
+        msg = (
+            f"the order keys of one key must compare with one another, got {shown(order)} after {shown(than)}; "
+            "give all of them one type"
+        )
+        raise OrderKeyError(msg) from error
+
+
+def is_nan(order: Any) -> bool:
+    """Return whether a part of an order key is a NaN, quiet or signalling.
+
+    A NaN is refused, here and in views.  It is neither less nor greater than anything, so no later
+    update would be newer.  Sorting it last, as PostgreSQL and Spark do, has the same result.
+    """
+    if isinstance(order, (tuple, list)):
+        return any(map(is_nan, order))
+    if isinstance(order, Decimal):
+        return order.is_nan()
+    return isinstance(order, float) and math.isnan(order)
+
+
+def _check(order: Any) -> Any:
+    if isinstance(order, (tuple, list)):
+        return tuple(None if each is None else _check(each) for each in order)
+    order = plain(order)
+    if not isinstance(order, _ORDERED):
+        msg = (
+            "an order key is a number, str, bytes, date or time, or a tuple of these, "
+            f"got {shown(order)} ({type(order).__name__}); give something that compares"
+        )
+        raise OrderKeyError(msg)
+    if is_nan(order):
+        msg = f"an order key must have a place in the order, got {shown(order)}; give a number"
+        raise OrderKeyError(msg)
+    return order
+
+
+def _comparable(order: Any) -> Any:
+    """Return the same order key with None below everything."""
+    if type(order) is not tuple:
+        return order
+    return tuple((False,) if each is None else (True, _comparable(each)) for each in order)

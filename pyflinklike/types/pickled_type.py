@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type of any Python object, kept as pickled bytes.
+
+Int, float, str, bytes, bool and None are immutable, so they are stored as they are.  Everything
+else is pickled by `freeze` and unpickled by `thaw`, never in between: rebuilding state from columns
+runs no pickle.
+
+PyFlink tells keys apart by their pickled bytes: 1, 1.0 and True are three keys.  Here str, int and
+bytes keys keep their form, since Python never takes one for another.  All other keys become bytes,
+pickled without memo, so that `("a", "a")` is the same key whether or not its parts are one object.
+
+A cell of the column is a pickle, which starts with 0x80, or a letter and the scalar.
+
+A pickle is a program: whoever wrote it decides what runs when it is read.  State is unpickled
+only where the program declares `Types.PICKLED_BYTE_ARRAY()`; with the switch off it cannot.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+from math import nan
+from typing import Any, ClassVar
+
+import attrs
+import pyarrow as pa
+
+from pyflinklike._messages import shown_error
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    StateValueError,
+)
+from pyflinklike.types.type_information import Column, TypeInformation
+
+__all__ = ["ALLOW_PICKLE", "Pickled", "PickledByteArrayTypeInfo", "check_pickled", "pickle_allowed"]
+
+_PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
+_float64 = struct.Struct("<d")
+_scalars = frozenset({int, str, bytes, bool, type(None)})
+_key_scalars = frozenset({int, str, bytes})
+
+
+class Pickled(bytes):
+    """A pickled object; never equal to bytes that are the user's own."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is the same pickle; plain bytes never are."""
+        return type(other) is Pickled and bytes.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """Return the opposite of equal."""
+        return not self == other
+
+    __hash__ = bytes.__hash__
+
+
+@attrs.frozen(repr=False)
+class PickledByteArrayTypeInfo(TypeInformation[Any]):
+    """PICKLED_BYTE_ARRAY: any object that pickle takes, None included."""
+
+    accepts_none: ClassVar[bool] = True
+    arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
+
+    @property
+    def is_identity(self) -> bool:
+        """False: pickles are unpickled."""
+        return False
+
+    @property
+    def is_pickled(self) -> bool:
+        """True."""
+        return True
+
+    def freeze(self, value: Any) -> Any:
+        """Return an immutable scalar itself, and the pickle of anything else."""
+        cls = type(value)
+        if cls in _scalars:
+            return value
+        if cls is float:
+            return value if value == value else nan
+        return Pickled(self._dump(value, _dumps))
+
+    def freeze_key(self, value: Any) -> Any:
+        """Return a str, int or bytes itself, and the pickle of anything else."""
+        cls = type(value)
+        if cls in _key_scalars:
+            return value
+        if value is None:
+            raise self._misfit(value, "a map key is never None")
+        if cls is float:
+            value = (value or 0.0) if value == value else nan
+        return Pickled(self._dump(value, _dumps_without_memo))
+
+    def thaw(self, stored: Any) -> Any:
+        """Return the scalar itself, or a new object."""
+        return _loads(stored) if type(stored) is Pickled else stored
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """Write a cell of bytes for each value."""
+        cells = [None if v is None else _ENCODERS[type(v)](v) for v in stored]
+        return pa.array(cells, type=self.arrow_type)
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """Read the scalars and pickles of the cells."""
+        return [
+            None if cell is None else Pickled(cell) if cell[0] == _PICKLE else _decode(cell)
+            for cell in column.to_pylist()
+        ]
+
+    def _dump(self, value: Any, dumps: Callable[[Any], bytes]) -> bytes:
+        try:
+            return dumps(value)
+        except Exception as error:
+            remedy = (
+                f"pickling failed with {shown_error(error)}; "
+                "define its class in a module, and leave out locks, files and lambdas"
+            )
+            raise self._misfit(value, remedy) from error
+
+    def _misfit(self, value: Any, remedy: str = "") -> StateValueError:
+        return StateValueError(
+            f"type {self!r} takes {self._takes()}, got a {type(value).__name__}; {remedy}"
+        )
+
+    def _takes(self) -> str:
+        return "an object that pickle can write"
+
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
+
+
+def _loads(stored: bytes) -> Any:
+    try:
+        return pickle.loads(stored)  # noqa: S301
+    except ModuleNotFoundError as error:
+        if (error.name or "") not in _FORMER and not any(
+            m.startswith(f"{error.name}.") for m in _FORMER
+        ):
+            raise
+        return _FormerUnpickler(io.BytesIO(stored)).load()
+
+
+_FORMER = {
+    "pyflinklike.cdc.event": "pyflinklike.cdc",
+    "pyflinklike.clock": "pyflinklike",
+    "pyflinklike.stores.records": "pyflinklike.stores",
+    "pyflinklike.types.row": "pyflinklike.types.row",
+    "pyflinklike.types.times": "pyflinklike",
+    "pyflinklike.upsert.index.values": "pyflinklike.upsert",
+}
+"""Modules that pickles name which were written before there were doors, and where their names are."""
+
+
+class _FormerUnpickler(pickle.Unpickler):
+    """Finds what has moved since it was pickled."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(_FORMER.get(module, module), name)
+
+
+def _dumps(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=5)
+
+
+def _dumps_without_memo(value: Any) -> bytes:
+    """Return a pickle that does not depend on which equal parts are one object."""
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, protocol=5)
+    pickler.fast = True
+    try:
+        pickler.dump(value)
+    except (ValueError, RecursionError):  # it holds itself
+        return _dumps(value)
+    return buffer.getvalue()
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    Pickled: lambda v: v,
+    str: lambda v: b"s" + v.encode("utf-8", "surrogatepass"),
+    int: lambda v: b"i" + v.to_bytes(v.bit_length() // 8 + 1, "little", signed=True),
+    float: lambda v: b"f" + _float64.pack(v),
+    bytes: lambda v: b"b" + v,
+    bool: lambda v: b"T" if v else b"F",
+}
+
+
+def _float(cell: bytes) -> float:
+    value: float = _float64.unpack_from(cell, 1)[0]
+    return value if value == value else nan
+
+
+_DECODERS: dict[int, Callable[[bytes], Any]] = {
+    ord("s"): lambda cell: cell[1:].decode("utf-8", "surrogatepass"),
+    ord("i"): lambda cell: int.from_bytes(cell[1:], "little", signed=True),
+    ord("f"): _float,
+    ord("b"): lambda cell: cell[1:],
+    ord("T"): lambda _: True,
+    ord("F"): lambda _: False,
+}
+
+
+def _decode(cell: bytes) -> Any:
+    decoder = _DECODERS.get(cell[0])
+    if decoder is None:
+        msg = f"a cell of pickled state starts with a known tag, got {cell[:1]!r}; restore another snapshot"
+        raise CorruptStateError(msg)
+    return decoder(cell)
+
+
+# The switch that refuses unpickling
+
+ALLOW_PICKLE = "PYFLINKLIKE_ALLOW_PICKLE"
+"""An environment variable: 0 refuses unpickling, whatever a program says."""
+
+_YES, _NO = frozenset({"", "1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+def pickle_allowed(allow_pickle: Any) -> bool:
+    """Return whether state may be unpickled: neither the program nor the environment refuses it.
+
+    Args:
+        allow_pickle: What the program says.
+
+    Raises:
+        DeclarationTypeError: `allow_pickle` is no bool.
+        DeclarationValueError: The environment variable is neither yes nor no.
+    """
+    if not isinstance(allow_pickle, bool):
+        msg = f"allow_pickle takes True or False, got {allow_pickle!r}"
+        raise DeclarationTypeError(msg)
+    said = os.environ.get(ALLOW_PICKLE, "").strip().lower()
+    if said not in _YES | _NO:
+        msg = f"the environment variable {ALLOW_PICKLE} must be 0 or 1, got {said!r}; set it so"
+        raise DeclarationValueError(msg)
+    return allow_pickle and said not in _NO
+
+
+def check_pickled(what: str, *types: TypeInformation | None) -> None:
+    """Refuse types whose values are unpickled when they are read, where the switch is off.
+
+    Raises:
+        DeclarationValueError: One of them is, or contains, such a type.
+    """
+    for each in types:
+        if each is not None and each.is_pickled:
+            msg = (
+                f"{what}: nothing is unpickled where allow_pickle is False or {ALLOW_PICKLE} is 0, "
+                f"got a declaration of {each!r}; declare another type"
+            )
+            raise DeclarationValueError(msg)

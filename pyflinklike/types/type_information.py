@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a type.
+
+A value has three forms.  The user's own form is what Flink's Python API takes and gives.  The
+*stored* form is what working state holds: immutable, so that reading it hands out either that very
+object (`is_identity`) or a fresh copy, but never a reference to something that can change.  The
+column form is an Arrow array, the form that lasts.
+
+    freeze      user -> stored        checks, copies, normalises
+    thaw        stored -> user        the caller's own
+    to_arrow    [stored] -> column    None becomes null
+    from_arrow  column -> [stored]    equal to what went in
+    column_of   [user] -> column      what freeze and to_arrow give, without a call for each value
+
+Two rules follow.  What a column cannot hold is refused by `freeze`, which can name the value to
+the user; a commit long after could not.  And `freeze` rounds and normalises right away (float32,
+NaN), so that a value reads the same before and after a restart.
+
+A key of a map goes through `freeze_key`.  Keys that differ in Flink must not be equal in
+Python, and keys that are equal in Flink must be one key: so -0.0 becomes 0.0, and in a pickled
+column True, 1 and 1.0 differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Generic
+
+import pyarrow as pa
+
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import T_co
+from pyflinklike.errors import StateValueError
+
+__all__ = ["MISFITS", "NO_VALUE", "REMEDY", "Column", "TypeInformation", "plain"]
+
+Column = Any
+"""A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
+MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What Arrow raises of a value that does not fit a column."""
+NO_VALUE: Final = type(None)
+REMEDY: Final = "convert it, or declare another type"
+
+
+class TypeInformation(WithoutJava, Generic[T_co]):
+    """The type of a state's values: checks them, copies them, writes them as a column.
+
+    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types
+    are immutable, hashable and compared by structure, field names and defaults included.
+    """
+
+    __slots__ = ()
+    accepts_none: ClassVar[bool] = False
+    """True where None is a value of this type; inside a row None always is."""
+
+    written: ClassVar[frozenset[type]] = frozenset()
+    """Classes whose values Arrow writes to the column as they are, or refuses."""
+
+    arrow_type: pa.DataType
+    """The Arrow type of a column of stored values."""
+
+    @property
+    def is_identity(self) -> bool:
+        """True where `thaw` returns any argument as it is, so that it can be left out."""
+        return True
+
+    @property
+    def adds_up(self) -> bool:
+        """True where sums of stored values are what they would be if each of them were stored."""
+        return False
+
+    @property
+    def is_pickled(self) -> bool:
+        """True where a value, or a part of one, is unpickled when it is read."""
+        return False
+
+    @property
+    def signature(self) -> str:
+        """A stable text that is equal if and only if the types are."""
+        return repr(self)
+
+    def freeze(self, value: Any) -> Any:
+        """Return the stored form of a user's value.
+
+        Raises:
+            StateValueError: The value does not fit this type.
+        """
+        raise NotImplementedError
+
+    def freeze_key(self, value: Any) -> Any:
+        """Return the stored form of a map's key: hashable, and equal for equal keys only."""
+        if value is None:
+            raise self._misfit(value, "a map key is never None")
+        return self.freeze(value)
+
+    def thaw(self, stored: Any) -> Any:
+        """Return the user's own copy of a stored value."""
+        return stored
+
+    def are_stored(self, values: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Return whether `freeze` would return each of these values as it is; None is none of them.
+
+        False also where that is not told much faster than by `freeze`.
+
+        Args:
+            values: There is at least one.
+        """
+        return False
+
+    def converted(self, value: Any) -> Any:
+        """Return a user's value as it arrives at the other side of an operator's border.
+
+        As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
+
+        Raises:
+            StateValueError: The value does not fit this type.
+        """
+        return self.thaw(self.freeze(value))
+
+    def thaw_key(self, stored: Any) -> Any:
+        """Return the user's own copy of a stored key."""
+        return self.thaw(stored)
+
+    def to_arrow(self, stored: Sequence[Any]) -> Column:
+        """Write stored values as a column; None becomes null."""
+        return pa.array(stored, type=self.arrow_type)
+
+    def column_of(self, values: Sequence[Any]) -> Column:
+        """Write a user's values as a column; None becomes null.
+
+        Raises:
+            StateValueError: A value does not fit this type.
+        """
+        try:
+            column = self._write(values)
+        except (
+            MISFITS
+        ):  # below the value is found, and a value that only Arrow refuses is converted
+            column = None
+        if column is not None:
+            return column
+        return self.to_arrow([None if each is None else self.freeze(each) for each in values])
+
+    def _write(self, values: Sequence[Any]) -> Column | None:
+        """Write values that Arrow writes as `freeze` and `to_arrow` do; None if one may be no such.
+
+        Raises:
+            ArrowException, TypeError, ValueError, OverflowError: One may not fit.
+        """
+        if self.written.issuperset(map(type, values)):
+            return pa.array(values, self.arrow_type)
+        return None
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """Read the stored values of a column; null becomes None."""
+        values: list[Any] = column.to_pylist()
+        return values
+
+    def _takes(self) -> str:
+        """Say what this type takes, for a message."""
+        raise NotImplementedError
+
+    def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
+        got = f"{shown(value)} ({type(value).__name__})"
+        return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own, anything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        held = value.item()
+        # NumPy makes a number of a time in nanoseconds.
+        return value if isinstance(held, int) and value.dtype.kind in "mM" else held
+    return value

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working state that outlives its task in RocksDB's files."""
+
+from __future__ import annotations
+
+import pytest
+from rocksdb_tasks import (
+    LIST,
+    MAP,
+    NONCE,
+    VALUE,
+    contents,
+    fill,
+    found,
+    found_nonce,
+    in_directory,
+    kept,
+    leave,
+    opened,
+)
+
+from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.backends.rocksdb.local_database import LocalDatabase
+from pyflinklike.errors import HostError
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import MISSING, TableChanges
+
+
+def test_working_state_outlives_its_task(tmp_path):
+    """With its nonce, its entries and its counts."""
+    leave(tmp_path)
+    backend, tables, group = found(tmp_path)
+    backend.current.key = "b"
+
+    assert (NONCE, 7, 33) == (group.nonce, group.next_sequence, backend.count())
+    assert "value b" == tables["value"].get(None)
+    assert ["b3", MISSING] == tables["map"].multi_get([3, 9])
+    assert [0, 1, 2, 3, 4] == [user_key for user_key, _ in tables["map"].items()]
+    assert [f"b{at}" for at in range(5)] == tables["list"].elements()
+    backend.close()
+
+
+def test_what_was_not_kept_is_not_there(tmp_path):
+    """A batch that failed leaves the former state and its nonce."""
+    leave(tmp_path)
+    backend, tables, _ = found(tmp_path)
+    before = contents(backend)
+    backend.current.key = "a"
+    tables["list"].clear()
+    tables["value"].put(None, "lost")
+    backend.close()
+    backend, tables, group = found(tmp_path)
+
+    assert (NONCE, before) == (group.nonce, contents(backend))
+    backend.close()
+
+
+def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
+    """Nothing of the former state is left among the new one."""
+    leave(tmp_path)
+    backend, tables = opened(in_directory(tmp_path), 3)
+    stale = backend.take_warm(3)
+    rebuilt = WorkingState(3, bytes(16))
+    backend.enter(3, rebuilt.tables)
+    backend.current.key = "z"
+    tables["value"].put(None, "only")
+    kept(backend, rebuilt)
+    backend.close()
+    backend, tables, group = found(tmp_path)
+
+    assert (NONCE, bytes(16)) == (stale.nonce, group.nonce)
+    assert {"value": [("z", None, "only")]} == contents(backend)
+    backend.close()
+
+
+def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):
+    """Although it does not count as changed: puts, deletions and a clear of another worker."""
+    leave(tmp_path)
+    backend, tables, group = found(tmp_path)
+    backend.apply(TableChanges(VALUE, [], ["a", "z"], [None, None], [MISSING, "new"]))
+    for spec in (MAP, LIST):
+        changes = TableChanges(spec, ["c"], ["a", "a", "z"], [0, 9, 1], [MISSING, "new", "new"])
+        backend.apply(changes)
+    backend.current.key = "a"
+    tables["list"].append("last")
+    before, size = contents(backend), backend.count()
+    kept(backend, group)
+    backend.close()
+    backend, _, _ = found(tmp_path)
+
+    assert (3 + 2 * (10 + 1) + 1, before, size) == (size, contents(backend), backend.count())
+    assert size == sum(map(len, before.values()))
+    assert ("a", 10, "last") in before["list"]
+    backend.close()
+
+
+def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
+    """Its group is rebuilt from the log, which has it."""
+    leave(tmp_path)
+    backend = in_directory(tmp_path).create_keyed_state_backend(CurrentKey(), "query/0")
+    backend.table(VALUE)
+
+    assert None is backend.take_warm(3)
+    backend.close()
+
+
+def test_a_sweep_goes_on_in_the_next_task(tmp_path):
+    """It reaches every entry, although no task sweeps more than one key's."""
+    leave(tmp_path)
+    seen = []
+    for _ in range(3):
+        backend, tables, group = found(tmp_path)
+        tables["map"].sweep(3, lambda entry: bool(seen.append(entry)))
+        kept(backend, group)
+        backend.close()
+
+    assert sorted(f"{key}{at}" for key in "abc" for at in range(5)) == sorted(seen)
+
+
+def test_owners_do_not_see_each_other(tmp_path):
+    """Each has a directory."""
+    leave(tmp_path, owner="query/0")
+    backend, _, group = found(tmp_path, owner="query/1")
+
+    assert None is group
+    backend.close()
+
+
+def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, monkeypatch):
+    """A full disk, say: the next attempt finds what was there."""
+    leave(tmp_path)
+    backend, tables, group = found(tmp_path)
+    fill(tables, backend.current, 9)
+    backend.drain()
+    monkeypatch.setattr(LocalDatabase, "_db", None, raising=False)
+    backend._ensure_database()._db.close()
+    with pytest.raises(HostError, match="set_db_storage_paths"):
+        backend.keep_warm(group)
+    backend.close()
+
+    assert NONCE == found_nonce(tmp_path)
+
+
+def test_what_was_appended_unread_comes_behind_what_is_on_the_disk(tmp_path):
+    """Whoever asks for all entries gets both."""
+    leave(tmp_path)
+    backend, tables, _ = found(tmp_path)
+    backend.current.key = "b"
+    tables["list"].append("more")
+    all_entries = contents(backend)["list"]
+    backend.close()
+
+    mine = [entry for key, _, entry in all_entries if key == "b"]
+    assert [*(f"b{at}" for at in range(5)), "more"] == mine

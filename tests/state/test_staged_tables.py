@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes of a call wait until it has succeeded, and leave nothing behind if it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.staged_tables import StagedTables
+from pyflinklike.state.table import MISSING, Shape, TableSpec
+from pyflinklike.types import Types
+
+SINGLE = TableSpec("single", Shape.SINGLE, "value", Types.LONG())
+MAP = TableSpec("map", Shape.MAP, "map", Types.LONG(), Types.LONG())
+LIST = TableSpec("list", Shape.LIST, "list", Types.LONG())
+ORDERED = TableSpec(
+    "ordered", Shape.MAP, "ordered", Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE()), ordered=True
+)
+NAMESPACED = attrs.evolve(MAP, name="namespaced", namespace_type=Types.LONG())
+OF_GROUP = attrs.evolve(MAP, name="of group", per_group=True)
+SPECS = [SINGLE, MAP, LIST, ORDERED, NAMESPACED, OF_GROUP]
+
+_NAMES = {
+    "single": [None],
+    "list": [0, 1, 2, 3],
+    "ordered": [b"a", b"b", b"c"],
+}
+
+
+@attrs.define
+class Tables:
+    """A backend with tables of every kind, behind a stage or not."""
+
+    backend: Any
+    tables: Any
+    stage: Any = None
+
+    @classmethod
+    def of(cls, backend: StateBackend, *, staged: bool) -> Tables:
+        """Open a backend in key group 0."""
+        made = backend.create_keyed_state_backend(CurrentKey(), "tested")
+        maker = StagedTables(made) if staged else made
+        opened = cls(made, {spec.name: maker.table(spec) for spec in SPECS})
+        made.enter(0, {})
+        if staged:
+            opened.stage = maker.stage
+        return opened
+
+    def do(self, step: tuple[Any, ...]) -> Any:
+        """Take one step of a call, and return what it reads."""
+        key, namespace, name, verb, at, value = step
+        current = self.backend.current
+        current.key, current.namespace = key, namespace
+        table = self.tables[name]
+        if name == "list" and verb in ("put", "multi_put") and table.get(at) is MISSING:
+            return None  # only what was read is put anew
+        if verb == "put":
+            return table.put(at, value)
+        if verb == "append":
+            return table.append(value) if name == "list" else table.put(at, value)
+        if verb == "multi_put":
+            return table.multi_put([(at, value), (at, value + 1)])
+        if verb == "delete":
+            return table.delete(at)
+        if verb == "clear":
+            return table.clear()
+        if verb == "get":
+            return table.get(at), table.multi_get([at])
+        if verb == "range" and name == "ordered":
+            return list(table.range(at, None, limit=1)), list(table.range(None, at, backwards=True))
+        if verb == "scan":
+            return sorted(table.scan(), key=repr), table.count()
+        # The order of a map is its own affair; that of a list is told.
+        items = list(table.items())
+        return items if name == "list" else sorted(items, key=repr), table.is_empty()
+
+
+def contents(tables: Tables) -> Any:
+    """Return all entries of the backend, by table."""
+    return {
+        each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
+        for each in tables.backend.contents()
+        if len(each)
+    }
+
+
+def logged(tables: Tables) -> Any:
+    """Return the entries that the next commit would log."""
+    return {
+        each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
+        for each in tables.backend.drain()
+        if each.keys
+    }
+
+
+@st.composite
+def steps(draw: Any) -> tuple[Any, ...]:
+    """Draw a step of a call."""
+    name = draw(st.sampled_from([each.name for each in SPECS]))
+    verbs = ["put", "put", "append", "append", "multi_put", "delete", "delete", "clear"]
+    reads = ["get", "items", "items", "range", "scan"]
+    return (
+        draw(st.sampled_from("ab")),
+        draw(st.integers(0, 1)),
+        name,
+        draw(st.sampled_from(verbs + reads)),
+        draw(st.sampled_from(_NAMES.get(name, [0, 1, 2]))),
+        draw(st.integers(0, 9)),
+    )
+
+
+def backends() -> list[StateBackend]:
+    """Return both backends."""
+    return [HashMapStateBackend(), EmbeddedRocksDBStateBackend()]
+
+
+@pytest.mark.parametrize("backend", backends(), ids=["heap", "rocksdb"])
+@settings(deadline=None)
+@given(calls=st.lists(st.tuples(st.lists(steps(), max_size=8), st.booleans()), max_size=8))
+def test_calls_that_fail_are_as_if_they_had_not_been(backend, calls):
+    """What is read, kept and logged is that of the calls that succeeded."""
+    staged, plain = Tables.of(backend, staged=True), Tables.of(backend, staged=False)
+    stage = staged.stage
+    try:
+        for made, succeeds in calls:
+            stage.begin()
+            for step in made:
+                got = staged.do(step)
+                if succeeds:
+                    assert plain.do(step) == got
+            if succeeds:
+                stage.end()
+            else:
+                stage.drop()
+        stage.end()
+        assert contents(plain) == contents(staged)
+        told, expected = logged(staged), logged(plain)
+        # An entry that a call puts and deletes again was never there, and is not logged.
+        never = {
+            (name, row[:2])
+            for name, rows in expected.items()
+            for row in rows
+            if row[2] is MISSING and row not in told.get(name, [])
+        }
+        for name, rows in expected.items():
+            left = [row for row in rows if (name, row[:2]) not in never]
+            assert left == told.get(name, [])
+    finally:
+        staged.backend.close()
+        plain.backend.close()
+
+
+def test_nothing_is_staged_outside_a_call():
+    """Whoever writes between calls, as a flush of stores does, writes at once."""
+    staged = Tables.of(HashMapStateBackend(), staged=True)
+    staged.do(("a", 0, "single", "put", None, 1))
+    assert {"single": [("a", None, 1)]} == contents(staged)
+
+
+def test_changes_beside_tables_wait_or_are_undone():
+    """A change that waits is never made for a call that fails; one that was made is undone."""
+    stage = Tables.of(HashMapStateBackend(), staged=True).stage
+    made: list[str] = []
+    for name, succeeds in (("first", True), ("second", False), ("third", True)):
+        stage.begin()
+        stage.do_later(lambda name=name: made.append(name))
+        stage.undo_by(lambda name=name: made.append(f"no {name}"))
+        stage.end() if succeeds else stage.drop()
+    assert ["first", "no second", "third"] == made
