@@ -144,7 +144,7 @@ def drive(place: Path, program: str, *, history_first: bool) -> None:
     from pyspark.sql import SparkSession
 
     from pyflinklike.spark import history_of
-    from pyflinklike.state_processor._savepoints import is_savepoint
+    from pyflinklike.state_processor import is_savepoint
 
     spark = SparkSession.builder.master("local[2]").config(map=_SETTINGS).getOrCreate()
     apply = _functions()[program]

@@ -31,7 +31,8 @@ from pyspark.sql import SparkSession
 from state_as_data import counted, drained, session, write_input
 
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.spark import open_state, read_state
+from pyflinklike.spark import open_state
+from pyflinklike.state_processor import read_state
 
 _TURNS = 2
 _WARM_UP = 10

@@ -30,7 +30,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from state_as_data import Clock, run, session, write_input
 
 from pyflinklike.queryable_state import QueryableState
-from pyflinklike.spark import open_state, read_state
+from pyflinklike.spark import open_state
+from pyflinklike.state_processor import read_state
 from pyflinklike.state_processor._checkpoints.checkpoint import change_feed
 
 _GROUPS = 100

@@ -32,21 +32,21 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.checkpoint_logs import check_log
-from pyflinklike.spark import (
-    key_by,
+from pyflinklike.spark import key_by
+from pyflinklike.spark._wire.key_groups import group_ids
+from pyflinklike.state_processor import (
     list_states,
+    open_savepoint,
     read_heads,
     read_savepoint,
     read_state,
     read_state_changes,
     take_savepoint,
 )
-from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, checkpoint_states
 from pyflinklike.state_processor._logs.group_reader import StateReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._savepoints import open_savepoint
 
 _BATCHES = 10
 _SHARE = 10

@@ -34,8 +34,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark import key_by, read_heads, read_state, take_savepoint
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import open_savepoint, read_heads, read_state, take_savepoint
 
 _BYTES = 1024
 _BATCHES = 8

@@ -33,7 +33,8 @@ from spark_run import MASTER, SETTINGS
 from state_as_data import Count, drained, session
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, Types
-from pyflinklike.spark import key_by, read_state
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_state
 from pyflinklike.stores import KeyValueStoreDescriptor
 
 _TURNS = 5

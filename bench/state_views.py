@@ -30,7 +30,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from state_as_data import counted, session, write_input
 
-from pyflinklike.spark import create_state_views, read_state
+from pyflinklike.state_processor import create_state_views, read_state
 
 _TURNS = 5
 _GROUPS = 64

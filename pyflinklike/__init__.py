@@ -23,12 +23,6 @@ from pyflinklike.functions.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.pyflink._legacy_backends import (
-    CustomStateBackend,
-    FsStateBackend,
-    MemoryStateBackend,
-    RocksDBStateBackend,
-)
 from pyflinklike.state import (
     AggregatingState,
     AppendingState,
@@ -117,9 +111,4 @@ pin(
     Pickled,
     ReduceFunctionWrapper,
     restore_row,
-    # Flink 1.x's, which are shown where PyFlink has them: pyflinklike.pyflink.datastream.state_backend.
-    CustomStateBackend,
-    FsStateBackend,
-    MemoryStateBackend,
-    RocksDBStateBackend,
 )

@@ -10,10 +10,10 @@ for the names in the annotations of a class, so `pin` resolves them first.  `ins
 there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
 still finds the text of functions and methods.
 
-A worker of Spark's imports a module of ours, and with it the packages around it, which may be
-doors.  To open them took most of the time of a worker's imports, and what the worker runs has the
-names of few.  So some doors stay closed there until they are asked for a name (`opens`).  None opens
-because another one does: that may happen in the middle of an import, of a module that both need.
+An import of a module of ours imports the packages around it, which may be doors.  A worker of
+Spark's needs few of their names, and opening them took most of the time of its imports.  So some
+doors stay closed until they are asked for a name (`opens`).  None opens because another one does:
+that may happen in the middle of an import, of a module that both need.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ __all__ = ["DOORS", "opens", "pin"]
 DOORS: Final = frozenset(
     {
         "pyflinklike",
+        "pyflinklike.aggregations",
         "pyflinklike.backends",
         "pyflinklike.cdc",
         "pyflinklike.columns",
+        "pyflinklike.errors",  # a module that defines the classes it shows
+        "pyflinklike.joins",
+        "pyflinklike.kafka",
+        "pyflinklike.monitoring",
         "pyflinklike.pyflink.common",
         "pyflinklike.pyflink.datastream",
         "pyflinklike.pyflink.datastream.connectors",
         "pyflinklike.pyflink.datastream.connectors.kafka",
-        "pyflinklike.errors",  # a module that defines the classes it shows
-        "pyflinklike.aggregations",
-        "pyflinklike.joins",
-        "pyflinklike.kafka",
-        "pyflinklike.monitoring",
         "pyflinklike.queryable_state",
+        "pyflinklike.queryable_state.http",
         "pyflinklike.report",
         "pyflinklike.run",
-        "pyflinklike.state_processor._savepoints",
-        "pyflinklike.queryable_state.http",
         "pyflinklike.spark",
+        "pyflinklike.state_processor",
         "pyflinklike.stores",
         "pyflinklike.testing",
         "pyflinklike.upsert",
@@ -60,22 +60,20 @@ DOORS: Final = frozenset(
 """All doors, by the name under which they are imported."""
 
 
-_WORKERS: Final = frozenset({"pyspark.daemon", "pyspark.worker"})
-"""The programs that are a worker of Spark's."""
 _asked: set[str] = set()
 """The doors that were closed, and were asked for a name."""
 
 
 def opens(door: dict[str, Any]) -> bool:
-    """Return whether a door opens when it is imported: its imports depend on that.
+    """Return whether a door opens now: its imports depend on that.
 
-    A door that does not opens later by itself, when it is asked for a name.
+    It is closed when it is imported, and opens when it is asked for a name.
 
     Args:
         door: The module's `globals()`.
     """
     name = door["__name__"]
-    if name in _asked or not _is_worker():
+    if name in _asked:
         return True
 
     def open_and_return(wanted: str) -> Any:
@@ -93,11 +91,6 @@ def opens(door: dict[str, Any]) -> bool:
     return False
 
 
-def _is_worker() -> bool:
-    program = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return program is not None and program.name in _WORKERS
-
-
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
     """Give the public names of a door the door as their module; call it last in the door's module.
 
@@ -109,7 +102,8 @@ def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
     """
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
-        _pin(door[name], door["__name__"])
+        if name in door:  # a door that is closed shows few of its names
+            _pin(door[name], door["__name__"])
 
 
 def _pin(shown: Any, door: str) -> None:

@@ -6,7 +6,7 @@ python scripts/pyflink_names.py --page          # writes docs/reference/what-run
 python scripts/pyflink_names.py --read WHEEL    # reads PyFlink's names anew: the file of a wheel
 
 `pip download 'apache-flink==2.3.*' --no-deps` gives the wheel.  Its sources are parsed, never
-imported, which would need Java; only names are stored, in two files: `pyflinklike/pyflink/common/pyflink.json`
+imported, which would need Java; only names are stored, in two files: `pyflinklike/pyflink/pyflink.json`
 has where a name can be imported and where it is defined, and serves the import of such names;
 `tests/support/pyflink_methods.json` has the methods of classes with their parameters.
 """
@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 from pyflinklike._deprecation import JAVA, Refused, WithoutJava, is_of_java  # noqa: E402
 from pyflinklike.pyflink._names import former_names, modules_left_out  # noqa: E402
 
-NAMES: Final = ROOT / "pyflinklike/pyflink/common/pyflink.json"
+NAMES: Final = ROOT / "pyflinklike/pyflink/pyflink.json"
 METHODS: Final = ROOT / "tests/support/pyflink_methods.json"
 INSIDE: Final = (
     "examples",

@@ -32,7 +32,7 @@ _EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def package_files() -> set[str]:
     """The modules of the package, its marker of types, and the names of PyFlink."""
-    paths = [*_PACKAGE.rglob("*.py"), _PACKAGE / "py.typed", _PACKAGE / "common" / "pyflink.json"]
+    paths = [*_PACKAGE.rglob("*.py"), _PACKAGE / "py.typed", _PACKAGE / "pyflink" / "pyflink.json"]
     return {path.relative_to(_ROOT).as_posix() for path in paths}
 
 

@@ -22,8 +22,9 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import cells_of, lines_of
 from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
-from pyflinklike.spark import diff_state, error_of, take_savepoint
+from pyflinklike.spark import error_of
 from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.state_processor import diff_state, take_savepoint
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     checkpoint_states,

@@ -191,7 +191,7 @@ def _check(look: Look, all_batches: bool) -> int:
 def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
     if not is_savepoint(look.path):
         return _check_checkpoint(look, all_batches=all_batches)
-    from pyflinklike.state_processor._savepoints import open_savepoint
+    from pyflinklike.state_processor import open_savepoint
     from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 
     if all_batches or look.batch is not None or look.operator is not None:

@@ -32,7 +32,7 @@ __all__ = [
     "why_missing",
 ]
 
-_PACKAGE: Final = "pyflinklike"
+_PACKAGE: Final = "pyflinklike.pyflink"
 _DOT: Final = "/"
 """Stands for the dots of a place in the qualified name of a refused name, which pickle would follow."""
 
@@ -52,40 +52,40 @@ class _Former(NamedTuple):
 # What is elsewhere
 
 _HERE: Final[Mapping[str, str]] = {
-    "common.constants.MAX_LONG_VALUE": "engine.clock:MAX_WATERMARK",
-    "common.constants.MIN_LONG_VALUE": "engine.clock:MIN_WATERMARK",
-    "common.config_options.T": "engine.type_vars:T",
-    "common.serializer.T": "engine.type_vars:T",
-    "common.typeinfo.PickledBytesTypeInfo": "engine.types.pickled_type:PickledByteArrayTypeInfo",
-    "datastream.async_retry_strategies.OUT": "engine.type_vars:OUT",
+    "common.constants.MAX_LONG_VALUE": "pyflinklike._clock:MAX_WATERMARK",
+    "common.constants.MIN_LONG_VALUE": "pyflinklike._clock:MIN_WATERMARK",
+    "common.config_options.T": "pyflinklike._type_vars:T",
+    "common.serializer.T": "pyflinklike._type_vars:T",
+    "common.typeinfo.PickledBytesTypeInfo": "pyflinklike.types.pickled_type:PickledByteArrayTypeInfo",
+    "datastream.async_retry_strategies.OUT": "pyflinklike._type_vars:OUT",
     "datastream.data_stream.AllWindowedStream": "datastream.windowed_stream:WindowedStream",
-    "datastream.functions.KEY": "engine.type_vars:K",
-    "datastream.functions.IN": "engine.type_vars:IN",
-    "datastream.functions.IN1": "engine.type_vars:IN",
-    "datastream.functions.IN2": "engine.type_vars:IN",
-    "datastream.functions.OUT": "engine.type_vars:OUT",
-    "datastream.functions.W": "engine.type_vars:W",
-    "datastream.functions.W2": "engine.type_vars:W",
-    "datastream.state.IN": "engine.type_vars:IN",
-    "datastream.state.K": "engine.type_vars:K",
-    "datastream.state.OUT": "engine.type_vars:OUT",
-    "datastream.state.T": "engine.type_vars:T",
-    "datastream.state.V": "engine.type_vars:V",
-    "datastream.window.IN": "engine.type_vars:IN",
-    "datastream.window.KEY": "engine.type_vars:K",
-    "datastream.window.OUT": "engine.type_vars:OUT",
-    "datastream.window.T": "engine.type_vars:T",
-    "datastream.window.W": "engine.type_vars:W",
-    "datastream.window.W2": "engine.type_vars:W",
+    "datastream.functions.KEY": "pyflinklike._type_vars:K",
+    "datastream.functions.IN": "pyflinklike._type_vars:IN",
+    "datastream.functions.IN1": "pyflinklike._type_vars:IN",
+    "datastream.functions.IN2": "pyflinklike._type_vars:IN",
+    "datastream.functions.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.functions.W": "pyflinklike._type_vars:W",
+    "datastream.functions.W2": "pyflinklike._type_vars:W",
+    "datastream.state.IN": "pyflinklike._type_vars:IN",
+    "datastream.state.K": "pyflinklike._type_vars:K",
+    "datastream.state.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.state.T": "pyflinklike._type_vars:T",
+    "datastream.state.V": "pyflinklike._type_vars:V",
+    "datastream.window.IN": "pyflinklike._type_vars:IN",
+    "datastream.window.KEY": "pyflinklike._type_vars:K",
+    "datastream.window.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.window.T": "pyflinklike._type_vars:T",
+    "datastream.window.W": "pyflinklike._type_vars:W",
+    "datastream.window.W2": "pyflinklike._type_vars:W",
     "metrics.metricbase.Counter": "metrics:Counter",
     "metrics.metricbase.Distribution": "metrics:Distribution",
     "metrics.metricbase.Meter": "metrics:Meter",
     "metrics.metricbase.Metric": "metrics:Metric",
     "metrics.metricbase.MetricGroup": "metrics:MetricGroup",
     "table.types.DataTypes": "common.data_types:DataTypes",
-    "serializers.T": "engine.type_vars:T",
-    "util.api_stability_decorators.T": "engine.type_vars:T",
-    "version.__version__": ":__version__",
+    "serializers.T": "pyflinklike._type_vars:T",
+    "util.api_stability_decorators.T": "pyflinklike._type_vars:T",
+    "version.__version__": "pyflinklike:__version__",
 }
 """Names by their places in PyFlink, with the module and name that are the same here."""
 
@@ -439,4 +439,5 @@ def _is_ours(module: str) -> bool:
 
 def _import(here: str) -> Any:
     module, _, name = here.partition(":")
-    return getattr(import_module(f"{_PACKAGE}.{module}" if module else _PACKAGE), name)
+    is_elsewhere = module.partition(".")[0] == __name__.partition(".")[0]
+    return getattr(import_module(module if is_elsewhere else f"{_PACKAGE}.{module}"), name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyflink.X` found at `pyflinklike.X`: one module, known by two names."""
+"""`pyflink.X` found at `pyflinklike.pyflink.X`: one module, known by two names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyflinklike.pyflink._names import is_known, module_of_names, why_missing
 __all__ = ["install", "uninstall"]
 
 _THEIRS: Final = "pyflink"
-_OURS: Final = "pyflinklike"
+_OURS: Final = "pyflinklike.pyflink"
 
 
 class _SameModule(Loader):

@@ -97,8 +97,8 @@ class KeyedProcessHarness(OperatorHarness):
         function: The function under test; it is opened at once.
         key_selector: Returns the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned; or the directory of
-            a savepoint, as `savepoint` and `pyflinklike.spark.take_savepoint` write it.
+        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned; or the directory of
+            a savepoint, as `savepoint` and `pyflinklike.state_processor.take_savepoint` write it.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
             harness without one takes the keys of any snapshot.
@@ -259,7 +259,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         key_selector1: Returns the key of an element of the first input.
         key_selector2: Returns the key of an element of the second input; by default as the first.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned.
+        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any str, number, date or tuple of these.
         job_parameters: Values for `get_job_parameter`, by name.
@@ -391,7 +391,7 @@ class BroadcastHarness(_TwoInputs):
         broadcast_states: The descriptors that `broadcast` would be given.
         key_selector: Returns the key of an element; for a keyed function only.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.spark.read_savepoint` returned.
+        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any str, number, date or tuple of these.
         job_parameters: Values for `get_job_parameter`, by name.
@@ -564,7 +564,7 @@ class KeyedBatchHarness(OperatorHarness):
         event_time: Name of the column of event times: timestamps, or ints of ms.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
         restore: What `snapshot`, here or of a `KeyedProcessHarness`, or
-            `pyflinklike.spark.read_savepoint` returned.
+            `pyflinklike.state_processor.read_savepoint` returned.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any.  Keys of ints and strings are faster if it says
             so: `Types.LONG()`, `Types.STRING()`.  Floats and decimals are left to the default.

@@ -8,7 +8,7 @@ import pytest
 from pyflinklike.errors import HostError
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.spark import repartition_state
+from pyflinklike.state_processor import repartition_state
 
 
 @pytest.mark.usefixtures("spark")

@@ -23,7 +23,8 @@ from fault_lives import SETTINGS, kill, program
 from spark_support import Feed
 
 from pyflinklike.queryable_state.http import app
-from pyflinklike.spark import open_state, read_heads
+from pyflinklike.spark import open_state
+from pyflinklike.state_processor import read_heads
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 

@@ -16,7 +16,7 @@ from pyflinklike import (
 from pyflinklike.errors import StateAccessError
 from pyflinklike.queryable_state.image import StoredShare
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.testing import BroadcastHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may import whom: the layers of the package, read from the source of every module.
+"""Who may import whom: the border around the core, and its layers, read from the source of every module.
+
+Three groups: the *core*, *programs* on it, and *wings*.  The core imports no program and no wing, a
+program the core and what `PROGRAMS` names, a wing also programs and the wings that `WINGS` names.
+*Doors* are the modules that users import from: they gather names of all groups, and none but wings
+and other doors imports them.
 
 Every `import` counts, wherever it stands: at the top, inside a function (it is
 still a dependency) or under `TYPE_CHECKING` (a name that only the annotations
@@ -19,105 +24,201 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
 
-# From the lowest to the highest.  A module imports from its own layer and the ones before it.
-# A name is a room: the folder with all that is in it, or a module of the package's root.
-LAYERS = [
+# From the lowest layer to the highest: a module of the core imports from its own layer and the ones
+# before it.  A name is a room: the folder with all that is in it, or a module of the package's root.
+CORE = [
     (
         "foundation",
         [
+            "_checks",
+            "_clock",
+            "_deprecation",
+            "_exports",
+            "_messages",
+            "_paths",
+            "_type_vars",
             "errors",
-            "engine.checks",
-            "engine.clock",
-            "engine.doors",
-            "engine.foreign_names",
-            "engine.functions",
-            "engine.paths",
-            "engine.shown",
-            "engine.type_vars",
-            "engine.types",
+            "types",
         ],
     ),
-    ("tables and tools", ["engine.state", "engine.columnar", "columns", "cdc", "views"]),
-    ("api", ["engine.api"]),
-    ("log", ["engine.log"]),
-    ("backends", ["engine.backends", "engine.legacy_backends", "backends"]),
-    ("programs", ["stores", "upsert", "windows", "folds", "joins"]),
-    ("state as data", ["engine.inspection", "savepoints"]),
-    ("graph", ["engine.graph"]),
-    ("runtime", ["engine.runtime"]),
-    ("interactive queries", ["replica", "serve"]),
+    ("state", ["state"]),
+    ("functions", ["functions"]),
+    ("changelog", ["_changelog"]),
+    ("backends", ["backends"]),
+    ("runtime", ["_runtime"]),
     ("façade", [""]),  # pyflinklike/__init__.py
-    ("hosts", ["testing", "engine.local", "spark", "demo"]),
-    # It lies in `testing`, and runs Spark's hosts in a world of its own.
-    ("simulation", ["testing.simulation"]),
-    ("connectors", ["kafka"]),
-    ("PyFlink's modules", ["common", "datastream", "metrics", "run"]),
-    ("pictures and command line", ["report", "observe", "cli", "__main__"]),
+    ("hosts", ["testing", "spark"]),
 ]
+
+# Programs stand on the core, each with the programs that it imports.
+PROGRAMS: dict[str, list[str]] = {
+    "windows": ["aggregations"],
+    "joins": ["windows"],
+    "aggregations": [],
+    "stores": [],
+    "upsert": [],
+    "cdc": [],
+    "views": [],
+}
+
+# Wings stand on all of these; each with the wings that it imports.
+WINGS: dict[str, list[str]] = {
+    "columns": [],
+    "state_processor": ["pyflink"],
+    "queryable_state": ["state_processor"],
+    "kafka": ["pyflink", "state_processor"],
+    "monitoring": [],
+    "report": ["state_processor"],
+    "cli": ["queryable_state", "report", "state_processor"],
+    "__main__": ["cli"],
+    "pyflink": ["kafka", "state_processor"],
+    "run": ["pyflink"],
+    "demo": [],
+    "testing.agreement": [],
+    "testing.simulation": ["columns", "state_processor"],
+}
+
+# What gathers names of all groups.
+DOORS = ["spark", "spark._api.keyed_stream"]
 
 # The rooms of Spark, from the lowest to the highest: none imports one behind it.
-SPARK = [
-    ["wire"],
-    ["plan"],
-    ["host", "debezium"],
-    ["read"],
-    ["savepoint"],
-    ["api", "jobs"],
-]
+SPARK = ["_wire", "_plan", "_host", "_savepoint", "_api"]
 
 # Rooms of one layer that never import each other.
-STRANGERS = [
-    ("engine.state", "cdc"),
-    ("engine.state", "views"),
-    ("stores", "upsert"),
-    ("testing", "spark"),
-    ("engine.local", "testing"),
-    ("testing", "demo"),
-    ("spark.jobs", "spark.api"),
-    ("spark.debezium", "spark.host"),
-]
+STRANGERS = [("testing", "spark")]
+
+# What still runs the wrong way: modules of the core, with what they import of programs and wings.
+WRONG_WAY: dict[str, list[str]] = {
+    "_runtime.assembly": [
+        "columns.columnar_operator",
+        "stores.registry",
+        "stores.state_store",
+    ],
+    "_runtime.capsule": [
+        "state_processor._logs.stored_table",
+        "views.row_codec",
+    ],
+    "backends.heap.heap_backend": [
+        "columns.columnar_heap",
+    ],
+    "functions.process_functions": [
+        "columns.column_state",
+        "columns.keyed_batch",
+    ],
+    "spark._api.query": [
+        "columns.columnar_layout",
+    ],
+    "spark._host.batch_host": [
+        "state_processor._savepoints.history_parts",
+        "state_processor._savepoints.savepoint_location",
+    ],
+    "spark._plan.declared_outputs": [
+        "stores.store_descriptors",
+    ],
+    "spark._plan.hadoop_files": [
+        "pyflink._graph.durable_files",
+        "pyflink._graph.files",
+        "pyflink._graph.remote_paths",
+    ],
+    "spark._plan.hadoop_savepoints": [
+        "state_processor._savepoints.savepoint_location",
+    ],
+    "spark._plan.session": [
+        "pyflink._graph.files",
+    ],
+    "spark._savepoint.history": [
+        "state_processor._edits.savepoint",
+        "state_processor._savepoints.history_parts",
+        "state_processor._savepoints.manifest",
+        "state_processor._savepoints.saved_job",
+        "state_processor._savepoints.savepoint_location",
+    ],
+    "spark._savepoint.initial_state": [
+        "spark.read.checkpoint",
+        "spark.read.group_job",
+        "state_processor._edits.saved_files",
+        "state_processor._edits.savepoint",
+        "state_processor._logs.key_columns",
+        "state_processor._logs.snapshot_division",
+        "state_processor._logs.state_infos",
+        "state_processor._logs.state_rows",
+        "state_processor._savepoints.history_parts",
+        "state_processor._savepoints.savepoint_directory",
+        "state_processor._savepoints.stored_sections",
+    ],
+    "spark._wire.output_layout": [
+        "windows.window_kinds",
+    ],
+    "spark._wire.schema": [
+        "stores.store_descriptors",
+    ],
+    "testing.cuts": [
+        "columns.columnar_records",
+        "columns.keyed_batch",
+    ],
+    "testing.harnesses": [
+        "columns.columnar_records",
+        "columns.keyed_batch",
+    ],
+    "testing.operator_harness": [
+        "state_processor._logs.column_values",
+        "state_processor._logs.key_columns",
+        "state_processor._logs.snapshot_division",
+        "state_processor._logs.state_infos",
+        "state_processor._savepoints.savepoint_directory",
+        "state_processor._savepoints.savepoint_location",
+    ],
+}
 
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
     "pyspark": [
         "spark",
+        "aggregations._spark",
+        "cdc._spark",
+        "columns.columnar_layout",
+        "joins._spark",
+        "windows._spark",
+        "pyflink._spark",
+        "queryable_state.replica_source",
+        "state_processor._checkpoints",
+        "state_processor._edits",
+        "state_processor._spark",
         "demo",
         "kafka",
         "testing.simulation",
         "cli.answer_choice",
         "cli.checkpoint_answers",
         "report",
-        "observe",
+        "monitoring",
     ],
-    "confluent_kafka": ["kafka"],
-    "cloudpickle": ["engine.graph.function_copies"],
-    "py4j": ["spark"],
+    "confluent_kafka": ["kafka", "pyflink._former_clients"],
+    "cloudpickle": ["pyflink._graph.function_copies"],
+    "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
     "pandas": [
         "spark",
+        "cdc._spark",
+        "pyflink._spark",
+        "queryable_state.replica_source",
+        "state_processor._checkpoints",
+        "state_processor._edits",
         "demo",
         "report",
         "testing.simulation.group_state",
         "testing.simulation.tasks",
     ],
     "altair": ["report"],
-    "prometheus_client": ["observe.prometheus"],
-    "opentelemetry": ["observe.open_telemetry"],
-    "fastavro": ["datastream"],
-    "graphlay": ["engine.graph"],
+    "prometheus_client": ["monitoring.prometheus"],
+    "opentelemetry": ["monitoring.open_telemetry"],
+    "fastavro": ["pyflink.datastream"],
+    "graphlay": ["pyflink._graph"],
     "vl_convert": ["report"],
-    "rocksdict": ["engine.backends.rocksdb.local_database"],
-    "psycopg": ["views.postgres", "datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "engine.runtime.capsule"],
-    "numpy": [
-        "engine.columnar",
-        "engine.runtime.columnar_operator",
-        "engine.runtime.columnar_records",
-        "engine.runtime.columnar_timers",
-        "upsert.index.numpy_consolidation",
-        "testing.simulation.functions",
-    ],
-    "typing_extensions": ["engine.type_vars"],  # for type checkers only
+    "rocksdict": ["backends.rocksdb.local_database"],
+    "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
+    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
+    "numpy": ["columns", "upsert.index.numpy_consolidation", "testing.simulation.functions"],
+    "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
     "greenlet": ["testing.simulation"],
@@ -128,13 +229,16 @@ ONLY_IN = {
 
 # Rooms that only some modules of another room may import: whoever composes, and nobody else.
 ONLY_FROM = {
-    ("engine.runtime", "stores"): ["engine.runtime.assembly"],
-    ("engine.runtime", "engine.backends.heap"): [],
-    ("spark", "engine.backends.heap"): ["spark.api.query", "spark.jobs.job_runs"],
-    ("engine.local", "spark"): [],
+    ("_runtime", "backends.heap"): [],
+    ("spark", "backends.heap"): ["spark._api.query"],
+    ("pyflink._local", "spark"): [],
+    ("pyflink._local", "testing"): [],
     # What needs no state runs on Spark as it does in this process.
-    ("spark", "engine.local"): ["spark.jobs.job_plan", "spark.jobs.stage_stations"],
-    ("stores", "engine.backends.heap"): ["stores.in_memory_store"],
+    ("pyflink._spark", "pyflink._local"): [
+        "pyflink._spark.job_plan",
+        "pyflink._spark.stage_stations",
+    ],
+    ("stores", "backends.heap"): ["stores.in_memory_store"],
 }
 
 
@@ -143,26 +247,36 @@ def is_within(module: str, name: str) -> bool:
     return module == name or (name != "" and module.startswith(f"{name}."))
 
 
-def layer_of(module: str) -> int | None:
-    """The index of a module's layer, None if it is in none."""
-    if module == "engine":
-        return 0  # the wing, which is empty
+def place_of(module: str) -> tuple[str, str] | None:
+    """The group and the room of a module, None if it is in none."""
+    if module in DOORS:
+        return "door", module
+    groups = {
+        "core": [name for _, names in CORE for name in names],
+        "program": list(PROGRAMS),
+        "wing": list(WINGS),
+    }
     # The longest name counts: a room may lie in another one's folder.
     found = [
-        (len(name), index)
-        for index, (_, names) in enumerate(LAYERS)
+        (len(name), group, name)
+        for group, names in groups.items()
         for name in names
         if is_within(module, name)
     ]
-    return max(found)[1] if found else None
+    return max(found)[1:] if found else None
+
+
+def layer_of(room: str) -> int:
+    """The index of the layer of a room of the core."""
+    return next(index for index, (_, names) in enumerate(CORE) if room in names)
 
 
 def floor_of(module: str) -> int:
-    """The index of a module's room in SPARK; the highest for the door and its modules, -1 outside."""
+    """The index of a module's room in SPARK; the highest for the modules beside them, -1 outside."""
     if not is_within(module, "spark"):
         return -1
     room = f"{module}..".split(".")[1]
-    return next((at for at, rooms in enumerate(SPARK) if room in rooms), len(SPARK))
+    return SPARK.index(room) if room in SPARK else len(SPARK)
 
 
 def module_of(path: Path) -> str:
@@ -183,58 +297,63 @@ def imported_names(source: str, package: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
-            if base in ("pyflinklike", "pyflinklike.engine"):
-                # `from pyflinklike import ttl` names a module, `import ValueState` the façade.
-                for alias in node.names:
-                    inner = f"{base}.{alias.name}".partition(".")[2]
-                    yield base if layer_of(inner) is None else f"{base}.{alias.name}"
-            else:
-                yield base
+            inside = Path(PACKAGE, *base.split(".")[1:])
+            for alias in node.names:
+                # `from pyflinklike import state` names a module, `import ValueState` the façade.
+                is_module = base.partition(".")[0] == "pyflinklike" and (
+                    (inside / alias.name / "__init__.py").exists()
+                    or (inside / f"{alias.name}.py").exists()
+                )
+                yield f"{base}.{alias.name}" if is_module else base
 
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
-    """What the source of a module imports although its layer may not.
+    """What the source of a module imports although it may not.
 
     Args:
-        module: Its name inside pyflinklike, such as "engine.backends.heap".
+        module: Its name inside pyflinklike, such as "backends.heap".
         source: Its text.
         is_package: Whether it is an `__init__.py`.
     """
-    layer = layer_of(module)
-    if layer is None:
-        return [f"{module!r} is in no layer; add it to LAYERS in tests/repo/test_layers.py"]
+    place = place_of(module)
+    if place is None:
+        return [f"{module!r} is in no room; add it to tests/repo/test_layers.py"]
     full_name = f"pyflinklike.{module}".rstrip(".")
     package = full_name if is_package else full_name.rpartition(".")[0]
     found = []
-    for name in imported_names(source, package):
+    for name in dict.fromkeys(imported_names(source, package)):
         top, _, inner = name.partition(".")
-        if top == "pyflinklike":
-            found += _inside(module, layer, inner)
-        else:
-            found += _outside(module, top)
+        found += _inside(module, *place, inner) if top == "pyflinklike" else _outside(module, top)
     return found
 
 
-def _inside(module: str, layer: int, imported: str) -> list[str]:
+def _inside(module: str, group: str, room: str, imported: str) -> list[str]:
     """What is wrong with importing this module of the package."""
-    target = layer_of(imported)
+    target = place_of(imported)
     if target is None:
-        return [f"{module!r} imports {imported!r}, which is in no layer; add it to LAYERS"]
-    if target > layer:
-        here, there = LAYERS[layer][0], LAYERS[target][0]
-        name = imported or "pyflinklike"
-        return [f"{module!r} ({here}) imports {name!r} ({there}), a higher layer"]
-    # Strangers are of one layer.
-    for pair in STRANGERS if target == layer else ():
-        for one, other in (pair, pair[::-1]):
-            if is_within(module, one) and is_within(imported, other):
-                return [f"{module!r} imports {imported!r}: {one!r} and {other!r} are strangers"]
+        return [f"{module!r} imports {imported!r}, which is in no room; add it"]
+    name = imported or "pyflinklike"
+    their_group, their_room = target
+    if group == "core":
+        if their_group != "core":
+            is_known = imported in WRONG_WAY.get(module, [])
+            return [] if is_known else [f"{module!r} imports {name!r}: the core no {their_group}"]
+        if layer_of(their_room) > layer_of(room):
+            return [f"{module!r} imports {name!r}, of a higher layer"]
+        for pair in STRANGERS:
+            if {room, their_room} == set(pair):
+                return [f"{module!r} imports {name!r}: {room!r} and {their_room!r} are strangers"]
+    elif room != their_room and (
+        (group == "program" and their_group != "core" and their_room not in PROGRAMS[room])
+        or (group == "wing" and their_group == "wing" and their_room not in WINGS[room])
+    ):
+        return [f"{module!r} imports {name!r}, which {room!r} does not name"]
     if is_within(module, "spark") and floor_of(module) < floor_of(imported):
-        return [f"{module!r} imports {imported!r}, a higher room of Spark"]
-    for (room, other), allowed in ONLY_FROM.items():
-        if is_within(module, room) and is_within(imported, other) and module not in allowed:
+        return [f"{module!r} imports {name!r}, a higher room of Spark"]
+    for (here, other), allowed in ONLY_FROM.items():
+        if is_within(module, here) and is_within(imported, other) and module not in allowed:
             who = " and ".join(allowed) or "no module there"
-            return [f"{module!r} imports {imported!r}, which of {room!r} only {who} may"]
+            return [f"{module!r} imports {name!r}, which of {here!r} only {who} may"]
     return []
 
 
@@ -278,34 +397,32 @@ def test_every_directory_of_the_package_is_a_package():
     ("module", "source"),
     [
         pytest.param(
-            "engine.state.ttl_table",
+            "state.ttl_table",
             "from pyflinklike._runtime.keyed_operator import X",
             id="upward",
         ),
         pytest.param(
-            "engine.state.ttl_table",
+            "state.ttl_table",
             "import pyflinklike._runtime.keyed_operator",
             id="plain import",
         ),
         pytest.param(
-            "engine.state.ttl_table",
-            "from pyflinklike.engine import runtime",
+            "state.ttl_table",
+            "from pyflinklike import _runtime",
             id="through the package",
         ),
-        pytest.param("errors", "from .engine import runtime", id="relative"),
+        pytest.param("errors", "from . import _runtime", id="relative"),
         pytest.param(
-            "engine.backends.state_backend",
-            "from ...stores.window_store import X",
+            "backends.state_backend",
+            "from ..stores.window_store import X",
             id="relative, two up",
         ),
+        pytest.param("state.ttl_table", "from pyflinklike import ValueState", id="the façade"),
         pytest.param(
-            "engine.state.ttl_table", "from pyflinklike import ValueState", id="the façade"
+            "state.ttl_table", "def f():\n    import pyflinklike.spark", id="in a function"
         ),
         pytest.param(
-            "engine.state.ttl_table", "def f():\n    import pyflinklike.spark", id="in a function"
-        ),
-        pytest.param(
-            "engine.state.ttl_table",
+            "state.ttl_table",
             "if TYPE_CHECKING:\n    from pyflinklike._runtime.keyed_operator import X",
             id="for annotations",
         ),
@@ -313,43 +430,41 @@ def test_every_directory_of_the_package_is_a_package():
             "testing.harnesses", "import pyflinklike.spark.side_outputs", id="testing to spark"
         ),
         pytest.param(
-            "spark.api.keyed_stream", "from pyflinklike.testing import X", id="spark to testing"
+            "spark._api.query", "from pyflinklike.testing import X", id="spark to testing"
         ),
-        pytest.param("spark.wire.schema", "import pyflinklike.spark._host.task", id="up in Spark"),
+        pytest.param("spark._wire.schema", "import pyflinklike.spark._host.task", id="up in Spark"),
         pytest.param(
             "upsert.upsert_function", "import pyflinklike.stores", id="programs to each other"
         ),
         pytest.param("", "from pyflinklike.spark import key_by", id="façade to a host"),
         pytest.param(
-            "engine.runtime.call_contexts",
+            "_runtime.call_contexts",
             "import pyflinklike.stores.registry",
             id="the runtime to stores",
         ),
         pytest.param(
-            "engine.runtime.assembly",
+            "_runtime.assembly",
             "import pyflinklike.backends.heap.heap_backend",
             id="to one backend",
         ),
-        pytest.param(
-            "engine.runtime.keyed_operator", "import pyspark.sql", id="pyspark below spark/"
-        ),
+        pytest.param("_runtime.keyed_operator", "import pyspark.sql", id="pyspark below spark/"),
         pytest.param("cdc.debezium_decoder", "import pyspark.sql", id="pyspark in cdc/"),
         pytest.param(
             "views.batch_frame", "from pyspark.sql import DataFrame", id="pyspark in views/"
         ),
         pytest.param("testing.harnesses", "from pandas import DataFrame", id="pandas in testing/"),
         pytest.param(
-            "engine.backends.rocksdb.many_table",
+            "backends.rocksdb.many_table",
             "import rocksdict",
             id="rocksdict beside its module",
         ),
         pytest.param(
             "views.file.file_writer", "import psycopg", id="psycopg outside views/postgres/"
         ),
-        pytest.param("engine.state.table", "import numpy", id="a package nobody declared"),
+        pytest.param("state.table", "import numpy", id="a package nobody declared"),
         pytest.param("surprise", "", id="a module in no layer"),
         pytest.param(
-            "engine.state.ttl_table",
+            "state.ttl_table",
             "import pyflinklike.surprise",
             id="importing a module in no layer",
         ),
@@ -361,27 +476,27 @@ def test_a_planted_violation_is_found(module: str, source: str):
 
 
 def test_a_relative_import_in_a_package_is_resolved_from_itself():
-    """`.` in backends/__init__.py is engine.backends, not pyflinklike."""
-    source = "from .heap import X\nfrom ...spark import Y"
+    """`.` in backends/__init__.py is pyflinklike.backends, not pyflinklike."""
+    source = "from .heap import X\nfrom ..spark import Y"
 
-    assert len(violations("engine.backends", source, is_package=True)) == 1
+    assert len(violations("backends", source, is_package=True)) == 1
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
         (
-            "engine.state.ttl_table",
+            "state.ttl_table",
             "import json\nimport attrs\nfrom pyflinklike._clock import Clock",
         ),
-        ("engine.state.ttl_table", "from pyflinklike.state import ValueState"),
+        ("state.ttl_table", "from pyflinklike.state import ValueState"),
         ("", "from pyflinklike._runtime.keyed_operator import X"),
-        ("engine.runtime.assembly", "from pyflinklike.stores.registry import X"),
+        ("_runtime.assembly", "from pyflinklike.stores.registry import X"),
         (
-            "spark.api.keyed_stream",
+            "spark._api.keyed_stream",
             "import pyspark\nimport pandas\nfrom pyflinklike import Row",
         ),
-        ("engine.backends.rocksdb.local_database", "import rocksdict"),
+        ("backends.rocksdb.local_database", "import rocksdict"),
         ("views.postgres.postgres_database", "import psycopg"),
         ("demo", "import rich\nfrom pyflinklike.spark import key_by"),
     ],
@@ -394,7 +509,7 @@ def test_what_a_layer_may_import_is_not_reported(module: str, source: str):
 def test_an_unknown_module_is_told_where_to_go():
     """Whoever adds a module learns what to do from the failure."""
     assert violations("surprise", "") == [
-        "'surprise' is in no layer; add it to LAYERS in tests/repo/test_layers.py"
+        "'surprise' is in no room; add it to tests/repo/test_layers.py"
     ]
 
 
@@ -403,12 +518,13 @@ import importlib, pkgutil, sys
 import pyspark.sql.streaming
 vars(pyspark.sql.streaming).pop("StatefulProcessor", None)
 sys.modules["pyspark.sql.datasource"] = None
-import pyflinklike.spark
-for each in pkgutil.walk_packages(pyflinklike.spark.__path__, "pyflinklike.spark."):
-    try:
-        importlib.import_module(each.name)
-    except ImportError:
-        print(each.name)
+for room in ("spark", "pyflink._spark", "state_processor", "windows", "joins", "aggregations", "cdc"):
+    package = importlib.import_module(f"pyflinklike.{room}")
+    for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        try:
+            importlib.import_module(each.name)
+        except ImportError:
+            print(each.name)
 """
 
 
@@ -421,7 +537,7 @@ def test_what_pyspark_3_5_lacks_is_needed_by_three_modules_alone():
     )
 
     assert [
+        "pyflinklike.pyflink._spark.watermark_source",
         "pyflinklike.spark._host.state_declaration",
         "pyflinklike.spark._host.streaming_host",
-        "pyflinklike.pyflink._spark.watermark_source",
     ] == sorted(done.stdout.split())

@@ -99,7 +99,7 @@ def test_the_documentation_needs_the_extra_docs_alone():
         "import griffe\n"
         "extensions = griffe.load_extensions('scripts/griffe_fields.py')\n"
         "package = griffe.load('pyflinklike', search_paths=['.'], extensions=extensions)\n"
-        "print([each.name for each in package['engine.clock.Duration.__init__'].parameters])\n"
+        "print([each.name for each in package['_clock.Duration.__init__'].parameters])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False

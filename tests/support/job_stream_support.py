@@ -34,8 +34,8 @@ from pyflinklike.spark._wire.key_groups import (
     roll_payload,
 )
 from pyflinklike.spark._wire.payloads import call_homes
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
-from pyflinklike.state_processor._savepoints import open_savepoint
 from pyflinklike.state_processor._savepoints.saved_job import Position
 from pyflinklike.testing.simulation.tasks import Times
 from pyflinklike.types.catalog import type_of

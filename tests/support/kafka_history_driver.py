@@ -21,7 +21,7 @@ from pyspark.sql import functions as sql
 
 from pyflinklike.kafka import register
 from pyflinklike.spark import history_of, key_by
-from pyflinklike.state_processor._savepoints import is_savepoint
+from pyflinklike.state_processor import is_savepoint
 
 
 def main(job: dict[str, Any]) -> None:

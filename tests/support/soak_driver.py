@@ -17,8 +17,7 @@ from soak_program import Traffic, sessions
 
 from pyflinklike import HashMapStateBackend
 from pyflinklike.report import ProgressLog
-from pyflinklike.spark import take_savepoint
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint, take_savepoint
 
 _HEAP_SECONDS = 20
 

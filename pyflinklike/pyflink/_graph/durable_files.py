@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small files of a job's folder, whole or absent: JSON with a checksum.
 
-The folder is on this machine or elsewhere (`engine.paths`).  Here a file is replaced by a renaming, and
+The folder is on this machine or elsewhere (`_paths`).  Here a file is replaced by a renaming, and
 there by another version of it.
 """
 

@@ -60,7 +60,7 @@ _WITHOUT_FLOATS = frozenset({Pickled, str, int, bytes, type(None)})
 
 @attrs.frozen
 class ObjectReader:
-    """Reads records of Python objects: a reader as of `spark.wire.record_readers`.
+    """Reads records of Python objects: a reader as of `spark._wire.record_readers`.
 
     Args:
         key_type: The type of the keys.
@@ -177,7 +177,7 @@ def _records_of(found: list[Record]) -> Records:
 class ObjectLayout:
     """Lays out the outputs of a keyed operator: a pickle of elements with their times for each output.
 
-    It stands in for `spark.wire.output_layout.OutputLayout`.
+    It stands in for `spark._wire.output_layout.OutputLayout`.
 
     Args:
         sides: The ids of the side outputs that are read.

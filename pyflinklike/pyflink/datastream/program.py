@@ -186,7 +186,7 @@ class Program:
         return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
-        """Make the source of a DataFrame's rows: `spark.jobs.data_frame_source`."""
+        """Make the source of a DataFrame's rows: `pyflink._spark.data_frame_source`."""
         _need_spark("from_data_frame")
         from pyflinklike.pyflink._spark.data_frame_source import data_frame_source
 

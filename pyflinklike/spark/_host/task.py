@@ -3,7 +3,7 @@
 
 A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group that Spark
 calls it for, and says how Spark is asked to call again.  Everything in between is the same for all:
-`engine.runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
+`_runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
 
 Functions stay open between the tasks of a streaming query.  Spark makes a new processor for every
 task of every micro-batch; Flink opens a function once and closes it when its job ends.  So the

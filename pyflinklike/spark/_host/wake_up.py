@@ -12,7 +12,7 @@ timers fire then.  What calls a key group in each time mode:
 
 A job of the DataStream API may have processing timers in the mode EventTime.  The processing time is that
 of a micro-batch, so a due timer fires when its key group is called for records.  One that does not end
-calls all key groups at every trigger (`spark.jobs`).  One that ends calls each key group with such timers
+calls all key groups at every trigger (`pyflink._spark`).  One that ends calls each key group with such timers
 at its end, where what is due fires, and what is not due is dropped, as in Flink.
 """
 

@@ -40,7 +40,7 @@ from pyflinklike.pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -24,7 +24,8 @@ from two_stream_support import (
 )
 
 from pyflinklike import Row
-from pyflinklike.spark import broadcast, connect, read_savepoint
+from pyflinklike.spark import broadcast, connect
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import BroadcastHarness, KeyedTwoInputHarness
 
 pickle_by_value(__name__)

@@ -17,7 +17,8 @@ from spark_support import (
 )
 
 from pyflinklike import AggregateFunction, EmbeddedRocksDBStateBackend, OutputTag, Types
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     EventTimeSessionWindows,

@@ -20,13 +20,8 @@ from surroundings import CHECKPOINT_FORMAT
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import HostError
-from pyflinklike.spark import (
-    key_by,
-    open_state,
-    read_state,
-    read_state_changes,
-    repartition_state,
-)
+from pyflinklike.spark import key_by, open_state
+from pyflinklike.state_processor import read_state, read_state_changes, repartition_state
 from pyflinklike.state_processor._checkpoints.checkpoint import refuse_errors
 
 pytestmark = [

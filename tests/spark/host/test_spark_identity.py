@@ -29,7 +29,8 @@ from pyflinklike.errors import (
     HostError,
     IncompatibleStateError,
 )
-from pyflinklike.spark import error_of, key_by, read_savepoint, window_all
+from pyflinklike.spark import error_of, key_by, window_all
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import AllWindowFunction, TumblingEventTimeWindows
 

@@ -9,7 +9,8 @@ from spark_support import pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_savepoint
 
 pickle_by_value(__name__)
 

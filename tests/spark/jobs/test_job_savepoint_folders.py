@@ -37,9 +37,9 @@ from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, St
 from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import group_ids, roll_call_of, roll_payload
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
-from pyflinklike.state_processor._savepoints import open_savepoint
 from pyflinklike.types import Types as EngineTypes
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of

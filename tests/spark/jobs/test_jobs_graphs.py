@@ -106,7 +106,7 @@ def until(folder, near, far):
 
 def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_module):
     """Also the one that got nothing in the second run, and each is read by its uid."""
-    from pyflinklike.spark import list_states, read_savepoint, read_state
+    from pyflinklike.state_processor import list_states, read_savepoint, read_state
 
     add(tmp_path, "one", "a", "b", "a", "b", "b")
     first = started(tmp_path)

@@ -27,7 +27,7 @@ from pyflinklike.pyflink.datastream.connectors.file_system import (
     FileSource,
     StreamFormat,
 )
-from pyflinklike.spark import read_state, take_savepoint
+from pyflinklike.state_processor import read_state, take_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")

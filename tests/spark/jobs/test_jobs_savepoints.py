@@ -35,7 +35,7 @@ from pyflinklike.pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 pytestmark = pytest.mark.usefixtures("shipped_module")
@@ -146,7 +146,7 @@ def test_a_job_of_this_process_goes_on_on_spark(tmp_path, expected):
 
 def test_a_job_of_spark_goes_on_in_this_process(spark, tmp_path, expected):
     """From the folder that a run has left which was cancelled in the middle."""
-    from pyflinklike.spark import take_savepoint
+    from pyflinklike.state_processor import take_savepoint
 
     settings = {"pyflinklike.source.records-per-batch": "1", "pipeline.max-parallelism": "6"}
     found = everything(environment(tmp_path, **settings)).execute_and_collect("job")

@@ -56,7 +56,7 @@ FRAMES = """
 READS = """
     from pyspark.sql import SparkSession
     from pyflinklike import KeyedProcessFunction
-    from pyflinklike.spark import read_timers
+    from pyflinklike.state_processor import read_timers
     from pyflinklike.testing import KeyedProcessHarness
 
     class Waiting(KeyedProcessFunction):

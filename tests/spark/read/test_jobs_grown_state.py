@@ -15,9 +15,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark import (
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import (
     diff_state,
-    key_by,
     read_savepoint,
     read_state,
     read_state_changes,

@@ -12,10 +12,10 @@ from savepoint_trap import TRAPPED, Trapped, hostile
 from spark_support import Feed, drain, pickle_by_value, reads_state
 
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.spark import (
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import (
     Savepoint,
     diff_state,
-    key_by,
     list_states,
     read_keyed_state,
     read_state,

@@ -17,7 +17,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import ScanDisabledError, StaleStateError, StateAccessError
-from pyflinklike.spark import key_by, open_state, take_savepoint
+from pyflinklike.spark import key_by, open_state
+from pyflinklike.state_processor import take_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
 pytestmark = reads_state

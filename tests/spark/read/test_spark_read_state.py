@@ -22,9 +22,9 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.spark import (
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import (
     diff_state,
-    key_by,
     list_states,
     read_heads,
     read_keyed_state,

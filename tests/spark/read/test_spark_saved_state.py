@@ -14,7 +14,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
-from pyflinklike.spark import (
+from pyflinklike.state_processor import (
     diff_state,
     list_states,
     read_keyed_state,

@@ -19,7 +19,8 @@ from pyflinklike.errors import (
     DeclarationValueError,
     UnknownStateError,
 )
-from pyflinklike.spark import StateViews, create_state_views, key_by, read_state
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import StateViews, create_state_views, read_state
 from pyflinklike.state_processor._checkpoints import group_job
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness

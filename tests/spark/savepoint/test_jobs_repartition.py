@@ -11,10 +11,9 @@ from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.report import checkpoint_report
-from pyflinklike.spark import (
-    key_by,
+from pyflinklike.spark import key_by, open_state
+from pyflinklike.state_processor import (
     list_states,
-    open_state,
     read_state,
     read_state_changes,
     read_timers,

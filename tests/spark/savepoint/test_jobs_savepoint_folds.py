@@ -21,7 +21,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.spark import Savepoint, diff_state
+from pyflinklike.state_processor import Savepoint, diff_state
 from pyflinklike.stores import KeyValueStoreDescriptor, LruStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -17,8 +17,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark import Savepoint, key_by, take_savepoint
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import Savepoint, open_savepoint, take_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 pytestmark = reads_state

@@ -22,7 +22,8 @@ from pyflinklike.errors import (
     StateValueError,
     UnknownStateError,
 )
-from pyflinklike.spark import Savepoint, key_by, read_state
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import Savepoint, read_state
 from pyflinklike.windows import TumblingEventTimeWindows
 
 pytestmark = [reads_state, pytest.mark.thorough]

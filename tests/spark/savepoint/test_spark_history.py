@@ -22,7 +22,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import CorruptStateError, DeclarationValueError, IncompatibleStateError
 from pyflinklike.spark import broadcast, connect, history_at, history_of, key_by
-from pyflinklike.state_processor._savepoints import is_savepoint, open_savepoint
+from pyflinklike.state_processor import is_savepoint, open_savepoint
 from pyflinklike.windows import EventTimeSessionWindows, ProcessWindowFunction
 
 pickle_by_value(__name__)

@@ -27,7 +27,8 @@ from spark_support import (
 )
 
 from pyflinklike import KeyedProcessFunction, Row
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)

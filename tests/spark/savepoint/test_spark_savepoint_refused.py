@@ -14,7 +14,8 @@ from pyflinklike.errors import (
     DeclarationValueError,
     HostError,
 )
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)

@@ -21,9 +21,15 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
-from pyflinklike.spark import Savepoint, key_by, read_state, read_timers, take_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import (
+    Savepoint,
+    open_savepoint,
+    read_state,
+    read_timers,
+    take_savepoint,
+)
 from pyflinklike.state_processor._edits.saved_files import save
-from pyflinklike.state_processor._savepoints import open_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 

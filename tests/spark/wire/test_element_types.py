@@ -15,7 +15,7 @@ from pyflinklike import Row
 from pyflinklike.aggregations import Fold, Sum
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.spark._wire.element_types import element_type
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types.catalog import type_of
 

@@ -9,7 +9,8 @@ import pytest
 from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 
 from pyflinklike import KeyedProcessFunction, Row, Types, ValueStateDescriptor
-from pyflinklike.spark import key_by, read_savepoint
+from pyflinklike.spark import key_by
+from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 pickle_by_value(__name__)

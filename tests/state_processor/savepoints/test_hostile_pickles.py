@@ -12,7 +12,7 @@ from pyflinklike import Row, Types
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.queryable_state import open_state
 from pyflinklike.queryable_state.http import app
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 

@@ -13,7 +13,7 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.cli.savepoint_answers import SavepointAnswers
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.queryable_state import open_state
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 

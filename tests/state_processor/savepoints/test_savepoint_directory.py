@@ -29,7 +29,7 @@ from pyflinklike.errors import (
     StateValueError,
     UnknownStateError,
 )
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,

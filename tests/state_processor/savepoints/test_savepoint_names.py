@@ -4,7 +4,7 @@
 import pytest
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._savepoints.manifest import folder_of
 from pyflinklike.testing import KeyedProcessHarness
 

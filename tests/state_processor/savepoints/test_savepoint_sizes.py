@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
-from pyflinklike.state_processor._savepoints import open_savepoint
+from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._savepoints.stored_sections import SECTION_BYTES
 from pyflinklike.testing import KeyedProcessHarness
 
