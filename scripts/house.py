@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package's layout looks like, read from its source: python scripts/house.py [path ...].
+"""The rooms of the package, who may import whom, and what a reader feels: python scripts/house.py [path ...].
 
-    rooms     its folders; a module of the root, or of a wing's, is a room of its own
-    floors    rooms, and modules, on the longest chain of imports
-    arrows    pairs of rooms, or modules, of which one imports the other
-    circles   rooms, and modules, that import each other
+The package has three groups of rooms: the *core*, *programs* on it, and *wings* (the tables below).
+`tests/repo/test_layers.py` holds them against every import, and the pages show them (`--table`).
 
-Each path is that of the package, or of a checkout; for several of them the numbers stand side by
-side, so that a tree can be compared with what it was.  Every import counts, also inside functions
-and under `TYPE_CHECKING`.  No number is a limit: each says what a reader will feel.
+Each path is that of a checkout.  The numbers of several checkouts stand side by side, so that a change
+can be compared with what was before.  Every import counts, also inside functions and under
+`TYPE_CHECKING`.
 
-`--rooms` lists the rooms by floor, `--alone` the modules that few lines or one importer make a
-question, `--loaded` what an import of the library loads and how long that takes.
+`--loaded N` adds how many modules of ours an import loads, and its seconds; `--alone` lists the modules
+that only one other uses, the classes whose name stands twice, and the long functions.
 """
 
 from __future__ import annotations
@@ -19,26 +17,20 @@ from __future__ import annotations
 import argparse
 import ast
 import io
-import itertools
 import re
 import statistics
 import subprocess
 import sys
 import tokenize
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SMALL_MODULE = 40
-_LONG_MODULE = 600
-_LONG_FUNCTION = 25
-_WINGS = ("engine",)
-# Last words of names that end as a gerund or a participle does, and are nouns.
-_NOUNS = {"feed", "testing"}
+_LONG_FUNCTION = 40
 _LOADED_PROGRAM = """
 import sys, time
 start = time.perf_counter()
@@ -47,14 +39,88 @@ took = time.perf_counter() - start
 print(sum(name.partition(".")[0] == "pyflinklike" for name in sys.modules), took)
 """
 
+# From the lowest layer to the highest: a module of the core imports from its own layer and the ones
+# before it.  A room is a folder with all that is in it, or a module of the root; "" is `__init__.py`.
+CORE: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "values": (
+        (
+            "errors",
+            "types",
+            "_checks",
+            "_clock",
+            "_deprecation",
+            "_exports",
+            "_messages",
+            "_paths",
+            "_type_vars",
+        ),
+        "what a value, a key and a point in time are; how arguments are checked and messages show values",
+    ),
+    "state": (("state",), "tables of entries, TTL, and the states over them"),
+    "functions": (("functions",), "what a user's function subclasses and what it gets"),
+    "changelog": (("_changelog",), "how a key group is made durable, and how it is read back"),
+    "backends": (("backends",), "where working state is kept"),
+    "runtime": (("_runtime",), "the operator, which runs a function over keyed records"),
+    "façade": (("",), "the public names of the core"),
+    "hosts": (("spark", "testing"), "Spark and the harness, which do not know each other"),
+}
+
+# Programs stand on the core, each with the programs that it imports.
+PROGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "aggregations": ((), "reduce, sum, min and max of keyed records"),
+    "windows": (("aggregations",), "assigners, triggers, evictors, and functions of windows"),
+    "joins": (("windows",), "window joins and interval joins"),
+    "stores": ((), "stores as Kafka Streams has them"),
+    "upsert": ((), "tables by key with changes in and out, as Materialize has them"),
+    "cdc": ((), "change events, and Debezium's envelopes"),
+    "views": ((), "tables that can be queried, in files and in PostgreSQL"),
+}
+
+# Wings stand on all of these; each with the wings that it imports.
+WINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "columns": ((), "functions and states of whole columns"),
+    "state_processor": (("pyflink",), "state that is read, edited and saved as data"),
+    "queryable_state": (("state_processor",), "the state of a query, read from outside it"),
+    "kafka": (("pyflink", "state_processor"), "Kafka as a data source of Spark"),
+    "monitoring": ((), "metrics of queries for Prometheus and OpenTelemetry"),
+    "report": (("state_processor",), "pages about queries and their state"),
+    "cli": (("queryable_state", "report", "state_processor"), "what a shell asks"),
+    "__main__": (("cli",), "the command line as a module"),
+    "pyflink": (
+        ("kafka", "state_processor"),
+        "PyFlink's DataStream API, and the hosts that run it",
+    ),
+    "run": (("pyflink",), "scripts that import pyflink, as they are"),
+}
+
+DOORS = ("spark", "spark._api.keyed_stream")
+"""Modules that gather names of all groups for users; only wings and doors import them."""
+
 Graph = dict[str, set[str]]
+
+
+def place_of(module: str) -> tuple[str, str] | None:
+    """Return the group and the room of a module, or None if it is in no room.
+
+    Args:
+        module: Its name inside the package, such as "backends.heap".
+    """
+    if module in DOORS:
+        return "door", module
+    room = module.partition(".")[0]
+    if any(room in rooms for rooms, _ in CORE.values()):
+        return "core", room
+    for group, rooms in (("program", PROGRAMS), ("wing", WINGS)):
+        if room in rooms:
+            return group, room
+    return None
 
 
 class Source:
     """The text of a module, and what its lines are.
 
     Args:
-        path: Its file.
+        path: The file that holds the text.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,34 +159,36 @@ class Source:
             for number, line in enumerate(self.text.splitlines(), 1)
         )
 
-    @cached_property
-    def import_lines(self) -> int:
-        """How many lines of code import something."""
-        lines: set[int] = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return len(lines)
-
     @property
     def defines(self) -> bool:
-        """Whether it has code of its own, and does not only hand names on."""
+        """Whether it has functions or classes of its own, and does not only hand names on."""
         return any(
             isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
             for node in self.tree.body
         )
 
     def functions(self) -> Iterator[tuple[str, int]]:
-        """Each function with the number of lines of its body, without its docstring."""
+        """Yield each function with the number of lines of its body, without its docstring."""
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield node.name, _lines_of(node)
 
+    def classes(self) -> Iterator[str]:
+        """Yield the names of the classes that the module defines at its top."""
+        yield from (node.name for node in self.tree.body if isinstance(node, ast.ClassDef))
+
     def arguments(self) -> Iterator[str]:
-        """What each entry under `Args:` says."""
+        """Yield what each entry under `Args:` says."""
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 yield from _arguments(ast.get_docstring(node) or "")
+
+
+def _lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def _arguments(docstring: str) -> Iterator[str]:
@@ -133,7 +201,7 @@ class Package:
     """The modules of a package, and what they import of each other.
 
     Args:
-        folder: Where its `__init__.py` is.
+        folder: The folder with the package's `__init__.py`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -148,7 +216,7 @@ class Package:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def _imported(self, module: str) -> Iterator[str]:
-        """The modules that a module imports, the package's own only."""
+        """Yield the modules of the package that a module imports."""
         full = f"{self.name}.{module}".rstrip(".")
         package = full if self.is_folder(module) else full.rpartition(".")[0]
         for node in ast.walk(self.sources[module].tree):
@@ -164,37 +232,40 @@ class Package:
                     yield inner if inner in self.files else inner.rpartition(".")[0]
 
     def is_folder(self, module: str) -> bool:
-        """Whether a module is the `__init__` of a folder."""
+        """Return whether a module is the `__init__` of a folder."""
         return self.files[module].name == "__init__.py"
 
     def room_of(self, module: str) -> str:
-        """The folder of a module; its own name where that is the package's root."""
+        """Return the folder of a module, or its own name if it lies at the package's root."""
         folder = module.rpartition(".")[0]
-        return module if self.is_folder(module) or folder in _WINGS else folder or module
+        return module if self.is_folder(module) else folder or module
 
-    def rooms(self, *, outermost: bool = False) -> Graph:
-        """Which rooms each room imports.
-
-        Args:
-            outermost: Take a folder of the root with all folders in it as one room.
-        """
+    def rooms(self) -> Graph:
+        """Return which folders each folder imports; a module of the root counts as one."""
         found: Graph = defaultdict(set)
         for module, imported in self.modules.items():
-            names = [self.room_of(each) for each in (module, *imported)]
-            room, *others = [each.partition(".")[0] if outermost else each for each in names]
+            if module in DOORS:
+                continue
+            room, *others = [self.room_of(each) for each in (module, *imported)]
             if self.is_folder(module):
-                # A door imports from the rooms behind it.
+                # The `__init__` of a folder imports from the folders inside it.
                 others = [each for each in others if not each.startswith(f"{room}.")]
             found[room] |= set(others) - {room}
         return dict(found)
 
+    def leaving(self) -> Iterator[tuple[str, str]]:
+        """Yield each import of the core that leaves the core."""
+        for module, imported in self.modules.items():
+            if _group(module) == "core":
+                yield from ((module, each) for each in imported if _group(each) != "core")
+
     def functions(self) -> Iterator[tuple[str, int]]:
-        """Each function with the number of lines of its body, without its docstring."""
+        """Yield each function with the number of lines of its body, without its docstring."""
         for module, source in self.sources.items():
             yield from ((f"{module or self.name}:{name}", n) for name, n in source.functions())
 
     def with_one_importer(self) -> Iterator[tuple[str, str]]:
-        """Each module that only one other imports, of its own folder, and that one."""
+        """Yield each module that only one other imports, of its own folder, and that other."""
         importers: Graph = defaultdict(set)
         for module, imported in self.modules.items():
             for each in imported:
@@ -205,48 +276,18 @@ class Package:
                 if not self.is_folder(one) and self.room_of(one) == self.room_of(module):
                     yield module, one
 
-    def small(self) -> Iterator[tuple[str, int]]:
-        """Each module with code of its own and few lines of it."""
+    def repeated_classes(self) -> dict[str, list[str]]:
+        """Return the names that several public or private classes share, with their modules."""
+        found: dict[str, list[str]] = defaultdict(list)
         for module, source in self.sources.items():
-            if source.defines and len(source.code_lines) < _SMALL_MODULE:
-                yield module, len(source.code_lines)
-
-    def verbs(self) -> list[str]:
-        """Return the modules that a gerund or a participle names, with no noun behind it."""
-        last_words = {module: re.split(r"[._]", module)[-1] for module in self.modules}
-        return [
-            module
-            for module, word in last_words.items()
-            if word not in _NOUNS and re.search(r"(ing|ed|held|kept|told|given|taken)$", word)
-        ]
-
-    def namesakes(self) -> list[tuple[str, str]]:
-        """Return the pairs of modules of one name that lie in one folder or in two levels of it."""
-        by_name: dict[str, list[str]] = defaultdict(list)
-        for module in self.modules:
-            if not self.is_folder(module):
-                by_name[module.rpartition(".")[2]].append(module)
-        return [
-            (one, other)
-            for modules in by_name.values()
-            for one, other in itertools.combinations(modules, 2)
-            if any(
-                above and other.startswith(f"{above}.")
-                for above in (self.room_of(one), self.room_of(one).rpartition(".")[0])
-            )
-        ]
-
-    def repeated_names(self) -> dict[str, int]:
-        """Names that more than two files have, with how many."""
-        names = Counter(path.stem for path in self.files.values() if path.stem[0] != "_")
-        return {name: count for name, count in names.items() if count > 2}
+            for name in source.classes():
+                found[name].append(module)
+        return {name: modules for name, modules in found.items() if len(modules) > 1}
 
 
-def _lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    body = function.body
-    if ast.get_docstring(function, clean=False) is not None:
-        body = body[1:]
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+def _group(module: str) -> str:
+    place = place_of(module)
+    return "none" if place is None else place[0]
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
@@ -276,68 +317,43 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def floors(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the nodes by the longest chain of imports below them; a circle is on one floor."""
-    whole = {node: circle[0] for circle in circles(graph) for node in circle}
-    merged: Graph = defaultdict(set)
-    for node, others in graph.items():
-        mine = whole.get(node, node)
-        merged[mine] |= {whole.get(each, each) for each in others} - {mine}
-    level: dict[str, int] = {}
-    for node in TopologicalSorter(merged).static_order():
-        level[node] = max((level[each] + 1 for each in merged.get(node, ())), default=0)
-    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
-    for node in graph:
-        found[level[whole.get(node, node)]].append(node)
-    return found
-
-
 def numbers(package: Package) -> dict[str, float]:
     """Count what a reader of the package feels."""
+    lines: dict[str, int] = defaultdict(int)
+    for module, source in package.sources.items():
+        lines[_group(module)] += len(source.code_lines)
+    code = sum(lines.values())
     sources = package.sources.values()
-    defining = [len(source.code_lines) for source in sources if source.defines]
-    code = sum(len(source.code_lines) for source in sources)
-    arguments = [text for source in sources for text in source.arguments()]
     comments = sum(source.own_line_comments for source in sources)
-    imports = sum(source.import_lines for source in sources)
-    rooms, modules = package.rooms(), package.modules
+    arguments = [text for source in sources for text in source.arguments()]
     return {
-        "modules": len(modules),
-        "modules with code of their own": len(defining),
-        "median of their code lines": statistics.median(defining or [0]),
-        f"those under {_SMALL_MODULE} code lines": sum(1 for _ in package.small()),
-        "code lines": code,
-        "lines that import, % of code": round(100 * imports / max(code, 1), 1),
-        "modules with one importer": sum(1 for _ in package.with_one_importer()),
-        "own-line comments, % of code": round(100 * comments / max(code, 1), 1),
-        "entries under Args": len(arguments),
-        "those of three words or fewer": sum(len(text.split()) <= 3 for text in arguments),
-        "names that more than two files have": len(package.repeated_names()),
-        "modules named by a gerund or participle": len(package.verbs()),
+        "code lines of the core": lines["core"] + lines["door"],
+        "code lines of programs": lines["program"],
+        "code lines of wings": lines["wing"],
+        "code lines of the package": code,
+        "modules": len(package.modules),
+        "class names defined twice": len(package.repeated_classes()),
         f"functions over {_LONG_FUNCTION} lines": sum(
             n > _LONG_FUNCTION for _, n in package.functions()
         ),
-        **_shape("rooms", rooms),
-        **_shape("modules", modules),
-    }
-
-
-def _shape(of_what: str, graph: Graph) -> dict[str, float]:
-    return {
-        f"floors of {of_what}": len(floors(graph)),
-        f"arrows between {of_what}": sum(map(len, graph.values())),
-        f"circles of {of_what}": len(circles(graph)),
+        "entries under Args of three words or fewer": sum(
+            len(text.split()) <= 3 for text in arguments
+        ),
+        "own-line comments in 1,000 code lines": round(1000 * comments / max(code, 1), 1),
+        "imports of the core that leave it": sum(1 for _ in package.leaving()),
+        "circles of rooms": len(circles(package.rooms())),
+        "circles of modules": len(circles(package.modules)),
     }
 
 
 def report(packages: Sequence[Package]) -> Iterator[str]:
-    """Give the lines of the report: circles by name, then the numbers side by side."""
+    """Yield the lines of the report: circles by name, then the numbers side by side."""
     for package in packages:
         yield from _circles("Circles of rooms", package.rooms())
         yield from _circles("Circles of modules", package.modules)
     columns = [numbers(package) for package in packages]
     for name in columns[0]:
-        yield f"{name:42}" + "".join(f"{column[name]:>10g}" for column in columns)
+        yield f"{name:44}" + "".join(f"{column[name]:>10g}" for column in columns)
 
 
 def _circles(title: str, graph: Graph) -> Iterator[str]:
@@ -347,33 +363,25 @@ def _circles(title: str, graph: Graph) -> Iterator[str]:
         yield from (f"  {' '.join(circle)}" for circle in found)
 
 
-def rooms_by_floor(package: Package) -> Iterator[str]:
-    """Give a line for each room: its floor, how many modules it has, what it imports."""
-    rooms = package.rooms()
-    for floor, names in enumerate(floors(rooms)):
-        for name in sorted(names):
-            inside = sum(package.room_of(each) == name for each in package.modules)
-            imported = " ".join(sorted(each or package.name for each in rooms[name]))
-            yield f"  {floor:2}  {name or package.name:22}{inside:4}  {imported}"
-
-
 def questions(package: Package) -> Iterator[str]:
-    """Give a line for each module whose standing alone, length or name is to be looked at."""
-    for module, lines in package.small():
-        yield f"  {lines:4} code lines  {module}"
+    """Yield a line for each module, class and function that a reader may trip over."""
+    for module, source in package.sources.items():
+        if source.defines and len(source.code_lines) < _SMALL_MODULE:
+            yield f"  {len(source.code_lines):4} code lines  {module}"
     for module, importer in package.with_one_importer():
         yield f"  one importer     {module}  <- {importer}"
-    for module, source in package.sources.items():
-        if len(source.code_lines) > _LONG_MODULE:
-            yield f"  {len(source.code_lines):4} code lines  {module}"
-    yield from (f"  name             {module}" for module in package.verbs())
-    for name, count in sorted(package.repeated_names().items()):
-        yield f"  {count} files are called {name}"
+    for name, modules in sorted(package.repeated_classes().items()):
+        yield f"  {len(modules)} classes        {name}: {' '.join(modules)}"
+    for name, length in package.functions():
+        if length > _LONG_FUNCTION:
+            yield f"  {length:4} lines       {name}"
+    for module, imported in package.leaving():
+        yield f"  leaves the core  {module} -> {imported}"
 
 
 def loaded(packages: Sequence[Package], rounds: int) -> Iterator[str]:
-    """Give how many modules of ours an import loads, and its seconds: the median of rounds in turn."""
-    for module in ("pyflinklike", "pyflinklike.spark"):
+    """Yield how many modules of ours an import loads, and its seconds: medians of rounds in turn."""
+    for module in ("pyflinklike", "pyflinklike.testing", "pyflinklike.spark"):
         runs: list[list[tuple[int, float]]] = [[] for _ in packages]
         for _ in range(rounds):
             for package, found in zip(packages, runs, strict=True):
@@ -383,9 +391,26 @@ def loaded(packages: Sequence[Package], rounds: int) -> Iterator[str]:
                 )
                 count, seconds = answer.stdout.split()
                 found.append((int(count), float(seconds)))
-        for name, of_run in (("own modules loaded by", 0), ("seconds of", 1)):
+        for name, of_run in (("modules loaded by", 0), ("seconds of", 1)):
             values = [statistics.median(run[of_run] for run in found) for found in runs]
-            yield f"{f'{name} {module}':42}" + "".join(f"{value:>10.4g}" for value in values)
+            yield f"{f'{name} {module}':44}" + "".join(f"{value:>10.4g}" for value in values)
+
+
+def table() -> Iterator[str]:
+    """Yield the table of rooms that the pages show."""
+    yield "| | rooms | what they know |"
+    yield "|---|---|---|"
+    for name, (rooms, knows) in CORE.items():
+        yield f"| core: {name} | {' '.join(_shown(room) for room in rooms)} | {knows} |"
+    for group, named in (("program", PROGRAMS), ("wing", WINGS)):
+        for room, (others, knows) in named.items():
+            imports = f"; imports {' '.join(_shown(each) for each in others)}" if others else ""
+            yield f"| {group} | {_shown(room)} | {knows}{imports} |"
+
+
+def _shown(room: str) -> str:
+    is_folder = (_ROOT / "pyflinklike" / room).is_dir()
+    return f"`{room}/`" if room and is_folder else f"`{room or '__init__'}`"
 
 
 def package_at(path: Path) -> Package:
@@ -401,16 +426,18 @@ def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description="what the package's layout looks like")
     parser.add_argument("path", nargs="*", type=Path, default=[_ROOT])
-    parser.add_argument("--rooms", action="store_true", help="list the rooms by floor")
     parser.add_argument("--alone", action="store_true", help="list what is to be looked at")
     parser.add_argument("--loaded", type=int, default=0, metavar="N", help="time N imports")
+    parser.add_argument("--table", action="store_true", help="print the table of rooms alone")
     options = parser.parse_args()
-    packages = [package_at(path) for path in options.path]
-    lines = [*report(packages)]
-    for package in packages:
-        lines += rooms_by_floor(package) if options.rooms else ()
-        lines += questions(package) if options.alone else ()
-    lines += loaded(packages, options.loaded) if options.loaded else ()
+    if options.table:
+        lines = [*table()]
+    else:
+        packages = [package_at(path) for path in options.path]
+        lines = [*report(packages)]
+        for package in packages:
+            lines += questions(package) if options.alone else ()
+        lines += loaded(packages, options.loaded) if options.loaded else ()
     print("\n".join(lines))  # noqa: T201  it is a program
 
 

@@ -2,9 +2,9 @@
 """Who may import whom: the border around the core, and its layers, read from the source of every module.
 
 Three groups: the *core*, *programs* on it, and *wings*.  The core imports no program and no wing, a
-program the core and what `PROGRAMS` names, a wing also programs and the wings that `WINGS` names.
-*Doors* are the modules that users import from: they gather names of all groups, and none but wings
-and other doors imports them.
+program the core and the programs that it names, a wing also programs and the wings that it names.
+*Doors* gather names of all groups for users, and only wings and other doors import them.
+`scripts/house.py` has the groups in tables, and what each room may import.
 
 Every `import` counts, wherever it stands: at the top, inside a function (it is
 still a dependency) or under `TYPE_CHECKING` (a name that only the annotations
@@ -14,6 +14,7 @@ know is still knowledge of a higher layer).
 from __future__ import annotations
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,62 +25,11 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
 
-# From the lowest layer to the highest: a module of the core imports from its own layer and the ones
-# before it.  A name is a room: the folder with all that is in it, or a module of the package's root.
-CORE = [
-    (
-        "foundation",
-        [
-            "_checks",
-            "_clock",
-            "_deprecation",
-            "_exports",
-            "_messages",
-            "_paths",
-            "_type_vars",
-            "errors",
-            "types",
-        ],
-    ),
-    ("state", ["state"]),
-    ("functions", ["functions"]),
-    ("changelog", ["_changelog"]),
-    ("backends", ["backends"]),
-    ("runtime", ["_runtime"]),
-    ("façade", [""]),  # pyflinklike/__init__.py
-    ("hosts", ["testing", "spark"]),
-]
-
-# Programs stand on the core, each with the programs that it imports.
-PROGRAMS: dict[str, list[str]] = {
-    "windows": ["aggregations"],
-    "joins": ["windows"],
-    "aggregations": [],
-    "stores": [],
-    "upsert": [],
-    "cdc": [],
-    "views": [],
-}
-
-# Wings stand on all of these; each with the wings that it imports.
-WINGS: dict[str, list[str]] = {
-    "columns": [],
-    "state_processor": ["pyflink"],
-    "queryable_state": ["state_processor"],
-    "kafka": ["pyflink", "state_processor"],
-    "monitoring": [],
-    "report": ["state_processor"],
-    "cli": ["queryable_state", "report", "state_processor"],
-    "__main__": ["cli"],
-    "pyflink": ["kafka", "state_processor"],
-    "run": ["pyflink"],
-    "demo": [],
-    "testing.agreement": [],
-    "testing.simulation": ["columns", "state_processor"],
-}
-
-# What gathers names of all groups.
-DOORS = ["spark", "spark._api.keyed_stream"]
+_SCRIPT = PACKAGE.parent / "scripts" / "house.py"
+_SPEC = importlib.util.spec_from_file_location("house", _SCRIPT)
+house = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(house)
+place_of = house.place_of
 
 # The rooms of Spark, from the lowest to the highest: none imports one behind it.
 SPARK = ["_wire", "_plan", "_host", "_savepoint", "_api"]
@@ -247,28 +197,9 @@ def is_within(module: str, name: str) -> bool:
     return module == name or (name != "" and module.startswith(f"{name}."))
 
 
-def place_of(module: str) -> tuple[str, str] | None:
-    """The group and the room of a module, None if it is in none."""
-    if module in DOORS:
-        return "door", module
-    groups = {
-        "core": [name for _, names in CORE for name in names],
-        "program": list(PROGRAMS),
-        "wing": list(WINGS),
-    }
-    # The longest name counts: a room may lie in another one's folder.
-    found = [
-        (len(name), group, name)
-        for group, names in groups.items()
-        for name in names
-        if is_within(module, name)
-    ]
-    return max(found)[1:] if found else None
-
-
 def layer_of(room: str) -> int:
     """The index of the layer of a room of the core."""
-    return next(index for index, (_, names) in enumerate(CORE) if room in names)
+    return next(index for index, (names, _) in enumerate(house.CORE.values()) if room in names)
 
 
 def floor_of(module: str) -> int:
@@ -317,7 +248,7 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     """
     place = place_of(module)
     if place is None:
-        return [f"{module!r} is in no room; add it to tests/repo/test_layers.py"]
+        return [f"{module!r} is in no room; add it to scripts/house.py"]
     full_name = f"pyflinklike.{module}".rstrip(".")
     package = full_name if is_package else full_name.rpartition(".")[0]
     found = []
@@ -344,8 +275,8 @@ def _inside(module: str, group: str, room: str, imported: str) -> list[str]:
             if {room, their_room} == set(pair):
                 return [f"{module!r} imports {name!r}: {room!r} and {their_room!r} are strangers"]
     elif room != their_room and (
-        (group == "program" and their_group != "core" and their_room not in PROGRAMS[room])
-        or (group == "wing" and their_group == "wing" and their_room not in WINGS[room])
+        (group == "program" and their_group != "core" and their_room not in house.PROGRAMS[room][0])
+        or (group == "wing" and their_group == "wing" and their_room not in house.WINGS[room][0])
     ):
         return [f"{module!r} imports {name!r}, which {room!r} does not name"]
     if is_within(module, "spark") and floor_of(module) < floor_of(imported):
@@ -498,7 +429,6 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
         ),
         ("backends.rocksdb.local_database", "import rocksdict"),
         ("views.postgres.postgres_database", "import psycopg"),
-        ("demo", "import rich\nfrom pyflinklike.spark import key_by"),
     ],
 )
 def test_what_a_layer_may_import_is_not_reported(module: str, source: str):
@@ -508,9 +438,7 @@ def test_what_a_layer_may_import_is_not_reported(module: str, source: str):
 
 def test_an_unknown_module_is_told_where_to_go():
     """Whoever adds a module learns what to do from the failure."""
-    assert violations("surprise", "") == [
-        "'surprise' is in no room; add it to tests/repo/test_layers.py"
-    ]
+    assert violations("surprise", "") == ["'surprise' is in no room; add it to scripts/house.py"]
 
 
 LACKED_BY_SPARK_3_5 = """
