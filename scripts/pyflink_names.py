@@ -466,14 +466,14 @@ def classes_here() -> Iterator[type]:
     methods = json.loads(METHODS.read_text(encoding="utf-8"))
     for module, classes in methods.items():
         if is_here(module):
-            ours = importlib.import_module(f"pyflinklike.{module}")
+            ours = importlib.import_module(f"pyflinklike.pyflink.{module}")
             found = [getattr(ours, name, None) for name in classes if "." not in name]
             yield from (each for each in found if isinstance(each, type))
 
 
 def is_here(module: str) -> bool:
     """Return whether there is a file of ours for a module of PyFlink."""
-    path = ROOT / "pyflinklike" / module.replace(".", "/")
+    path = ROOT / "pyflinklike" / "pyflink" / module.replace(".", "/")
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 

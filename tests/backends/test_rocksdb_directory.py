@@ -93,7 +93,7 @@ def test_an_attempt_in_another_process_finds_the_directory_taken(tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[2],
     )
     first.close()
 

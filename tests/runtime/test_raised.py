@@ -24,7 +24,7 @@ from pyflinklike import (
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Runs(KeyedProcessFunction):

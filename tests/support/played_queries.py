@@ -27,7 +27,7 @@ from pyflinklike.monitoring import PrometheusListener
 
 __all__ = ["FAST", "SICK", "SLOW", "Pace", "firing", "play", "recorded", "short", "tell"]
 
-_RECORDED = REPOSITORY / "tests" / "observe" / "recorded"
+_RECORDED = REPOSITORY / "tests" / "monitoring" / "recorded"
 _TRIGGERS = {"slow": 0.2, "healthy": 60.0}
 
 

@@ -48,7 +48,7 @@ from pyflinklike.pyflink.datastream.window import (
 )
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "migrate-from-pyflink.md"
 
 
 def test_every_row_of_the_table_names_a_test():
@@ -56,7 +56,7 @@ def test_every_row_of_the_table_names_a_test():
     section = GUIDE.read_text(encoding="utf-8").split("What differs:")[1].split("##")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     named = [re.search(r"`(test_\w+::test_\w+)` \|$", row) for row in rows]
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     there = {
         f"{path.stem}::{test}"
         for path in tests.rglob("test_*.py")

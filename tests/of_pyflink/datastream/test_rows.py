@@ -159,7 +159,7 @@ def test_state_of_rows_says_whose_row_it_refuses():
     state_type = pyflinklike.Types.ROW([pyflinklike.Types.INT()])
 
     with pytest.raises(
-        StateValueError, match=r"this is pyflinklike\.common\.Row, not pyflinklike\.Row"
+        StateValueError, match=r"this is pyflinklike\.pyflink\.common\.Row, not pyflinklike\.Row"
     ):
         state_type.freeze(Row(1))
 
