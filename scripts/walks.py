@@ -141,9 +141,9 @@ def walk(program: str, checkout: Path) -> tuple[int, int | None]:
         environment = {**os.environ, "PYTHONPATH": str(checkout.resolve())}
         environment["PYSPARK_PYTHON"] = sys.executable
         command = [sys.executable, str(path), str(notes), inside]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
         if done.returncode:
-            sys.exit(f"the walk failed in {checkout}:\n{done.stderr[-3000:]}")
+            sys.exit(f"the walk failed in {checkout}:\n{done.stderr[-6000:]}")
         files = set(notes.read_text(encoding="utf-8").split("\n")) - {""}
         loaded = notes.with_name("notes.loaded")
         return len(files), int(loaded.read_text()) if loaded.exists() else None
