@@ -11,7 +11,7 @@ streams the first 14 days of 2013 and writes under /tmp/late-flights
 
 Run it again with 28: it goes on with day 15, and an aircraft that was late twice
 by then needs one late flight more.  The function is in
-`pyflinklike/demo/flights.py`; `python -m pyflinklike.demo` shows more.
+`demo/flights.py`; `scripts/demo` shows more.
 
 It needs Java 17 and `pip install '.[demo]'`.
 """
@@ -20,10 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-from sessions import local_session
-
-from pyflinklike.demo import (
+from demo import (
     ALERT_TYPE,
     FLIGHT_TYPE,
     SILENT,
@@ -32,7 +29,14 @@ from pyflinklike.demo import (
     read_days,
     write_days,
 )
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from sessions import local_session
+
 from pyflinklike.spark import foreach_output, key_by
+
+# The workers of Spark do not have this folder on their path.
+cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -25,7 +25,6 @@ _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "pyflinklike"
 _PUBLIC = (
     *sorted(DOORS),
-    "pyflinklike.testing.agreement",
     "pyflinklike.testing.conformance",
     "pyflinklike.testing.strategies",
 )

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from surroundings import CHECKPOINT_FORMAT, REPOSITORY, SPARK_SETTINGS, is_installed
 
 # Before anything imports them: their asserts explain themselves as those of tests do.
-pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
+pytest.register_assert_rewrite("pyflinklike.testing.conformance", "agreement")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,9 +38,8 @@ if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource
 
 # The simulator runs Spark's `transformWithState`, on both backends.
 if not all(map(is_installed, ("greenlet", "rocksdict", "pyspark", "pyspark.sql.datasource"))):
-    collect_ignore_glob += ["testing/simulation/test_simulation.py"]
-    collect_ignore_glob += ["testing/simulation/test_programs.py"]
-    collect_ignore_glob += ["testing/simulation/test_user_programs.py"]
+    collect_ignore_glob += ["simulator/test_simulation.py", "simulator/test_programs.py"]
+    collect_ignore_glob += ["simulator/test_ddl.py"]
 
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 # Everybody's run draws the same examples, and so does CI's: what a change did not break stays green.

@@ -9,6 +9,7 @@ from pyflinklike.testing.harnesses import (
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
+from pyflinklike.testing.retries import simulate
 
 __all__ = [
     "BroadcastHarness",
@@ -16,6 +17,7 @@ __all__ = [
     "KeyedBatchHarness",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
+    "simulate",
 ]
 
 pin(globals())

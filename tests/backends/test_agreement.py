@@ -4,10 +4,10 @@
 CI tries harder: HYPOTHESIS_PROFILE=ci or thorough.
 """
 
+from agreement import agreement_machine
 from hypothesis import settings
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.testing.agreement import agreement_machine
 
 # A history takes some 50 ms; `thorough` takes thousands of them.
 HISTORIES = settings(stateful_step_count=40)

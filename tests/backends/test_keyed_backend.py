@@ -7,7 +7,9 @@ import attrs
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("pyflinklike.testing.conformance", "pyflinklike.testing.agreement")
+pytest.register_assert_rewrite("pyflinklike.testing.conformance", "agreement")
+
+from agreement import agreement_machine  # noqa: E402
 
 from pyflinklike import HashMapStateBackend, StateBackend  # noqa: E402
 from pyflinklike._changelog.working_state import (  # noqa: E402
@@ -20,7 +22,6 @@ from pyflinklike.backends.heap.ordered_table import new_table  # noqa: E402
 from pyflinklike.backends.state_backend import KeyedBackend  # noqa: E402
 from pyflinklike.state.current_key import CurrentKey  # noqa: E402
 from pyflinklike.state.table import Shape, TableSpec  # noqa: E402
-from pyflinklike.testing.agreement import agreement_machine  # noqa: E402
 from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
 from pyflinklike.types import Types  # noqa: E402
 

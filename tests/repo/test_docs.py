@@ -120,9 +120,7 @@ def test_every_page_is_linked_from_the_index():
 # What is public is the `__all__` of these.
 PUBLIC = [
     *sorted(DOORS),
-    "pyflinklike.testing.agreement",
     "pyflinklike.testing.conformance",
-    "pyflinklike.testing.simulation",
     "pyflinklike.testing.strategies",
 ]
 ENTRIES = [
@@ -137,11 +135,9 @@ NEEDED_BY = {
         "pyflinklike.spark",
         "pyflinklike.monitoring",
         "pyflinklike.report",
-        "pyflinklike.testing.simulation",
         *_KAFKA,
     ),
     "confluent_kafka": _KAFKA,
-    "greenlet": ("pyflinklike.testing.simulation",),
 }
 """Packages by the doors behind which they are needed."""
 NEED_MORE = NEEDED_BY["pyspark"]

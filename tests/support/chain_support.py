@@ -16,6 +16,8 @@ from checkpoint_support import Checkpoint, Times
 from program_support import by_grouping_key
 from pyspark import cloudpickle
 from relay import SCHEMA
+from simulated.program import OperatorInput, SimulatedOperator
+from simulated.tasks import in_task
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike._clock import MIN_WATERMARK
@@ -25,8 +27,6 @@ from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK
 from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.spark._wire.schema import arrow_schema
-from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator
-from pyflinklike.testing.simulation.tasks import in_task
 
 __all__ = ["Behind", "ChainOnSpark", "Stage"]
 

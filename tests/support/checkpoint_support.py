@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from operator_state import OperatorState, Payloads
 from program_support import Program, packed_records
+from simulated.tasks import Times
 
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
@@ -21,7 +22,6 @@ from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
 from pyflinklike.spark._wire.payloads import payload_to_batch
-from pyflinklike.testing.simulation.tasks import Times
 
 if not HAS_TRANSFORM_WITH_STATE:
     pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)

@@ -67,11 +67,6 @@ def run(blocks: list[Block], **names: Any) -> None:
     for block in blocks:
         if "import duckdb" in block.code:
             pytest.importorskip("duckdb", reason="DuckDB is not installed (the extra `tools`)")
-        if "pyflinklike.testing.simulation" in block.code:
-            pytest.importorskip("pyspark", reason="PySpark is not installed")
-            pytest.importorskip(
-                "greenlet", reason="greenlet is not installed (the extra `simulation`)"
-            )
         exec(block.compiled(), namespace)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from operator_state import OperatorState, Payloads
 from program_support import Program, packed_records
+from simulated.group_state import GroupStatePlan
+from simulated.tasks import Times
 
 from pyflinklike.spark._wire.payloads import payload_to_batch
-from pyflinklike.testing.simulation.group_state import GroupStatePlan
-from pyflinklike.testing.simulation.tasks import Times
 
 
 class GroupStates(OperatorState):

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from chain_support import ChainOnSpark, _batches
 from relay import SCHEMA, instant
+from simulated.frames import SimulatedQuery
+from simulated.program import OperatorInput, SimulatedOperator
 
 from pyflinklike._changelog.checkpoint_logs import record_and_roll
 from pyflinklike._changelog.segments import read_segment
@@ -33,8 +35,6 @@ from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import begin_history
 from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
-from pyflinklike.testing.simulation.frames import SimulatedQuery
-from pyflinklike.testing.simulation.program import OperatorInput, SimulatedOperator
 from pyflinklike.types.arrow_rows import milliseconds
 
 __all__ = ["Event", "HistoryQuery", "first_watermark"]

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from operator_state import OperatorState
+from simulated.tasks import Times
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.pyflink._graph.job import Job
@@ -37,7 +38,6 @@ from pyflinklike.spark._wire.payloads import call_homes
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.state_processor._savepoints.saved_job import Position
-from pyflinklike.testing.simulation.tasks import Times
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-pytest.importorskip("greenlet", reason="greenlet is not installed (the extra `simulation`)")
+pytest.importorskip("greenlet", reason="greenlet is not installed (the extra `tools`)")
 
-from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.testing.simulation.choices import Choices
-from pyflinklike.testing.simulation.file_system import FileSystem
-from pyflinklike.testing.simulation.state_store import Contents, StateStores
-from pyflinklike.testing.simulation.tasks import (
+from simulated.choices import Choices
+from simulated.file_system import FileSystem
+from simulated.state_store import Contents, StateStores
+from simulated.tasks import (
     Attempt,
     Executor,
     Fate,
@@ -31,6 +30,8 @@ from pyflinklike.testing.simulation.tasks import (
     Times,
     Worker,
 )
+
+from pyflinklike.spark._plan.operator_plan import TimeMode
 
 __all__ = ["OperatorState", "Payloads"]
 

@@ -12,6 +12,16 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
+from simulated.choices import Choices
+from simulated.frames import SimulatedQuery
+from simulated.program import (
+    Draws,
+    Expected,
+    MicroBatch,
+    Refused,
+    SimulatedOperator,
+    Source,
+)
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -23,16 +33,6 @@ from pyflinklike import (
 )
 from pyflinklike.spark import key_by
 from pyflinklike.spark._wire.schema import arrow_schema
-from pyflinklike.testing.simulation.choices import Choices
-from pyflinklike.testing.simulation.frames import SimulatedQuery
-from pyflinklike.testing.simulation.program import (
-    Draws,
-    Expected,
-    MicroBatch,
-    Refused,
-    SimulatedOperator,
-    Source,
-)
 
 __all__ = ["CountProgram", "draw_count"]
 

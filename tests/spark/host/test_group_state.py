@@ -11,6 +11,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 
 from group_state_support import GroupStates
 from program_support import Program
+from simulated.tasks import in_task
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.segments import read_segment
@@ -26,7 +27,6 @@ from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payloa
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch
 from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.simulation.tasks import in_task
 
 
 class Numbered(KeyedProcessFunction):

@@ -11,6 +11,7 @@ import pytest
 from checkpoint_support import Checkpoint, Program, Times, rows_of
 from program_support import packed_records
 from pyspark import TaskContext
+from simulated.tasks import in_task
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.operator_record import RECORD_AT, OperatorRecord
@@ -29,7 +30,6 @@ from pyflinklike.spark._wire.key_groups import (
 )
 from pyflinklike.spark._wire.own_columns import BATCH_TIME
 from pyflinklike.spark._wire.payloads import home_ids, is_home
-from pyflinklike.testing.simulation.tasks import in_task
 
 
 class Added(KeyedProcessFunction):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import settings
 from job_folder_support import FACTS, environment, keyed, run
+from simulated.file_system import FileSystem, MissingFileError
 
 from pyflinklike._paths import Listed, RemotePath
 from pyflinklike.errors import CorruptStateError, HostError
@@ -34,7 +35,6 @@ from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.spark._plan.hadoop_files import is_remote_address
-from pyflinklike.testing.simulation.file_system import FileSystem, MissingFileError
 
 DIRECTORY = "hdfs://name/jobs"
 ELEMENTS = 3

@@ -8,6 +8,7 @@ import contextlib
 
 import attrs
 import pytest
+from agreement.replica import Mode, Replica
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
@@ -24,7 +25,6 @@ from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.log_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.testing.agreement.replica import Mode, Replica
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 

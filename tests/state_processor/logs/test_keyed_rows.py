@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log read key by key: all states of a key in one row, its keys alone, and its segments."""
 
+from agreement.replica import Mode, Replica
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_support import log_of, record_of
@@ -22,7 +23,6 @@ from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.agreement.replica import Mode, Replica
 from pyflinklike.types import Types
 from pyflinklike.windows import TumblingEventTimeWindows, Windowed
 from pyflinklike.windows.window_contents import CONTENTS

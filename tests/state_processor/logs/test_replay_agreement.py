@@ -4,14 +4,14 @@
 import copy
 import importlib.util
 
+from agreement import agreement_machine
+from agreement.replica import Replica
 from hypothesis import settings
 from hypothesis.stateful import rule
 from replay_support import log_of, record_of, rows_of, timers_of
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.testing.agreement import agreement_machine
-from pyflinklike.testing.agreement.replica import Replica
 from pyflinklike.types import Types
 
 BACKENDS = [HashMapStateBackend()]

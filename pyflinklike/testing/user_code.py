@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a function can use besides its records and its state: kept values, the clock, random numbers.
+
+`UserCode` finds the user's code that a function reaches: the classes of the function and of its
+attributes, what their methods name, what closures and default arguments hold, and so on.  It stops
+at the standard library, at installed packages and at pyflinklike.
+
+`move_clocks` gives this code a clock that a test moves: `time.time` and its like, and the names
+`datetime` and `date`.  It does not move clocks that C code of others reads
+(`pandas.Timestamp.now()`), nor `time.monotonic`.  `use_random_seed` seeds the generators.  Both put
+everything back at the end.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+import cloudpickle
+
+__all__ = ["CLOCK", "UserCode", "move_clocks", "use_random_seed"]
+
+_INSTALLED: Final = ("site-packages", "dist-packages")
+_LIBRARIES: Final = frozenset({"pyflinklike", "pyspark", "pyarrow", "numpy", "pandas"})
+_PLAIN: Final = (str, bytes, int, float, type(None))
+_TIME: Final = time.time
+
+
+class UserCode:
+    """The user's code that some objects reach, and the values that it keeps outside of state.
+
+    Args:
+        *subjects: Functions of operators, or anything that they hold.
+    """
+
+    def __init__(self, *subjects: Any) -> None:
+        self._seen: dict[int, Any] = {}
+        waiting = list(subjects)
+        while waiting:
+            subject = waiting.pop()
+            if id(subject) not in self._seen and not isinstance(subject, _PLAIN):
+                self._seen[id(subject)] = subject  # held, so that no other object gets its id
+                waiting += [value for _, value in _held(subject)]
+
+    @property
+    def functions(self) -> list[FunctionType]:
+        """The functions of the user."""
+        return [each for each in self._seen.values() if isinstance(each, FunctionType)]
+
+    @property
+    def names(self) -> set[str]:
+        """The names that the code uses, those of attributes included."""
+        return {name for each in self.functions for name in _names(each.__code__)}
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Return the global names of the functions, and of all modules of the user."""
+        modules = [vars(each) for each in list(sys.modules.values()) if _is_users(each)]
+        found = [*(each.__globals__ for each in self.functions), *modules]
+        return list({id(each): each for each in found}.values())
+
+    def digest_kept(self) -> dict[str, bytes | str]:
+        """Return a digest of each value that is kept outside of state, by what a user calls it."""
+        held = (pair for each in list(self._seen.values()) for pair in _held(each))
+        return {name: _digest(value) for name, value in held if name and _is_data(value)}
+
+
+def _held(subject: Any) -> Iterator[tuple[str, Any]]:
+    """Return what a subject leads to, with a name in words if it may be a value that is kept."""
+    if isinstance(subject, FunctionType):
+        yield from _held_by_function(subject)
+    elif isinstance(subject, type):
+        for cls in filter(_is_users, subject.__mro__):
+            for name, value in list(vars(cls).items()):
+                yield f"`{cls.__name__}.{name}`, an attribute of the class,", value
+    elif isinstance(subject, (Mapping, list, tuple, set, frozenset)):
+        inner = subject.values() if isinstance(subject, Mapping) else subject
+        yield from (("", each) for each in list(inner))
+    elif not isinstance(subject, ModuleType):
+        own = _is_users(type(subject))
+        if own or type(subject).__module__.partition(".")[0] in ("pyflinklike", "functools"):
+            yield "", type(subject)
+            for name, value in _attributes(subject).items():
+                yield f"`self.{name}` of {type(subject).__name__}" if own else "", value
+        for name in ("__func__", "fget", "func"):  # methods, properties, partial functions
+            yield "", getattr(subject, name, None)
+
+
+def _attributes(subject: Any) -> dict[str, Any]:
+    slots = [vars(cls).get("__slots__", ()) for cls in type(subject).__mro__]
+    names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
+    found = {name: getattr(subject, name) for name in names if hasattr(subject, name)}
+    return {**found, **getattr(subject, "__dict__", {})}
+
+
+def _held_by_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    code, known = function.__code__, function.__globals__
+    for variable, cell in zip(code.co_freevars, function.__closure__ or ()):
+        with suppress(ValueError):  # not filled yet
+            yield f"`{variable}`, a variable around {function.__name__},", cell.cell_contents
+    if _is_users(function):
+        for name in sorted(_names(code) & known.keys()):
+            yield f"`{name}`, a global name,", known[name]
+        for at, value in enumerate(function.__defaults__ or (), 1):
+            yield f"default {at} of the arguments of {function.__name__}", value
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return {*code.co_names, *(name for each in inner for name in _names(each))}
+
+
+def _is_users(subject: Any) -> bool:
+    """Return whether a module, a class or a function is the user's."""
+    name = subject.__name__ if isinstance(subject, ModuleType) else subject.__module__
+    root = str(name).partition(".")[0]
+    if root in _LIBRARIES or (root in sys.stdlib_module_names and root != "__main__"):
+        return False
+    file = str(getattr(sys.modules.get(name), "__file__", None) or "")
+    return not any(each in file for each in _INSTALLED)
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, (ModuleType, FunctionType, type, property, staticmethod, classmethod)):
+        return False
+    return type(value).__module__.partition(".")[0] != "pyflinklike"
+
+
+def _digest(value: Any) -> bytes | str:
+    try:
+        return cloudpickle.dumps(value)
+    except Exception:  # a lock, a connection, a state within a list
+        return repr(value)
+
+
+# The clock
+
+
+class _Clock:
+    """The clock that user code reads.
+
+    Attributes:
+        offset: How far it is ahead, in seconds.
+        stands_at: Where it stands still, in seconds since 1970; None if it runs.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+        self.stands_at: float | None = None
+
+    def time(self) -> float:
+        """Return the time in seconds since 1970."""
+        return (_TIME() if self.stands_at is None else self.stands_at) + self.offset
+
+
+CLOCK: Final = _Clock()
+
+
+class _SameInstances(type):
+    """Has the instances and subclasses of the class that it stands for."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.__mro__[1])
+
+
+class _Datetime(dt.datetime, metaclass=_SameInstances):
+    """`datetime.datetime` by `CLOCK`; it makes plain datetimes."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return dt.datetime(*args, **kwargs)
+
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> Any:
+        return dt.datetime.fromtimestamp(CLOCK.time(), tz)
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        return cls.now(dt.timezone.utc).replace(tzinfo=None)
+
+    @classmethod
+    def today(cls) -> Any:
+        return cls.now()
+
+
+class _Date(dt.date, metaclass=_SameInstances):
+    """`datetime.date` by `CLOCK`; it makes plain dates."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return dt.date(*args, **kwargs)
+
+    @classmethod
+    def today(cls) -> Any:
+        return dt.date.fromtimestamp(CLOCK.time())
+
+
+_OF_TIME: Final = ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")
+
+
+def _by_clock(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the module `time` that reads `CLOCK`."""
+    if name == "time":
+        return CLOCK.time
+    if name == "time_ns":
+        return lambda: int(CLOCK.time() * 1_000_000_000)
+    if name == "strftime":
+        return lambda form, t=None: real(form, time.localtime() if t is None else t)
+    return lambda secs=None: real(CLOCK.time() if secs is None else secs)
+
+
+@contextmanager
+def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
+    """Let user code read `CLOCK`.
+
+    Args:
+        namespaces: The global names of its modules.
+    """
+    module = ModuleType("datetime")
+    vars(module).update({**vars(dt), "datetime": _Datetime, "date": _Date})
+    real = {name: getattr(time, name) for name in _OF_TIME}
+    instead: dict[int, Any] = {id(each): _by_clock(name, each) for name, each in real.items()}
+    instead |= {id(dt): module, id(dt.datetime): _Datetime, id(dt.date): _Date}
+    changes = [
+        (known, name, value)
+        for known in (vars(time), *namespaces)
+        for name, value in list(known.items())
+        if id(value) in instead
+    ]
+    try:
+        for known, name, value in changes:
+            known[name] = instead[id(value)]
+        yield
+    finally:
+        for known, name, former in changes:
+            known[name] = former
+        CLOCK.offset, CLOCK.stands_at = 0.0, None
+
+
+# Random numbers
+
+
+@contextmanager
+def use_random_seed(seed: int) -> Iterator[None]:
+    """Seed the generators that functions draw from, and put them back.
+
+    Args:
+        seed: For `random`, for NumPy's global generator, and for what `os.urandom` gives.
+    """
+    numbers = random.Random(seed)
+    state, urandom = random.getstate(), os.urandom
+    numpy: Any = sys.modules.get("numpy")
+    former = numpy.random.get_state() if numpy is not None else None
+    random.seed(seed)
+    _set_system_source(numbers.randbytes)
+    if numpy is not None:
+        numpy.random.seed(seed % (1 << 32))
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        _set_system_source(urandom)
+        if numpy is not None:
+            numpy.random.set_state(former)
+
+
+def _set_system_source(source: Callable[[int], bytes]) -> None:
+    os.urandom = source
+    # `random.SystemRandom` and `secrets` know it by a name of their own.
+    random._urandom = source  # type: ignore[attr-defined]
