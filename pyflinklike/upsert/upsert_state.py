@@ -97,19 +97,14 @@ class UpsertState:
         max_heap_bytes: int | None = None,
         restore: bytes | None = None,
     ) -> None:
-        if backend is None and max_heap_bytes is not None:
-            backend = EmbeddedRocksDBStateBackend()
-        elif backend is None:
-            backend = HashMapStateBackend()
-        if not isinstance(backend, StateBackend):
-            msg = f"UpsertState takes a StateBackend, got {shown(backend)}; for example "
-            raise StateValueError(f"{msg}HashMapStateBackend()")
-        self._backend = backend
-        self._max_heap_bytes = max_heap_bytes
+        heap = HashMapStateBackend()
         if max_heap_bytes is not None:
             check_count(max_heap_bytes, "max_heap_bytes")
-            backend = HashMapStateBackend()
-        self._entries = _Entries(backend)
+        if backend is None:
+            backend = heap if max_heap_bytes is None else EmbeddedRocksDBStateBackend()
+        self._backend = _check_backend(backend)
+        self._max_heap_bytes = max_heap_bytes
+        self._entries = _Entries(backend if max_heap_bytes is None else heap)
         self._heap_bytes = 0
         self.is_spilled = False
         """True once the states have moved out of memory, because of `max_heap_bytes`."""
@@ -335,6 +330,13 @@ class UpsertState:
 
     def __repr__(self) -> str:
         return f"UpsertState({self._backend!r})"
+
+
+def _check_backend(backend: Any) -> StateBackend:
+    if not isinstance(backend, StateBackend):
+        msg = f"UpsertState takes a StateBackend, got {shown(backend)}"
+        raise StateValueError(f"{msg}; for example HashMapStateBackend()")
+    return backend
 
 
 def _distinct(keys: list[Any]) -> list[bytes]:
