@@ -165,9 +165,10 @@ class _Reading:
         """Raise the error of a value that does not fit.
 
         Args:
-            value: The value.
+            value: The value, as it was parsed from JSON.
             expected: The rule; by default the column's type.
-            remedy: By default the one for the column's type and the value's meaning.
+            remedy: What the user can do; by default that for the column's type and the value's
+                meaning.
         """
         named = "" if self.column is None else type_name(self.column) or ""
         kind = self.meaning.kind

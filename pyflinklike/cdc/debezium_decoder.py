@@ -100,7 +100,7 @@ def decode_debezium(
         unavailable: The treatment of a column whose value neither `after` nor `before` has: it is
             named in the event's `unavailable` ("keep"), it is None ("null"), or it is an "error".
         on_error: "raise", "inline" (an event whose `error` says why) or "drop".
-        placeholder: The connector's `unavailable.value.placeholder`.
+        placeholder: The text of the connector's option `unavailable.value.placeholder`.
 
     Returns:
         The event, or None where there is nothing to apply.

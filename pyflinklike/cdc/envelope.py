@@ -257,7 +257,7 @@ class Placeholder:
     """Recognises the placeholder in all its forms.
 
     Args:
-        text: The connector's `unavailable.value.placeholder`.
+        text: The text of the connector's option `unavailable.value.placeholder`.
     """
 
     text: str = DEFAULT_PLACEHOLDER

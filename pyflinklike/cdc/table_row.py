@@ -127,7 +127,7 @@ class ConversionPlan:
 
         Args:
             row: A row of the envelope; it may be changed.
-            side: "before" or "after".
+            side: The field of the envelope that has the row, "before" or "after".
 
         Returns:
             The declared columns, None for those that it does not have; all of its columns if none

@@ -131,7 +131,7 @@ class IntervalJoin(KeyedCoProcessFunction):
     """Joins two keyed streams by an interval of time; on Spark `KeyedStream.interval_join`.
 
     Args:
-        function: Takes the pairs.
+        function: Is called with each pair of elements.
         bounds: The interval in which two elements are a pair.
         join: "inner", "left_outer", "right_outer" or "full_outer".
         left_type: The type of the first input's elements; by default anything that pickles.

@@ -146,11 +146,11 @@ def call_alone(
 
     Args:
         attempt: That of the operator.
-        call: Calls the function.
-        pair: Both elements.
+        call: Calls the function with the pair.
+        pair: The two elements, for messages.
         function: The user's function, for messages.
         method: The name of the method that is called, for messages.
-        settled: As of `Attempt`.
+        settled: Has the meaning that it has in `Attempt`.
     """
 
     def gather() -> list[Any]:

@@ -533,7 +533,7 @@ class StoreContext:
     """The surroundings of the stores of one operator.
 
     Args:
-        backend: Holds their tables.
+        backend: Holds the tables of all stores.
         clock: Has the watermark; a store never asks for the processing time.
         key_type: Thaws the current key.
         application: The name of the operator, the first part of changelog names.

@@ -11,13 +11,10 @@
 """
 
 from pyflinklike._exports import pin
-from pyflinklike.upsert.index.auto_spill_backend import AutoSpillBackend
-from pyflinklike.upsert.index.difference_sketch import Consolidating, consolidating_merge_function
-from pyflinklike.upsert.index.memory_backend import InMemoryUpsertBackend
-from pyflinklike.upsert.index.rocksdb_upserts import RocksDBUpsertBackend
-from pyflinklike.upsert.index.upsert_backend import UpsertBackend
-from pyflinklike.upsert.index.upsert_state import UpsertState
-from pyflinklike.upsert.index.upsert_values import (
+from pyflinklike.upsert.upsert_function import UpsertFunction
+from pyflinklike.upsert.upsert_state import UpsertState
+from pyflinklike.upsert.upsert_values import (
+    Consolidating,
     FinalizedValue,
     GetStats,
     MergeStats,
@@ -30,26 +27,21 @@ from pyflinklike.upsert.index.upsert_values import (
     Tombstone,
     UpsertValueAndSize,
     ValueMetadata,
+    consolidating_merge_function,
 )
-from pyflinklike.upsert.index.value_codec import UpsertKey
-from pyflinklike.upsert.upsert_function import UpsertFunction
 
 __all__ = [
-    "AutoSpillBackend",
     "Consolidating",
     "FinalizedValue",
     "GetStats",
-    "InMemoryUpsertBackend",
     "MergeStats",
     "MergeValue",
     "ProvisionalValue",
     "PutStats",
     "PutValue",
-    "RocksDBUpsertBackend",
     "SnapshotStats",
     "StateValue",
     "Tombstone",
-    "UpsertBackend",
     "UpsertFunction",
     "UpsertState",
     "UpsertValueAndSize",
@@ -57,4 +49,4 @@ __all__ = [
     "consolidating_merge_function",
 ]
 
-pin(globals(), UpsertKey)
+pin(globals())

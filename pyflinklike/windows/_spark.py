@@ -149,7 +149,7 @@ class WindowedStream(LateDataOption, WindowFolds):
         """Fold the records of a window into an accumulator, record by record.
 
         Args:
-            aggregate_function: Folds the records.
+            aggregate_function: Adds a record to the accumulator, and makes the result of it.
             window_function: Makes outputs of its result; by default the result is the output.
             accumulator_type: The type of the accumulator: a type, a list of the types of a row, or
                 DDL.  By default anything that pickles.
@@ -259,7 +259,7 @@ class WindowResult:
         """Make the result of windows over keyed records.
 
         Args:
-            source: The records.
+            source: The keyed records that are put into windows.
             operator: The windows, as the user declared them.
             output_type: The type of the outputs.
             name: The name of the operator; by default that of the assigner's class.
@@ -301,7 +301,7 @@ class WindowResult:
         """Apply the windows to keyed records.
 
         Args:
-            source: The records.
+            source: The keyed records that are put into windows.
             late_schema: The columns of the records, for the side output of late ones.
             options: The options of the operator.
 

@@ -91,7 +91,7 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Return the windows of an element.
 
         Args:
-            element: The element.
+            element: The element that is put into windows.
             timestamp: Its event time in ms; None if it has none.
             context: The processing time and the states of the element's key.
         """

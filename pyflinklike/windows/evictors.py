@@ -28,7 +28,7 @@ class TimestampedValue(Generic[T]):
     """An element of a window with its event time.
 
     Args:
-        value: The element.
+        value: The element, as it was put into the window.
         timestamp: The event time in ms, or None if the element has none.
     """
 

@@ -148,9 +148,9 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
         """Decide what happens to a window that an element was added to.
 
         Args:
-            element: The element.
+            element: The element that was added.
             timestamp: Its event time in ms; None if it has none.
-            window: The window.
+            window: The window that has the element now.
             ctx: The state and timers of the window.
         """
 
@@ -181,7 +181,7 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
         Afterwards `clear` is called for each of the old windows.
 
         Args:
-            window: The new window.
+            window: The new window, which covers the old ones.
             ctx: The state and timers of the new window.
         """
 

@@ -132,7 +132,7 @@ class Aggregated(Contents):
     """Elements folded into an accumulator.
 
     Args:
-        function: Folds the elements.
+        function: Adds an element to the accumulator, and makes the result of it.
         accumulator_type: The type of the accumulator.
         type_info: The type of the elements, for an evictor.
     """
@@ -189,7 +189,7 @@ class StoredContents(ABC):
         """Declare the state, and return the contents that use it.
 
         Args:
-            contents: The declaration.
+            contents: The form of the contents that the user declared.
             context: The context that provides the state.
             evictor: Removes elements when a window fires; None for none.
             evictor_context: The context of the evictor.

@@ -39,7 +39,7 @@ class WindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
 
         Args:
             key: The key of the elements.
-            window: The window.
+            window: The window that gives a result.
             inputs: The elements, a list in order of arrival; after `reduce` or `aggregate` the one
                 result.
         """

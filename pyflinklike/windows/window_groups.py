@@ -69,7 +69,7 @@ class WindowGroups(ABC):
         A class that a user derives from one of ours may do anything between two records.
 
         Args:
-            declared: The windows.
+            declared: The windows, as the user declared them.
             current: Takes the current key and window.
             contents: The contents of the current key and window.
             register: Registers a timer of event time of the current key and window.
@@ -103,10 +103,10 @@ class WindowGroups(ABC):
         What a fold or an element raises comes as it is.
 
         Args:
-            keys: In their frozen form.
-            values: The elements.
-            timestamps: In ms.
-            watermark: In ms.
+            keys: The key of each record, in its frozen form.
+            values: The element of each record.
+            timestamps: The event time of each record in ms, or None.
+            watermark: The watermark of the operator in ms.
         """
         if not keys or None in timestamps:
             return None
@@ -226,7 +226,7 @@ class _Session:
     """A session of a key in this micro-batch.
 
     Args:
-        key: The key.
+        key: The key in its frozen form.
         target: The namespace of its contents.
         start: The first time in ms.
         end: The time after the last one in ms.

@@ -287,6 +287,19 @@ class WindowTask:
         self._current, self._timers = context.current, context.timers
         self._assigner_context = AssignerContext(context)
         self._trigger_context = TaskTriggerContext(context)
+        self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
+        self.current_watermark = self._timers.current_watermark
+        """Return the watermark in ms."""
+        self._outputs: list[Any] = []
+        self._key: Callable[[], Any] = lambda: None
+        self._declare_states(declared, context)
+        self._choose_ways(declared)
+
+    def _declare_states(
+        self, declared: WindowDeclaration, context: NamespacedRuntimeContext
+    ) -> None:
+        """Declare the states of contents, trigger, assigner and merging windows."""
+        assigner = declared.assigner
         self._contents = StoredContents.of(
             declared.contents,
             context,
@@ -303,7 +316,12 @@ class WindowTask:
         self._merging = MergingWindowSet.of(assigner, context)
         self._function_context = FunctionContext(context, merging=self._merging is not None)
         self._merge_contents = context.merge_namespaces
-        self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
+        self._attempt = context._attempt
+        if self._attempt is not None:
+            self._contents.alone = partial(self._alone, self._show)
+
+    def _choose_ways(self, declared: WindowDeclaration) -> None:
+        """Choose what can be left out for windows of this kind."""
         # The default trigger is not asked: it registers the very timer that ends the window, and
         # fires at no element, which would be late.
         self._is_plain = (
@@ -318,17 +336,10 @@ class WindowTask:
         )
         # Of sliding windows each element is in many, so what is asked per window counts.
         self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
-        self._attempt = context._attempt
-        if self._attempt is not None:
-            self._contents.alone = partial(self._alone, self._show)
         self.groups = WindowGroups.of(
             declared, self._current, self._contents, self._register_end, self._merging
         )
-        """Puts records into their windows together, where that is the same; else None."""
-        self.current_watermark = self._timers.current_watermark
-        """Return the watermark in ms."""
-        self._outputs: list[Any] = []
-        self._key: Callable[[], Any] = lambda: None
+        """Puts records into their windows together, if that gives the same; else None."""
 
     # Elements
 
@@ -338,7 +349,7 @@ class WindowTask:
         """Put an element into its windows; return the outputs of those that fire.
 
         Args:
-            value: The element.
+            value: The element that is put into windows.
             timestamp: Its event time in ms, or None.
             key: Returns its key, which costs something to thaw.
         """

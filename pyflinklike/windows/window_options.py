@@ -211,7 +211,7 @@ class Windowed:
         Without this they are dropped, and the counter `numLateRecordsDropped` counts them.
 
         Args:
-            output_tag: The side output.
+            output_tag: The tag of the side output.
 
         Raises:
             DeclarationTypeError: It is no output tag.
@@ -249,7 +249,7 @@ class Windowed:
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Folds the elements.
+            aggregate_function: Adds an element to the accumulator, and makes the result of it.
             window_function: Makes outputs of the result; None if the result is the output.
             accumulator_type: The type of the accumulator; pickled if None, a row for a list.
 

@@ -162,7 +162,7 @@ ONLY_IN = {
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
     "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
-    "numpy": ["columns", "upsert.index.numpy_consolidation"],
+    "numpy": ["columns"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],
     "hypothesis": ["testing"],

@@ -35,7 +35,6 @@ import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
 from pyflinklike._exports import DOORS
 from pyflinklike.types import Pickled
-from pyflinklike.upsert.index.value_codec import UpsertKey
 
 BEFORE = Path(__file__).with_name("pickles_before.json")
 BEFORE_DOORS = Path(__file__).with_name("pickles_before_doors.json")
@@ -181,7 +180,6 @@ SENT: dict[str, Callable[[], Any]] = {
         stores.KeyValueStoreDescriptor("s", Types.STRING(), Types.LONG()).changelog_tag
     ),
     "Pickled": lambda: Pickled(b"\x80"),
-    "UpsertKey": lambda: UpsertKey(b"key"),
 }
 
 VALUES = DURABLE | SENT

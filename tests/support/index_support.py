@@ -1,28 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends of `UpsertState`, and short ways to put and to get."""
+"""`UpsertState` on every backend, and short ways to put and to get."""
 
 import importlib.util
 from typing import Any
 
 import pytest
 
-from pyflinklike.upsert import (
-    AutoSpillBackend,
-    InMemoryUpsertBackend,
-    PutValue,
-    RocksDBUpsertBackend,
-    UpsertState,
-)
+from pyflinklike import EmbeddedRocksDBStateBackend
+from pyflinklike.upsert import PutValue, UpsertState
 
 needs_rocksdict = pytest.mark.skipif(
     importlib.util.find_spec("rocksdict") is None,
     reason="rocksdict is not installed (the extra `rocksdb`)",
 )
+
+
+def rocksdb(path: Any) -> EmbeddedRocksDBStateBackend:
+    """A backend whose files are below a path."""
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(path))
+    return backend
+
+
 MAKERS = {
-    "memory": lambda path: InMemoryUpsertBackend(),
-    "rocksdb": lambda path: RocksDBUpsertBackend(path / "rocks"),
-    "spilled": lambda path: AutoSpillBackend(threshold=0, path=path / "spill"),
-    "unspilled": lambda path: AutoSpillBackend(threshold=1 << 30, path=path / "spill"),
+    "memory": lambda path, **options: UpsertState(**options),
+    "rocksdb": lambda path, **options: UpsertState(rocksdb(path), **options),
+    "spilled": lambda path, **options: UpsertState(rocksdb(path), max_heap_bytes=1, **options),
+    "unspilled": lambda path, **options: UpsertState(
+        rocksdb(path), max_heap_bytes=1 << 30, **options
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from pyflinklike.errors import (
     UpsertError,
     ValueDecodeError,
 )
-from pyflinklike.upsert.index.value_codec import decode_value, encode_value, error_of, text_of
+from pyflinklike.upsert.value_codec import decode_value, encode_value, error_of, text_of
 
 KINDS = [UpsertError, KeyDecodeError, ValueDecodeError, NullKeyError, OrderKeyError]
 

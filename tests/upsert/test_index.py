@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`UpsertState` over its backends: getting and putting."""
+"""`UpsertState` on each backend: getting and putting."""
 
 import pytest
 from index_support import put, values
@@ -14,14 +14,12 @@ from pyflinklike.upsert import (
     PutValue,
     SnapshotStats,
     Tombstone,
-    UpsertState,
     UpsertValueAndSize,
 )
 
 
-def test_what_was_put_is_there(backend):
+def test_what_was_put_is_there(state):
     """In the order of the keys asked for; nothing where nothing was put."""
-    state = UpsertState(backend)
     put(state, "a", FinalizedValue({"n": [1]}, (3, "x")))
     put(state, "b", Tombstone(4))
     put(state, ("c", 1), ProvisionalValue((1, 2), (None, 3, 4)))
@@ -34,14 +32,13 @@ def test_what_was_put_is_there(backend):
     ] == values(state, "b", "absent", ("c", 1), "a")
 
 
-def test_absence_has_no_metadata(backend):
+def test_absence_has_no_metadata(state):
     """Both fields are None."""
-    assert [UpsertValueAndSize(None, None)] == UpsertState(backend).multi_get(["a"])
+    assert [UpsertValueAndSize(None, None)] == state.multi_get(["a"])
 
 
-def test_keys_are_told_apart_by_type(backend):
+def test_keys_are_told_apart_by_type(state):
     """As keys are everywhere here."""
-    state = UpsertState(backend)
     for key in (1, True, 1.0, "1", b"1", (1,), Row(a=1)):
         put(state, key, FinalizedValue(repr(key)))
 
@@ -49,16 +46,15 @@ def test_keys_are_told_apart_by_type(backend):
     assert [FinalizedValue("True"), FinalizedValue("1")] == values(state, True, 1)
 
 
-def test_a_key_asked_for_twice_is_refused(backend):
+def test_a_key_asked_for_twice_is_refused(state):
     """The answer would have to be put twice, too."""
     with pytest.raises(ValueError, match="keys of one multi_get must differ, got 'a' twice"):
-        UpsertState(backend).multi_get(["a", "b", "a"])
+        state.multi_get(["a", "b", "a"])
 
 
 @pytest.mark.parametrize("bad", [None, {1, 2}])
-def test_a_key_that_is_none_is_refused(backend, bad):
+def test_a_key_that_is_none_is_refused(state, bad):
     """By every verb, as a TypeError."""
-    state = UpsertState(backend)
     with pytest.raises(TypeError):
         state.multi_get([bad])
     with pytest.raises(TypeError):
@@ -67,9 +63,8 @@ def test_a_key_that_is_none_is_refused(backend, bad):
         state.consolidate_chunk([(bad, 1, 1)])
 
 
-def test_what_cannot_be_stored_stops_the_whole_batch(backend):
+def test_what_cannot_be_stored_stops_the_whole_batch(state):
     """Bad input corrupts nothing: neither what is held nor the numbers."""
-    state = UpsertState(backend)
     good = PutValue(FinalizedValue("v"), None)
 
     for bad in (PutValue(FinalizedValue({1}), None), PutValue("v", None), FinalizedValue("v")):
@@ -84,9 +79,8 @@ def test_what_cannot_be_stored_stops_the_whole_batch(backend):
     assert SnapshotStats() == state.snapshot_stats
 
 
-def test_of_two_puts_of_one_key_the_last_one_stays(backend):
+def test_of_two_puts_of_one_key_the_last_one_stays(state):
     """And is counted once."""
-    state = UpsertState(backend)
     stats = state.multi_put(
         [
             ("a", PutValue(FinalizedValue("first"), None)),
@@ -101,10 +95,9 @@ def test_of_two_puts_of_one_key_the_last_one_stays(backend):
     assert (1, 0, size) == (state.num_records, state.num_tombstones, state.size_bytes)
 
 
-def test_what_was_handed_out_is_the_callers_own(backend):
+def test_what_was_handed_out_is_the_callers_own(state):
     """Changing it changes nothing here; nor does changing what was put."""
     value = {"n": [1]}
-    state = UpsertState(backend)
     put(state, "a", FinalizedValue(value))
     value["n"].append(2)
     state.multi_get(["a"])[0].value.value["n"].append(3)
@@ -112,9 +105,8 @@ def test_what_was_handed_out_is_the_callers_own(backend):
     assert [FinalizedValue({"n": [1]})] == values(state, "a")
 
 
-def test_records_and_tombstones_are_counted(backend):
+def test_records_and_tombstones_are_counted(state):
     """Deletes, too; without per-record statistics only the differences are."""
-    state = UpsertState(backend)
     put(state, "a", FinalizedValue("v", 1))
     updated = put(state, "a", FinalizedValue("vv", 2))
     deleted = put(state, "a", Tombstone(3))
@@ -133,9 +125,8 @@ def test_records_and_tombstones_are_counted(backend):
     assert PutStats(5, 1, 0, 4, 1, 1, 1) == state.put_stats
 
 
-def test_gets_are_counted(backend):
+def test_gets_are_counted(state):
     """Asked for, found, and the bytes of what was found."""
-    state = UpsertState(backend)
     put(state, "a", FinalizedValue("v"))
     state.multi_get(["a", "b"])
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyflinklike import Instant, Row
 from pyflinklike.errors import CorruptStateError, NullKeyError, StateValueError, UpsertError
 from pyflinklike.upsert import Consolidating, FinalizedValue, ProvisionalValue, Tombstone
-from pyflinklike.upsert.index.upsert_backend import decode_state, encode_state, size_of
-from pyflinklike.upsert.index.value_codec import (
+from pyflinklike.upsert.upsert_values import decode_state, encode_state, size_of
+from pyflinklike.upsert.value_codec import (
     decode_from,
     decode_value,
     encode_upsert_key,

@@ -7,17 +7,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_support import needs_rocksdict
+from index_support import needs_rocksdict, rocksdb
 
-from pyflinklike.upsert import (
-    AutoSpillBackend,
-    FinalizedValue,
-    InMemoryUpsertBackend,
-    PutValue,
-    RocksDBUpsertBackend,
-    Tombstone,
-    UpsertState,
-)
+from pyflinklike.upsert import FinalizedValue, PutValue, Tombstone, UpsertState
+from pyflinklike.upsert.upsert_state import _Entries
 
 KEYS = st.sampled_from(["a", "b", ("a", 1)])
 VALUES = st.integers(0, 3) | st.text(max_size=9)
@@ -25,14 +18,11 @@ SOMETIMES = st.sampled_from([True, False, False])
 OPTIONAL = st.tuples(SOMETIMES, VALUES).map(lambda drawn: None if drawn[0] else drawn[1])
 PUTS = st.lists(st.tuples(KEYS, OPTIONAL, st.none() | st.integers(0, 300)), min_size=1, max_size=4)
 CHANGES = st.lists(st.tuples(KEYS, OPTIONAL), min_size=1, max_size=5)
-COLLECTING = st.tuples(st.just("change"), CHANGES) | st.tuples(st.just("reopen"), st.none())
+COLLECTING = st.tuples(st.just("change"), CHANGES) | st.tuples(st.just("restore"), st.none())
 PUTTING = st.tuples(st.just("put"), PUTS) | st.tuples(
     st.just("forget"), st.lists(KEYS, max_size=2, unique=True)
 )
-# A backend merges as long as nothing was put.
-STEPS = st.lists(COLLECTING, min_size=2, max_size=8) | st.lists(
-    COLLECTING | PUTTING, min_size=4, max_size=12
-)
+STEPS = st.lists(COLLECTING | PUTTING, min_size=2, max_size=12)
 
 
 class Model:
@@ -101,30 +91,31 @@ def check(state, model):
 
 @needs_rocksdict
 @settings(max_examples=settings().max_examples // 2)
-@given(STEPS, st.integers(0, 120), st.randoms(use_true_random=False))
-def test_every_backend_is_a_dict(steps, threshold, random):
-    """Whatever is done to it, wherever it spills, and however its differences come."""
+@given(STEPS, st.integers(1, 120), st.integers(0, 200), st.randoms(use_true_random=False))
+def test_every_backend_is_a_dict(steps, max_heap_bytes, most_used, random):
+    """Whatever is done to it, wherever it moves to disk, and however its differences come."""
     directory = Path(tempfile.mkdtemp())
-    makers = {
-        "memory": InMemoryUpsertBackend,
-        "rocksdb": lambda: RocksDBUpsertBackend(directory / "rocks"),
-        "spilling": lambda: AutoSpillBackend(threshold=threshold, path=directory / "spill"),
-    }
+    bounded = {"max_heap_bytes": max_heap_bytes}
+    ways = {"memory": (None, {}), "rocksdb": (rocksdb(directory), {})}
+    ways["spilling"] = (rocksdb(directory), bounded)
+    before, _Entries.most_used = _Entries.most_used, most_used
     try:
         sizes = []
-        for name, make in makers.items():
-            model, state = Model(), UpsertState(make())
+        for backend, options in ways.values():
+            model, state = Model(), UpsertState(backend, **options)
             for kind, argument in steps:
-                if kind != "reopen":
-                    play(state, model, kind, argument, random)
-                elif name == "rocksdb":
+                if kind == "restore":
+                    snapshot = state.snapshot()
                     state.close()
-                    state = UpsertState(make())
-                if random.random() < 0.5:  # else operands wait
+                    state = UpsertState(backend, restore=snapshot, **options)
+                else:
+                    play(state, model, kind, argument, random)
+                if random.random() < 0.5:  # else sketches wait
                     check(state, model)
             check(state, model)
             sizes.append(state.size_bytes)
             state.close()
         assert 1 == len(set(sizes))
     finally:
+        _Entries.most_used = before
         shutil.rmtree(directory)

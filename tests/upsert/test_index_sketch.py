@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sketches: differences that add up to a record, in any order and in chunks."""
 
-from random import Random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +13,6 @@ from pyflinklike.upsert import (
     Tombstone,
     consolidating_merge_function,
 )
-from pyflinklike.upsert.index.difference_sketch import Difference
-from pyflinklike.upsert.index.upsert_state import consolidate, consolidate_scalar
 
 # Modes
 
@@ -154,51 +150,3 @@ def test_merged_values_count_as_one_record_each():
     )
 
     assert FinalizedValue("v", None) == merged.ensure_decoded()
-
-
-# Chunks
-
-
-KEYS = st.sampled_from([b"a", b"b", b"c"]) | st.binary(max_size=3)
-DIFFERENCES = st.builds(
-    Difference,
-    KEYS,
-    st.binary(max_size=12) | st.binary(min_size=60, max_size=70),
-    st.integers(-3, 3) | st.sampled_from([1, -1, 1, -1, 2**63 - 1, -(2**63)]),
-)
-
-
-@given(st.lists(DIFFERENCES, max_size=40), st.randoms())
-def test_the_two_ways_to_consolidate_agree(chunk, random):
-    """Record by record and with arrays: the same keys, order and sketches, bit by bit."""
-    vectorized = pytest.importorskip("pyflinklike.upsert.index.numpy_consolidation")
-    chunk += random.sample(chunk, len(chunk) // 2)
-
-    expected = consolidate_scalar(chunk)
-    actual = vectorized.consolidate_vectorized(chunk)
-
-    assert list(expected.items()) == list(actual.items())
-
-
-@given(st.lists(DIFFERENCES, max_size=40), st.randoms(), st.integers(1, 5))
-def test_order_and_chunks_do_not_matter(differences, random, size):
-    """The sum is that of all the differences at once."""
-    expected = consolidate_scalar(differences)
-    shuffled = random.sample(differences, len(differences))
-    actual = {}
-    for begin in range(0, len(shuffled), size):
-        for key, sketch in consolidate(shuffled[begin : begin + size]).items():
-            actual.setdefault(key, Consolidating()).merge_state(sketch)
-
-    assert expected == actual
-
-
-def test_a_large_chunk_is_consolidated_the_same():
-    """The size at which arrays are used does not show."""
-    random = Random(7)
-    chunk = [
-        Difference(b"%d" % random.randrange(900), random.randbytes(random.randrange(40)), diff)
-        for diff in random.choices([1, -1, 2, -2, 3], k=5_000)
-    ]
-
-    assert consolidate_scalar(chunk) == consolidate(chunk)

@@ -65,7 +65,7 @@ def decode_debezium(
             name in the event's `unavailable` ("keep"), None ("null"), or an "error".
         on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
         order_type: The DDL type of what `order` returns, if it is a function.
-        placeholder: The connector's `unavailable.value.placeholder`.
+        placeholder: The text of the connector's option `unavailable.value.placeholder`.
 
     Returns:
         The events: the fields of `CdcEvent` as columns; rows as structs of `schema`, a key of
@@ -170,7 +170,7 @@ class FrameDecoder:
     """Decodes record batches on the executors, to which it is pickled.
 
     Args:
-        decoder: Decodes single records.
+        decoder: Decodes one record at a time.
         key_columns: The key columns, in the order of the key's values.
         order: The column of the order's values.
         events: The schema of the events.
@@ -187,7 +187,7 @@ class FrameDecoder:
 
         Args:
             decoder: Decodes single records to rows of `row`.
-            row: The table's row.
+            row: The columns of the table, as the user declared them.
             order: A struct of what the order gives.
         """
         columns = decoder.key or decoder.own_key or ()

@@ -34,7 +34,6 @@ from pyflinklike.types.row import Row, row_class
 from pyflinklike.types.type_information import plain
 
 __all__ = [
-    "UpsertKey",
     "decode_from",
     "decode_value",
     "encode_upsert_key",
@@ -50,20 +49,12 @@ _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-class UpsertKey(bytes):
-    """An encoded key, which the methods of backends accept in place of the key itself."""
-
-    __slots__ = ()
-
-
 def encode_upsert_key(key: Any) -> bytes:
     """Return the bytes of a key.
 
     Raises:
         StateValueError: The key is None, or of a type that cannot be encoded.
     """
-    if type(key) is UpsertKey:
-        return key
     if key is None:
         msg = "key must not be None, got None; give NULL keys a key of their own"
         raise StateValueError(msg)
