@@ -3,14 +3,15 @@
 
     python bench/http_serve.py [KEYS]
 
-It needs neither Spark nor Java.  The server is that of `pyflinklike state serve`, in a thread of this
-process, so the client's time is in the figures, too.  A savepoint is one key group, which stays
+It needs neither Spark nor Java.  The server is uvicorn, as in `pyflinklike state serve`, in a thread of
+this process, so the client's time is in the figures, too.  A savepoint is one key group, which stays
 decoded while it is asked; so the second part asks a query of 32 key groups that runs without Spark,
 that of the tests, through the application and without a socket.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import sys
 import tempfile
@@ -22,12 +23,12 @@ from statistics import quantiles
 from typing import Any
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.cli.serve_command import _server
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
 from pyflinklike.testing import KeyedProcessHarness
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from asgi_support import answer_of, serving
 from replica_support import FollowedQuery, replica_of
 
 GETS, WAITING = 2_000, 50
@@ -51,7 +52,7 @@ def shown(what: str, times: list[float]) -> None:
 
 
 def asked(port: int, count: int, keys: int, path: str = "/states/total?key=k{}") -> list[float]:
-    """How long each of some gets takes, over one connection each, as the server closes them."""
+    """How long each of some gets takes, over one connection each."""
     times = []
     for at in range(count):
         begun = time.perf_counter()
@@ -75,9 +76,11 @@ def waiting(port: int, done: threading.Event, answers: list[int]) -> None:
 
 def beside(path: Path, keys: int, max_waiting: int) -> None:
     """Gets with and without clients that wait."""
-    with open_state(path) as state, _server(0, app(state, max_waiting=max_waiting)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        port = server.server_port
+    with (
+        QueryableState.open_savepoint(path) as state,
+        serving(app(state, max_waiting=max_waiting)) as address,
+    ):
+        port = int(address.rpartition(":")[2])
         asked(port, 100, keys)
         shown("gets alone", asked(port, GETS, keys))
         done = threading.Event()
@@ -91,7 +94,6 @@ def beside(path: Path, keys: int, max_waiting: int) -> None:
         done.set()
         for each in clients:
             each.join()
-        server.shutdown()
 
 
 def of_cache(keys: int) -> None:
@@ -116,13 +118,16 @@ def of_cache(keys: int) -> None:
 
 def called(application: Any, keys: list[str]) -> list[float]:
     """How long each of these gets takes."""
-    times = []
-    for key in keys:
-        begun = time.perf_counter()
-        environ = {"PATH_INFO": "/states/total", "QUERY_STRING": f"key={key}"}
-        b"".join(application(environ, lambda *_: None))
-        times.append(time.perf_counter() - begun)
-    return times
+
+    async def call() -> list[float]:
+        times = []
+        for key in keys:
+            begun = time.perf_counter()
+            await answer_of(application, "/states/total", f"key={key}".encode())
+            times.append(time.perf_counter() - begun)
+        return times
+
+    return asyncio.run(call())
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from state_as_data import counted, drained, session, write_input
 
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.spark import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor import read_state
 
 _TURNS = 2
@@ -68,7 +68,7 @@ def read(by: str, root: Path) -> None:
                 drained(read_state(spark, checkpoint, "count"))
                 reads += 1
                 continue
-            with open_state(spark, checkpoint) as state:
+            with QueryableState.open(spark, checkpoint) as state:
                 while wanted(now) == checkpoint:
                     state["count"].get_many(f"user-{at}" for at in range(1000))
                     reads += 1

@@ -30,7 +30,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from state_as_data import Clock, run, session, write_input
 
 from pyflinklike.queryable_state import QueryableState
-from pyflinklike.spark import open_state
 from pyflinklike.state_processor import read_state
 from pyflinklike.state_processor._checkpoints.checkpoint import change_feed
 
@@ -75,7 +74,7 @@ def beyond(spark: SparkSession, checkpoint: Path, keys: int, needed: int) -> dic
     figures = {}
     for share in (0.5, 0.25, 0.1):
         bytes_ = int(needed * share)
-        with open_state(spark, checkpoint, refresh=None, cache_bytes=bytes_) as state:
+        with QueryableState.open(spark, checkpoint, refresh=None, cache_bytes=bytes_) as state:
             get = state["count"].get
             for at in range(10 * _GROUPS):
                 get(f"user-{at * 7919 % keys}")
@@ -113,7 +112,7 @@ def measured(spark: SparkSession, root: Path, keys: int) -> dict[str, Any]:
         )
         opened = clock.of(
             f"open_state ({turn})",
-            lambda: open_state(spark, checkpoint, refresh=None, cache_bytes=2**31),
+            lambda: QueryableState.open(spark, checkpoint, refresh=None, cache_bytes=2**31),
         )
         if turn != "3":
             opened.close()

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `serve`, which answers over HTTP."""
+"""The command `serve`, which answers over HTTP; needs the extra `http`."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from socketserver import ThreadingMixIn
-from typing import Any, TextIO
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from pyflinklike._checks import lacking
 from pyflinklike.cli.answer_choice import is_savepoint, operator_of
 from pyflinklike.cli.command import Look, command
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.queryable_state.http.application import app
-from pyflinklike.queryable_state.queryable_state import QueryableState, open_state
+from pyflinklike.queryable_state.queryable_state import QueryableState
+
+if TYPE_CHECKING:
+    import uvicorn
 
 _HOST = "127.0.0.1"
 _NAMES = ("localhost", _HOST, "[::1]")
 _VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
-_SLOWEST_S = 30
-"""The time in seconds that a client has to send its request."""
 
 
 @command("serve")
@@ -46,17 +46,19 @@ def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | N
     A checkpoint is followed while its query runs.  With a token, requests must have the header
     "Authorization: Bearer TOKEN".
     """
+    from pyflinklike.queryable_state.http import app
+
     if look.batch is not None:
         msg = f"serve follows the last batch, got --batch {look.batch}; leave it out"
         raise DeclarationValueError(msg)
     token = os.environ.get(_VARIABLE) if token_file is None else token_file.read().strip()
     with ExitStack() as stack:
         served = app(stack.enter_context(_replica(look)), hosts=(*_NAMES, *names), token=token)
-        server = stack.enter_context(_server(port, served))
-        address = f"http://{_HOST}:{server.server_port}/states"
+        listening = stack.enter_context(_listen(port))
+        address = f"http://{_HOST}:{listening.getsockname()[1]}/states"
         look.printer.rows([{"address": address}], ["address"])
         try:
-            server.serve_forever()
+            _server(served).run([listening])
         except KeyboardInterrupt:
             look.printer.note("interrupted")
     return 0
@@ -65,35 +67,34 @@ def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | N
 @contextmanager
 def _replica(look: Look) -> Iterator[QueryableState]:
     if is_savepoint(look.path):
-        with open_state(look.path, operator=look.operator, allow_scan=True) as state:
+        with QueryableState.open_savepoint(
+            look.path, operator=look.operator, allow_scan=True
+        ) as state:
             yield state
         return
     from pyflinklike.cli.answer_choice import session
 
     with session(look.master, look.path, quiet=not look.traceback) as spark:
-        from pyflinklike.spark import open_state as open_followed
-
         operator = operator_of(look.operator)
         chosen = 0 if operator is None else operator
-        with open_followed(spark, look.path, operator=chosen, allow_scan=True) as state:
+        with QueryableState.open(spark, look.path, operator=chosen, allow_scan=True) as state:
             yield state
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = _SLOWEST_S
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing for a request."""
-
-
-def _server(port: int, application: Any) -> WSGIServer:
+def _listen(port: int) -> socket.socket:
     try:
-        return make_server(_HOST, port, application, _Server, _Quiet)
+        return socket.create_server((_HOST, port), backlog=128)
     except OSError as error:
         msg = f"--port must be one that nobody listens to, got {port} ({error})"
         raise DeclarationValueError(f"{msg}; give another, or 0 for any") from error
+
+
+def _server(application: Any) -> uvicorn.Server:
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise lacking("pyflinklike state serve", "http", error) from error
+    # A request that waits is cut off when the command is interrupted.
+    return uvicorn.Server(
+        uvicorn.Config(application, log_level="error", timeout_graceful_shutdown=1)
+    )

@@ -8,7 +8,7 @@ replica decodes a key group when it is asked for, as a worker would, and never c
 from pyflinklike._exports import pin
 from pyflinklike.queryable_state.decoded_groups import ReplicaMetrics
 from pyflinklike.queryable_state.image import Position
-from pyflinklike.queryable_state.queryable_state import QueryableState, open_state
+from pyflinklike.queryable_state.queryable_state import QueryableState
 from pyflinklike.queryable_state.read_only_states import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -34,7 +34,6 @@ __all__ = [
     "ReplicaMetrics",
     "StateReader",
     "Timer",
-    "open_state",
 ]
 
 pin(globals())

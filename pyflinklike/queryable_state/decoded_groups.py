@@ -240,7 +240,7 @@ class DecodedGroups:
         LOG.warning(
             "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and %d reads "
             "found a key group that had no room, which makes each of them slow; give "
-            "open_state(..., cache_bytes=) more, or states= with those that are asked for",
+            "QueryableState.open(..., cache_bytes=) more, or states= with those that are asked for",
             self.record.identity.name,
             self._cache_bytes,
             self._again,

@@ -369,7 +369,7 @@ It raises a `StateValueError` if the key is no value of the key columns."""
 
 @attrs.frozen
 class Share:
-    """The share that a user asks `open_state` for.
+    """The share that a user asks `QueryableState.open` for.
 
     Args:
         keys: Keys in the user's form, tuples if there are several key columns; None for all.

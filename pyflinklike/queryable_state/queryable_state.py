@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`QueryableState`: a replica of a query's state, which follows the query's micro-batches.
 
-`open_state` opens one over a savepoint, which stays where it is; Spark's opens one over a checkpoint.
+`QueryableState.open` opens one over a checkpoint, `open_savepoint` one over a savepoint, which stays
+where it is.
 """
 
 from __future__ import annotations
@@ -12,35 +13,41 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pyflinklike._clock import DurationLike, wall_clock
 from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
 from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMetrics
-from pyflinklike.queryable_state.image import Image, ImageSource
+from pyflinklike.queryable_state.image import Image, ImageSource, Share
 from pyflinklike.queryable_state.read_only_states import StateReader
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
 from pyflinklike.queryable_state.settings import CACHE_BYTES, Bounds, Settings
 from pyflinklike.queryable_state.version import OpenStates, Version
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 
-__all__ = ["QueryableState", "open_state"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pyflinklike.state_processor._checkpoints.state_frames import Location
+
+__all__ = ["QueryableState"]
 
 
 LOG = logging.getLogger("pyflinklike.queryable_state")
 
 
 class QueryableState(StateReader):
-    """The state of a query after the last micro-batch that the replica knows; made by `open_state`.
+    """The state of a query after the last micro-batch that the replica knows; made by `open`.
 
     Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
 
     Args:
         source: Reads images of the operator.
-        settings: The checked arguments of `open_state`.
+        settings: The checked arguments of `open`.
         now: Returns the time in ms.
     """
 
@@ -73,6 +80,109 @@ class QueryableState(StateReader):
                 target=self._follow, name="pyflinklike-replica", daemon=True
             )
             self._thread.start()
+
+    @classmethod
+    def open(
+        cls,
+        spark: SparkSession,
+        checkpoint: Location,
+        *,
+        states: Iterable[str] | None = None,
+        operator: int | str = 0,
+        keys: Iterable[Any] | None = None,
+        key_groups: Iterable[int] | None = None,
+        refresh: DurationLike | None = timedelta(seconds=1),
+        max_age: DurationLike | None = None,
+        timeout: DurationLike = timedelta(seconds=10),
+        clock: str = "batch",
+        allow_scan: bool = False,
+        allow_pickle: bool = False,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> QueryableState:
+        """Open a replica of a query's state, which follows its micro-batches and answers by key.
+
+        The query may be running, in this process or another.  The logs of all its key groups are
+        read once, and after that only the writes of micro-batches.  A key group is decoded when it
+        is first asked for.  Each answer is of one committed micro-batch, which `position` names.
+        If the writes cannot be followed, because the batch was purged or the query went back to an
+        earlier one, everything is read anew; `metrics.reopens` counts this.
+
+            with QueryableState.open(spark, "/checkpoints/visits", states=["pages"]) as state:
+                state["pages"].get("ann")
+
+        Args:
+            spark: Any session that reaches the checkpoint.
+            checkpoint: The checkpointLocation of the query.
+            states: The names of the states and stores that will be asked for; by default all.
+            operator: Spark's number of the stateful operator, or its uid.
+            keys: The keys that will be asked for, as tuples if there are several key columns; only
+                their key groups are fetched and held.  By default all.
+            key_groups: The indices of the key groups to fetch and hold; `items()` and stores of
+                scope "partition" show only these.  By default all.
+            refresh: The time between two looks for newer batches, in a thread: a timedelta, or an
+                int of ms.  With None only `refresh()` or a bound of a read looks for them.
+            max_age: The age beyond which an answer is refused: the time since the replica last knew
+                that there was no newer batch, if looking for one fails.  By default any age is
+                accepted.
+            timeout: The time that a read with `at_least_batch` waits if it gives no timeout itself.
+            clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
+            allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+            allow_pickle: Whether pickled values may be unpickled, which may run any code.
+            cache_bytes: The limit of decoded state in bytes; the logs are held besides.
+
+        Raises:
+            UnknownStateError: There is no such state or operator.
+            CorruptStateError: The checkpoint is damaged.
+            HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+            StateValueError: A key cannot be a value of the key columns.
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        """
+        from pyflinklike.queryable_state.replica_source import CheckpointSource
+
+        options = (clock, allow_scan, allow_pickle, cache_bytes)
+        settings = Settings.of(states, refresh, max_age, timeout, *options)
+        share = Share.of(keys, key_groups)
+        return cls(CheckpointSource.of(spark, checkpoint, operator, share), settings)
+
+    @classmethod
+    def open_savepoint(
+        cls,
+        savepoint: str | os.PathLike[str],
+        *,
+        states: Iterable[str] | None = None,
+        operator: str | None = None,
+        clock: str = "batch",
+        allow_scan: bool = False,
+        allow_pickle: bool = False,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> QueryableState:
+        """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
+
+        A savepoint stays at its micro-batch.
+
+            with QueryableState.open_savepoint("/savepoints/visits") as state:
+                state["pages"].get("ann")
+
+        Args:
+            savepoint: The directory, or its address (such as `s3://...`).
+            states: Names of the states and stores that will be asked for; by default all.
+            operator: Uid of the operator; may be left out if there is only one.
+            clock: The time by which processing-time TTL expires: "batch", the time of the
+                savepoint's micro-batch (without a batch nothing has expired), or "wall", the
+                machine's clock.
+            allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
+            allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
+            cache_bytes: The most bytes that may stay decoded.
+
+        Raises:
+            CorruptStateError: There is no savepoint at that place, or it is damaged.
+            UnknownStateError: There is no such state or operator.
+            DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
+        """
+        options = (clock, allow_scan, allow_pickle, cache_bytes)
+        settings = Settings.of(states, None, None, 0, *options)
+        source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
+        return cls(source, settings)
 
     # Following
 
@@ -178,7 +288,7 @@ class QueryableState(StateReader):
         Args:
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `open_state`.
+            timeout: The longest wait; by default that of `open`.
 
         Raises:
             StaleStateError: The replica has not come to that batch within the timeout.
@@ -214,38 +324,3 @@ class QueryableState(StateReader):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def open_state(
-    savepoint: str | os.PathLike[str],
-    *,
-    states: Iterable[str] | None = None,
-    operator: str | None = None,
-    clock: str = "batch",
-    allow_scan: bool = False,
-    allow_pickle: bool = False,
-    cache_bytes: int = CACHE_BYTES,
-) -> QueryableState:
-    """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
-
-    A savepoint stays at its micro-batch; `pyflinklike.spark.open_state` follows a running query.
-
-    Args:
-        savepoint: The directory, or its address (such as `s3://...`).
-        states: Names of the states and stores that will be asked for; by default all.
-        operator: Uid of the operator; may be left out if there is only one.
-        clock: The time by which processing-time TTL expires: "batch", the time of the savepoint's
-            micro-batch (without a batch nothing has expired), or "wall", the machine's clock.
-        allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
-        allow_pickle: Whether values that are pickles may be unpickled, which may run any code.
-        cache_bytes: The most bytes that may stay decoded.
-
-    Raises:
-        CorruptStateError: There is no savepoint at that place, or it is damaged.
-        UnknownStateError: There is no such state or operator.
-        DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
-    """
-    options = (clock, allow_scan, allow_pickle, cache_bytes)
-    settings = Settings.of(states, None, None, 0, *options)
-    source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
-    return QueryableState(source, settings)

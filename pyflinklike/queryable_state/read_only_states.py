@@ -222,7 +222,7 @@ class ReadOnly:
         if not self._allow_scan:
             msg = f"{self.info.kind} {self.name!r}: scans must be allowed, got {verb}(), which"
             raise ScanDisabledError(
-                f"{msg} decodes every key group; open_state(..., allow_scan=True)"
+                f"{msg} decodes every key group; QueryableState.open(..., allow_scan=True)"
             )
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ class ReadOnlyState(ReadOnly):
             namespace: The window, for state of windows.
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `open_state`.
+            timeout: The longest wait; by default that of `QueryableState.open`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
@@ -698,7 +698,7 @@ class ReadOnlyTimers:
             domain: The domain of the timers; None for both.
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `open_state`.
+            timeout: The longest wait; by default that of `QueryableState.open`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
@@ -735,7 +735,7 @@ class ReadOnlyTimers:
         """
         if not self._allow_scan:
             msg = "timers: scans must be allowed, got all(), which decodes every key group"
-            raise ScanDisabledError(f"{msg}; open_state(..., allow_scan=True)")
+            raise ScanDisabledError(f"{msg}; QueryableState.open(..., allow_scan=True)")
         domains = _domains(domain)
         begin = None if time_from is None else to_instant(time_from, "time_from")
         end = None if time_to is None else to_instant(time_to, "time_to")

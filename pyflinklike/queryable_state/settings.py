@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of `open_state`, checked; and how new an answer must be."""
+"""The settings of a replica, checked; and how new an answer must be."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ __all__ = [
     "key_by",
     "main_output",
     "metrics_of",
-    "open_state",
     "window_all",
     "with_ending_watermark",
 ]
@@ -45,7 +44,6 @@ if opens(globals()):
             WindowedCoGroup,
             WindowedJoin,
         )
-        from pyflinklike.queryable_state.replica_source import open_state
         from pyflinklike.spark._api.broadcast_streams import (
             BroadcastConnectedStream,
             BroadcastStream,

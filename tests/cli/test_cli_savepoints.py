@@ -27,7 +27,7 @@ from pyflinklike import (
 from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor._logs.key_columns import key_of
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
@@ -468,7 +468,7 @@ def test_a_key_of_each_type_is_answered_from_the_savepoint_of_a_harness(tmp_path
     """By what answers over HTTP."""
     key_type, keys, text = KEYS[kind]
     path = kept(tmp_path / "saved", keys, key_type)
-    with open_state(path) as state:
+    with QueryableState.open_savepoint(path) as state:
         (info,) = state.states()
         assert 1 == state["count"].get(key_of(text, info.key_columns))
 

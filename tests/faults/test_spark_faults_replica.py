@@ -14,16 +14,16 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 from all_states import HEAVY, SCHEMA, answers, model
+from asgi_support import serving
 from fault_ledger import await_that
 from fault_lives import SETTINGS, kill, program
 from spark_support import Feed
 
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
-from pyflinklike.spark import open_state
 from pyflinklike.state_processor import read_heads
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
@@ -76,27 +76,6 @@ class Seen:
             self.failures.append(error)
 
 
-class Quiet(WSGIRequestHandler):
-    """Says nothing of each request."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def served(state: object) -> Iterator[str]:
-    """The address of a server of a replica."""
-    server = make_server("127.0.0.1", 0, app(state), handler_class=Quiet)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @contextlib.contextmanager
 def reading(seen: Seen, state: object) -> Iterator[None]:
     """Within it eight threads ask a replica, and one over HTTP."""
@@ -105,7 +84,7 @@ def reading(seen: Seen, state: object) -> Iterator[None]:
         with state.snapshot() as at:
             seen.check(at)
 
-    with served(state) as address:
+    with serving(app(state)) as address:
 
         def fetch() -> None:
             with urllib.request.urlopen(f'{address}/states/mean?key="{HEAVY}"') as answer:
@@ -152,8 +131,12 @@ def test_replicas_of_a_query_that_is_killed_answer_as_a_harness(spark, tmp_path)
                 if life == 0:
                     await_that(lambda: process.poll() is not None or committed() > 0)
                     enter = open_ones.enter_context
-                    slow = enter(open_state(spark, checkpoint, refresh=None, allow_scan=True))
-                    fast = enter(open_state(spark, checkpoint, refresh=50, allow_scan=True))
+                    slow = enter(
+                        QueryableState.open(spark, checkpoint, refresh=None, allow_scan=True)
+                    )
+                    fast = enter(
+                        QueryableState.open(spark, checkpoint, refresh=50, allow_scan=True)
+                    )
                     first = enter(slow.snapshot())
                     seen.check(first)
                     enter(reading(seen, fast))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from urllib.parse import quote
 
 import pytest
+from asgi_support import ask
 
 from pyflinklike import (
     Instant,
@@ -19,7 +20,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
@@ -102,10 +103,8 @@ def saved(path, key_type, *keys):
 
 def answered(application, path, text):
     """Status and body."""
-    told = []
-    environ = {"PATH_INFO": path, "QUERY_STRING": "key=" + quote(text)}
-    body = b"".join(application(environ, lambda status, _: told.append(int(status[:3]))))
-    return told[0], json.loads(body)
+    status, _, body = ask(application, path, b"key=" + quote(text).encode())
+    return status, json.loads(body)
 
 
 @pytest.mark.parametrize("name", [*TYPED, *OTHERS])
@@ -123,7 +122,9 @@ def test_a_key_of_any_type_goes_on_from_a_savepoint(name, tmp_path):
 def test_a_key_of_any_type_is_asked_of_a_replica(name, tmp_path):
     """By itself, and among all."""
     key_type, key = {**TYPED, **OTHERS}[name][:2]
-    with open_state(saved(tmp_path, key_type, key), allow_scan=True, allow_pickle=True) as state:
+    with QueryableState.open_savepoint(
+        saved(tmp_path, key_type, key), allow_scan=True, allow_pickle=True
+    ) as state:
         assert (1, [(key, 1)]) == (state["n"].get(key), list(state["n"].items()))
         assert [key] == [each.key for each in state.timers().get(key)]
         assert [key] == [each.key for each in state.timers().all()]
@@ -140,7 +141,7 @@ def test_a_key_of_any_type_is_typed(name, tmp_path):
         command.program, ["state", "get", str(path), "n", text, "--json"]
     )
     assert (0, 1) == (told.exit_code, json.loads(told.stdout)["value"])
-    with open_state(path, allow_scan=True) as state:
+    with QueryableState.open_savepoint(path, allow_scan=True) as state:
         served = app(state)
         status, body = answered(served, "/states/n", text)
         assert (200, 1) == (status, body["value"])

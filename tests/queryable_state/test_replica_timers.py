@@ -16,7 +16,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationTypeError, ScanDisabledError, StateAccessError
-from pyflinklike.queryable_state import Timer, open_state
+from pyflinklike.queryable_state import QueryableState, Timer
 from pyflinklike.queryable_state.image import Share
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, window
@@ -96,7 +96,7 @@ def test_timers_of_windows_tell_their_window(tmp_path):
         for user, time in (("ann", 0), ("ann", 40), ("bob", 5)):
             harness.process_element(Row(user=user), time)
         harness.savepoint(tmp_path / "saved")
-    with open_state(tmp_path / "saved", allow_scan=True) as state:
+    with QueryableState.open_savepoint(tmp_path / "saved", allow_scan=True) as state:
         mine = [(each.timestamp, tuple(each.namespace)) for each in state.timers().get("ann")]
         every = [(each.key, each.timestamp) for each in state.timers().all()]
     assert [(9, (0, 10)), (49, (40, 50))] == mine
@@ -122,14 +122,14 @@ def test_a_savepoint_has_the_timers_of_its_batch(tmp_path):
         harness.process_elements([(("ann", 3), None), (("bob", 1), None)])
         harness.savepoint(tmp_path / "saved")
     expected = [Timer(("ann", 3), EVENT, 3), Timer(("ann", 3), PROCESSING, 4)]
-    with open_state(tmp_path / "saved") as state:
+    with QueryableState.open_savepoint(tmp_path / "saved") as state:
         assert expected == state.timers().get(("ann", 3))
         with pytest.raises(ScanDisabledError, match="timers: scans must be allowed"):
             state.timers().all()
         with pytest.raises(DeclarationTypeError, match="domain takes a TimeDomain"):
             state.timers().get(("ann", 3), domain="event_time")
     with (
-        open_state(tmp_path / "saved", states=["v"]) as some,
+        QueryableState.open_savepoint(tmp_path / "saved", states=["v"]) as some,
         pytest.raises(StateAccessError, match="open one without states="),
     ):
         some.timers()

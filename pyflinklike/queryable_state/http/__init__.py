@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries over HTTP: a replica or a view as a WSGI application, which any server runs.
+"""Queries over HTTP: a replica or a view as an ASGI application; needs the extra `http`.
 
 from pyflinklike.queryable_state.http import app
 
-application = app(open_state(spark, "/checkpoints/visits"))
+application = app(QueryableState.open(spark, "/checkpoints/visits"))
 """
 
+from pyflinklike._checks import lacking
 from pyflinklike._exports import pin
-from pyflinklike.queryable_state.http.application import app
+
+try:
+    from pyflinklike.queryable_state.http.application import app
+except ImportError as error:
+    raise lacking(__name__, "http", error) from error
 
 __all__ = ["app"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica or a view as a WSGI application: any server runs it, and it needs no package.
+"""A replica or a view as an ASGI application of Starlette, which only reads.
 
 | request | answer |
 |---|---|
@@ -16,32 +16,45 @@ Errors are 400 (an unknown parameter or a bad value), 401 (no token), 404 (no su
 verb), 405, 409 (a scan that was not allowed), 410 (a scan that went on too late), 421 (another host),
 422 (a row that is an error), 500 (damaged state) and 503 (too old an answer, closed, or too many
 requests wait).
+
+A request is read in a thread, since a replica may wait for Spark and a view for its file.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+import hmac
 import itertools
 import json
 import logging
-import math
+import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from decimal import Decimal
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
 
 import attrs
+from anyio.to_thread import current_default_thread_limiter
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pyflinklike._checks import is_int
 from pyflinklike._clock import TimeDomain, wall_clock
 from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationError,
     DeclarationTypeError,
+    DeclarationValueError,
     HostError,
     IncompatibleStateError,
     PyflinklikeError,
@@ -55,44 +68,31 @@ from pyflinklike.errors import (
     UnknownStoreError,
     ValueDecodeError,
 )
-from pyflinklike.queryable_state.http.request_keys import (
+from pyflinklike.queryable_state.http.json_values import (
+    VERBS,
     json_key_of,
+    json_value,
     namespace_of,
     state_key_of,
-    verbs_of,
-)
-from pyflinklike.queryable_state.http.requests import (
-    BOUNDS,
-    Guard,
-    count_of,
-    path_of,
-    query_of,
-    whole,
 )
 from pyflinklike.queryable_state.queryable_state import QueryableState
 from pyflinklike.queryable_state.read_only_states import StateReader, Timer
 from pyflinklike.state_processor._logs.key_columns import time_of, user_key_of
-from pyflinklike.types.row import Row
-from pyflinklike.types.time_types import Instant
 from pyflinklike.views.view import Freshness, View
 
-__all__ = ["app", "json_value"]
+__all__ = ["app"]
 
 
-_STATUS: list[tuple[type[Exception], HTTPStatus]] = [
-    (UnknownStateError, HTTPStatus.NOT_FOUND),
-    (UnknownStoreError, HTTPStatus.NOT_FOUND),
-    (ScanDisabledError, HTTPStatus.CONFLICT),
-    (StaleStateError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (StoreClosedError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (HostError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (StateValueError, HTTPStatus.BAD_REQUEST),
-    (StoreValueError, HTTPStatus.BAD_REQUEST),
-    (StateAccessError, HTTPStatus.BAD_REQUEST),
-    (DeclarationError, HTTPStatus.BAD_REQUEST),
-    (IncompatibleStateError, HTTPStatus.BAD_REQUEST),
-    (ValueDecodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
-]
+_STATUS: dict[HTTPStatus, tuple[type[Exception], ...]] = {
+    HTTPStatus.NOT_FOUND: (UnknownStateError, UnknownStoreError),
+    HTTPStatus.CONFLICT: (ScanDisabledError,),
+    HTTPStatus.SERVICE_UNAVAILABLE: (StaleStateError, StoreClosedError, HostError),
+    HTTPStatus.UNPROCESSABLE_ENTITY: (ValueDecodeError,),
+    HTTPStatus.BAD_REQUEST: (
+        *(StateValueError, StoreValueError, StateAccessError),
+        *(DeclarationError, IncompatibleStateError),
+    ),
+}
 
 
 LOG = logging.getLogger("pyflinklike.queryable_state.http")
@@ -106,10 +106,14 @@ _SCANS = 4
 """The number of snapshots kept for scans that go on; each holds on to state that has changed since."""
 
 
+_BOUNDS = ("at_least_batch", "max_age", "timeout")
+"""The parameters of every request that reads state."""
+
+
 _PAGING = ("limit", "reverse", "after")
 
 
-_OF_PAGE = ("limit", "after", *BOUNDS)
+_OF_PAGE = ("limit", "after", *_BOUNDS)
 """The parameters that may differ between two requests of one scan."""
 
 
@@ -120,25 +124,7 @@ _PATIENCE_MS = 10_000
 """The time that a request waits for a view by default."""
 
 
-StartResponse = Callable[[str, list[tuple[str, str]]], object]
-
-
-Application = Callable[[Mapping[str, Any], StartResponse], Iterable[bytes]]
-
-
-@attrs.frozen
-class _Answer:
-    body: Mapping[str, Any]
-    batch_id: int | None = None
-    age: int | None = None
-    status: HTTPStatus = HTTPStatus.OK
-
-
-_Ask = Callable[[list[str], Mapping[str, str]], _Answer]
-
-
-class _BusyError(Exception):
-    """Too many requests wait already."""
+Query = Mapping[str, str]
 
 
 @attrs.frozen
@@ -155,17 +141,18 @@ class _Limits:
     timeout: int
     waiting: threading.Semaphore
     items: int
-    now: Callable[[], int]
+    now: Callable[[], int] = wall_clock
 
     @contextmanager
     def slot(self) -> Iterator[None]:
         """Take a slot among the waiting requests while the block runs.
 
         Raises:
-            _BusyError: No slot is free.
+            HTTPException: No slot is free.
         """
         if not self.waiting.acquire(blocking=False):
-            raise _BusyError
+            msg = "too many requests wait; ask again later, or without at_least_batch and max_age"
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, msg)
         try:
             yield
         finally:
@@ -180,16 +167,21 @@ def app(
     max_timeout: int = 30_000,
     max_waiting: int = 16,
     max_items: int = 10_000,
-) -> Application:
-    """Make a WSGI application that answers from a replica or a view, as JSON.
+) -> Starlette:
+    """Make an ASGI application that answers from a replica or a view, as JSON.
 
-    The application only reads.  It knows no users: whoever may ask may read everything.
+    The application only reads.  It knows no users: every client that may ask may read everything.
+
+        import uvicorn
+
+        with QueryableState.open(spark, "/checkpoints/visits") as state:
+            uvicorn.run(app(state, hosts=["localhost"]), host="127.0.0.1", port=8000)
 
     Args:
-        source: The result of `open_state`, or a `MaterializedView` or `PostgresView`; the caller
-            closes it.
+        source: The result of `QueryableState.open`, or a `MaterializedView` or `PostgresView`; the
+            caller closes it.
         hosts: The names under which requests may come (`Host`), such as `["localhost",
-            "127.0.0.1"]`, each with a port or for every port; None for any.  Give names where a
+            "127.0.0.1"]`, each with a port or for every port; None for any.  Give names if a
             browser runs on the same machine: a web page could read the state by DNS rebinding.
         token: The token that requests must send as `Authorization: Bearer <token>`; None for none.
         max_timeout: The longest wait of a request in ms, also by default.
@@ -198,92 +190,239 @@ def app(
         max_items: The most items of one answer.
 
     Returns:
-        An application for a WSGI server, such as `wsgiref.simple_server.make_server("127.0.0.1",
-        8000, app(state))`, which may call it in many threads.
+        An application for an ASGI server such as uvicorn, or for `Mount` of another application.
 
     Raises:
         DeclarationTypeError: The source is neither, or an argument is of another type.
         DeclarationValueError: A limit is below 1, or the token is not printable ASCII.
     """
-    guard = Guard.of(hosts, token)
+    guard = Middleware(_Guard, hosts=_checked_hosts(hosts), token=_checked_token(token))
+    slots = threading.Semaphore(_count_of(max_waiting, "max_waiting"))
     limits = _Limits(
-        count_of(max_timeout, "max_timeout"),
-        threading.Semaphore(count_of(max_waiting, "max_waiting")),
-        count_of(max_items, "max_items"),
-        wall_clock,
+        _count_of(max_timeout, "max_timeout"), slots, _count_of(max_items, "max_items")
     )
     if isinstance(source, QueryableState):
-        answer: _Ask = _Replica(source, limits)
+        reads = _Replica(source, limits).reads()
     elif isinstance(source, View):
-        answer = _View(source, limits)
+        reads = _View(source, limits).reads()
     else:
-        msg = f"app takes a replica or a view, got {shown(source)}; give what open_state() gave"
-        raise DeclarationTypeError(msg)
+        msg = f"app takes a replica or a view, got {shown(source)}"
+        raise DeclarationTypeError(f"{msg}; give the result of QueryableState.open()")
+    index = {path: parameters for path, (_, parameters) in reads.items()}
+    reads["/"] = (partial(_list_requests, index), ())
 
-    def application(environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        return _respond(answer, guard, environ, start_response)
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        # Requests that wait have threads of their own, or they could take those of all others.
+        current_default_thread_limiter().total_tokens += max_waiting
+        yield
 
-    return application
-
-
-def _respond(
-    answer: _Ask, guard: Guard, environ: Mapping[str, Any], start_response: StartResponse
-) -> Iterable[bytes]:
-    method = environ.get("REQUEST_METHOD", "GET")
-    headers = [("Content-Type", "application/json; charset=utf-8"), ("Cache-Control", "no-cache")]
-    if not guard.knows_host(environ):
-        host = shown(environ.get("HTTP_HOST", ""))
-        msg = f"it is asked under the names that it was given, got Host {host}; add it to hosts"
-        found = _make_failure(HTTPStatus.MISDIRECTED_REQUEST, msg)
-    elif not guard.knows_token(environ):
-        msg = "a request must give the token, got none or another; send Authorization: Bearer .."
-        found = _make_failure(HTTPStatus.UNAUTHORIZED, msg)
-        headers.append(("WWW-Authenticate", 'Bearer realm="pyflinklike"'))
-    elif method not in ("GET", "HEAD"):
-        msg = f"only GET and HEAD are known, got {shown(method)}"
-        found = _make_failure(HTTPStatus.METHOD_NOT_ALLOWED, msg)
-        headers.append(("Allow", "GET, HEAD"))
-    else:
-        found = _find_answer(answer, environ)
-    if found.batch_id is not None:
-        headers.append(("X-Batch-Id", str(found.batch_id)))
-    if found.age is not None:
-        headers.append(("Age", str(max(found.age, 0) // 1000)))
-    if found.status is HTTPStatus.SERVICE_UNAVAILABLE:
-        headers.append(("Retry-After", "1"))
-    text = _encode(found.body)
-    headers.append(("Content-Length", str(len(text))))
-    start_response(f"{found.status.value} {found.status.phrase}", headers)
-    return [b"" if method == "HEAD" else text]
+    found = Starlette(
+        routes=[
+            Route(_route_of(path), partial(_answer, read)) for path, (read, _) in reads.items()
+        ],
+        middleware=[guard],
+        exception_handlers={
+            PyflinklikeError: _answer_error,
+            HTTPException: _answer_refusal,
+            HTTPStatus.NOT_FOUND: partial(_answer_unknown, sorted(reads)),
+        },
+        lifespan=lifespan,
+    )
+    found.router.redirect_slashes = False  # `_Guard` drops a slash at the end
+    return found
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def _route_of(path: str) -> str:
+    return path.replace("<name>", "{name:path}").replace("<verb>", "{verb}")
+
+
+def _count_of(given: Any, what: str) -> int:
+    if not is_int(given) or given < 1:
+        msg = f"{what} takes an int from 1 on, got {shown(given)}; give one"
+        raise DeclarationValueError(msg)
+    return int(given)
+
+
+# Requests and answers
+
+
+_Read = Callable[..., Response]
+"""Answers a request from its parameters, and from the names in its path as keywords."""
+
+
+_Reads = dict[str, tuple[_Read, tuple[str, ...]]]
+"""What answers each path, with the names of its parameters."""
+
+
+def _answer(read: _Read, request: Request) -> Response:
+    path = request.scope["path"]
+    if "\ufffd" in path:  # the server replaces what is not UTF-8, and so one name by another
+        msg = f"the path must be UTF-8, got {shown(path)}; encode it as UTF-8"
+        raise StateValueError(msg)
+    return read(_query_of(request), **request.path_params)
+
+
+def _list_requests(index: Mapping[str, Iterable[str]], query: Query) -> Response:
+    _check_parameters(query)
+    return _respond({"requests": index})
+
+
+def _query_of(request: Request) -> dict[str, str]:
+    """Return the parameters by name.
+
+    Raises:
+        StateValueError: The query string is not UTF-8, or has a parameter twice.
+    """
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        text = request.scope["query_string"].decode()
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        msg = f"the query string must be UTF-8, got bytes that are not ({error.reason})"
+        raise StateValueError(f"{msg}; encode it as UTF-8") from error
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"a parameter is given once, got {shown(twice)} twice; leave one out"
+        raise StateValueError(msg)
+    return found
+
+
+def _respond(body: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Response:
+    try:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write as an escape
-        return json.dumps(body, separators=(",", ":")).encode()
+        text = json.dumps(body, separators=(",", ":")).encode()
+    found = Response(text, status, media_type="application/json; charset=utf-8")
+    found.headers["Cache-Control"] = "no-cache"
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        found.headers["Retry-After"] = "1"
+    found.headers.update(headers)
+    return found
 
 
-def _find_answer(answer: _Ask, environ: Mapping[str, Any]) -> _Answer:
-    try:
-        return answer(path_of(environ), query_of(environ))
-    except _BusyError:
-        msg = "as many requests wait as may; ask again later, or without at_least_batch and max_age"
-        return _make_failure(HTTPStatus.SERVICE_UNAVAILABLE, msg)
-    except PyflinklikeError as error:
-        for kind, status in _STATUS:
-            if isinstance(error, kind):
-                return _make_failure(status, str(error), type(error).__name__)
-        if not isinstance(error, CorruptStateError):
-            LOG.exception("a request could not be answered")
-        return _make_failure(HTTPStatus.INTERNAL_SERVER_ERROR, str(error), type(error).__name__)
+def _stamp(response: Response, batch_id: int | None, age: int | None) -> Response:
+    """Add the micro-batch of an answer, if the answer has none yet; the age is in ms."""
+    if batch_id is not None:
+        response.headers.setdefault("X-Batch-Id", str(batch_id))
+    if age is not None:
+        response.headers.setdefault("Age", str(max(age, 0) // 1000))
+    return response
 
 
-def _make_failure(status: HTTPStatus, message: str, kind: str = "") -> _Answer:
-    return _Answer({"error": kind or status.phrase, "message": message}, status=status)
+def _fail(status: HTTPStatus, message: str, kind: str = "", **headers: str) -> Response:
+    return _respond({"error": kind or status.phrase, "message": message}, status, **headers)
 
 
-def _check_parameters(query: Mapping[str, str], *names: str) -> None:
+def _answer_error(_: Request, error: Exception) -> Response:
+    found = (status for status, kinds in _STATUS.items() if isinstance(error, kinds))
+    status = next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, CorruptStateError):
+        LOG.error("a request could not be answered", exc_info=error)
+    return _fail(status, str(error), type(error).__name__)
+
+
+def _answer_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        msg = f"only GET and HEAD are known, got {shown(request.method)}"
+        return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, Allow="GET, HEAD")
+    return _fail(HTTPStatus(error.status_code), error.detail)
+
+
+def _answer_unknown(paths: list[str], request: Request, _: Exception) -> Response:
+    msg = f"there are {', '.join(paths)}, got {shown(request.scope['path'])}"
+    return _fail(HTTPStatus.NOT_FOUND, msg)
+
+
+# Who may ask
+
+
+_HOST = re.compile(r"(\[[0-9a-f:.%]+\]|[^:\[\]]+)(:[0-9]*)?")
+
+
+def _checked_hosts(hosts: Iterable[str] | None) -> frozenset[str] | None:
+    if hosts is None:
+        return None
+    names = [] if isinstance(hosts, (str, bytes)) else list(hosts)
+    if not names or not all(isinstance(each, str) and _HOST.fullmatch(each) for each in names):
+        msg = f"hosts takes a list of names, got {shown(hosts)}; write hosts=['localhost']"
+        raise DeclarationTypeError(msg)
+    return frozenset(each.lower() for each in names)
+
+
+def _checked_token(token: str | None) -> bytes | None:
+    if token is None:
+        return None
+    if not isinstance(token, str):
+        msg = f"token takes a text, got {type(token).__name__}; give one"
+        raise DeclarationTypeError(msg)
+    if not (token.isascii() and token.isprintable() and token.strip()):
+        msg = "token must be printable ASCII, got another text or an empty one"
+        raise DeclarationValueError(f"{msg}; for example secrets.token_urlsafe()")
+    return token.encode()
+
+
+@attrs.frozen
+class _Guard:
+    """Refuses requests under another name or without the token, before anything else is read.
+
+    Args:
+        app: The application that answers the other requests.
+        hosts: Accepted names of `Host`, each with a port or for every port; None for any.
+        token: The required token of `Authorization: Bearer`; None for none.
+    """
+
+    app: ASGIApp
+    hosts: frozenset[str] | None
+    token: bytes | None = attrs.field(repr=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer: ASGIApp = self.app
+        if scope["type"] == "http":
+            headers = Request(scope).headers
+            host = headers.get("host", "")
+            if not self._knows_host(host.lower()):
+                msg = f"requests must come under a name in hosts, got Host {shown(host)}"
+                answer = _fail(HTTPStatus.MISDIRECTED_REQUEST, f"{msg}; add it to hosts")
+            elif not self._knows_token(headers.get("authorization", "")):
+                msg = "a request must give the token, got none or another"
+                told = {"WWW-Authenticate": 'Bearer realm="pyflinklike"'}
+                msg = f"{msg}; send Authorization: Bearer .."
+                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, **told)
+            path = scope["path"].rstrip("/")
+            if path != scope.get("root_path", ""):
+                scope = {**scope, "path": path}
+        await answer(scope, receive, send)
+
+    def _knows_host(self, given: str) -> bool:
+        # A web page can make its own name lead to this machine, and the browser then lets it read
+        # the answers (DNS rebinding).  The page cannot change the `Host` of its requests.
+        if self.hosts is None:
+            return True
+        found = _HOST.fullmatch(given)
+        return found is not None and (given in self.hosts or found[1].rstrip(".") in self.hosts)
+
+    def _knows_token(self, given: str) -> bool:
+        """Return whether a request has the token; the comparison takes constant time."""
+        if self.token is None:
+            return True
+        kind, _, text = given.partition(" ")
+        is_right = hmac.compare_digest(text.strip().encode("utf-8", "replace"), self.token)
+        return is_right and kind.lower() == "bearer"
+
+
+# Parameters
+
+
+_DIGITS = re.compile(r"[0-9]{1,18}")
+
+
+_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
+
+
+def _check_parameters(query: Query, *names: str) -> None:
     """Check that a request has no other parameters.
 
     Raises:
@@ -296,25 +435,54 @@ def _check_parameters(query: Mapping[str, str], *names: str) -> None:
         raise StateValueError(msg)
 
 
+def _whole(query: Query, name: str, most: int | None = None) -> int | None:
+    """Return a parameter that is a whole number; None if it is missing.
+
+    Raises:
+        StateValueError: The value is no whole number, or too large.
+    """
+    if name not in query:
+        return None
+    text = query[name]
+    if not _DIGITS.fullmatch(text) or (most is not None and int(text) > most):
+        end = "on, of at most 18 digits" if most is None else f"to {most}"
+        msg = f"{name} takes a whole number from 0 {end}, got {shown(text)}; give one"
+        raise StateValueError(msg)
+    return int(text)
+
+
+def _key_text(query: Query, what: str) -> str:
+    if "key" not in query:
+        msg = f"{what}: a lookup takes key=, got none; give it as JSON"
+        raise StateValueError(msg)
+    return query["key"]
+
+
+def _flag(query: Query, name: str) -> bool:
+    text = query.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
+        raise StateValueError(msg)
+    return text in ("true", "1")
+
+
+def _domain(query: Query) -> TimeDomain | None:
+    if "domain" not in query:
+        return None
+    found = _DOMAINS.get(query["domain"])
+    if found is None:
+        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
+        raise StateValueError(f"{msg}; leave it out for both")
+    return found
+
+
 # A replica
 
 
 _OF_TIMERS = ("domain", "from", "to")
 
 
-_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
-
-
-_OF_KEYS = ["key", "namespace", *BOUNDS]
-
-
-_INDEX = {
-    "/health": [],
-    "/states": [*BOUNDS],
-    "/states/<name>": _OF_KEYS,
-    "/stores/<name>/<verb>": ["current", "<arguments of the verb>", *_PAGING, *BOUNDS],
-    "/timers": ["key", *_OF_TIMERS, *_PAGING, *BOUNDS],
-}
+_DESCRIBED = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
 
 
 class _Replica:
@@ -322,39 +490,30 @@ class _Replica:
         self.state, self.limits = state, limits
         self.scans = _Scans()
 
-    def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
-        if parts == [""]:
-            _check_parameters(query)
-            return _Answer({"requests": _INDEX})
-        if parts == ["health"]:
-            _check_parameters(query)
-            now = self.state.position
-            body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
-            return _Answer(body, now.batch_id, now.age)
-        is_known = parts == ["timers"] or parts[0] == "states"
-        if not is_known and not (parts[0] == "stores" and len(parts) > 2):
-            wanted = "/, /health, /states, /states/<name>, /stores/<name>/<verb> and /timers"
-            got = shown("/" + "/".join(parts))
-            return _make_failure(HTTPStatus.NOT_FOUND, f"there are {wanted}, got {got}")
-        with self._snapshot(query) as at:
-            if parts == ["states"]:
-                _check_parameters(query, *BOUNDS)
-                found = _Answer({"states": [_describe(each) for each in at.states()]})
-            elif parts[0] == "states":
-                found = _state(at, "/".join(parts[1:]), query)
-            elif parts[0] == "timers":
-                found = self._timers(at, query)
-            else:
-                found = self._store(at, "/".join(parts[1:-1]), parts[-1], query)
-            if found.batch_id is not None:
-                return found
-            return attrs.evolve(found, batch_id=at.position.batch_id, age=at.position.age)
+    def reads(self) -> _Reads:
+        of_verb = ("current", "<arguments of the verb>", *_PAGING, *_BOUNDS)
+        return {
+            "/health": (self._health, ()),
+            "/states": (partial(self._at, self._states), _BOUNDS),
+            "/states/<name>": (partial(self._at, self._state), ("key", "namespace", *_BOUNDS)),
+            "/stores/<name>/<verb>": (partial(self._at, self._store), of_verb),
+            "/timers": (
+                partial(self._at, self._timers),
+                ("key", *_OF_TIMERS, *_PAGING, *_BOUNDS),
+            ),
+        }
 
-    @contextmanager
-    def _snapshot(self, query: Mapping[str, str]) -> Iterator[StateReader]:
-        at_least = whole(query, "at_least_batch")
-        max_age = whole(query, "max_age")
-        timeout = whole(query, "timeout", self.limits.timeout)
+    def _health(self, query: Query) -> Response:
+        _check_parameters(query)
+        now = self.state.position
+        body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
+        return _stamp(_respond(body), now.batch_id, now.age)
+
+    def _at(self, read: _Read, query: Query, **names: str) -> Response:
+        """Answer from a snapshot that is as new as the request asks."""
+        at_least = _whole(query, "at_least_batch")
+        max_age = _whole(query, "max_age")
+        timeout = _whole(query, "timeout", self.limits.timeout)
         if timeout is None:
             timeout = min(self.state.timeout, self.limits.timeout)
         is_there = at_least is None or self.state.position.batch_id >= at_least
@@ -366,33 +525,50 @@ class _Replica:
                 at = stack.enter_context(
                     self.state.snapshot(at_least_batch=at_least, max_age=max_age, timeout=timeout)
                 )
-            yield at
+            return _stamp(read(at, query, **names), at.position.batch_id, at.position.age)
 
-    def _store(self, at: StateReader, name: str, verb: str, query: Mapping[str, str]) -> _Answer:
-        infos = {info.name: info for info in at.states()}
-        info = infos.get(name)
+    def _states(self, at: StateReader, query: Query) -> Response:
+        _check_parameters(query, *_BOUNDS)
+        described = [{name: getattr(each, name) for name in _DESCRIBED} for each in at.states()]
+        return _respond({"states": json_value(described)})
+
+    def _state(self, at: StateReader, query: Query, name: str) -> Response:
+        state = at[name]
+        is_keyed = state.info.key_type is not None
+        of_windows = () if state.info.namespace_type is None else ("namespace",)
+        _check_parameters(query, *(("key",) if is_keyed else ()), *of_windows, *_BOUNDS)
+        key = None
+        if is_keyed:
+            key = state_key_of(_key_text(query, f"state {name!r}"), state.info)
+        namespace = namespace_of(query.get("namespace", "null"), state.info)
+        value = state.get(key, namespace=namespace)
+        if value is None:
+            return _fail(
+                HTTPStatus.NOT_FOUND, f"state {name!r} has nothing of {shown(key)}", "no key"
+            )
+        return _respond({"key": json_value(key), "value": json_value(value)})
+
+    def _store(self, at: StateReader, query: Query, name: str, verb: str) -> Response:
+        info = next((info for info in at.states() if info.name == name), None)
         given = {}
-        has_key = info is not None and info.is_store and info.key_type is not None
-        if has_key and "current" in query:
-            assert info is not None
+        if info is not None and info.is_store and info.key_type and "current" in query:
             given["key"] = state_key_of(query["current"], info)
         store = at.store(name, **given)
-        verbs = verbs_of(store.info)
+        verbs = VERBS[store.info.kind]
         if verb not in verbs:
             msg = f"a {store.info.kind} store has {sorted(verbs)}, got {shown(verb)}"
-            return _make_failure(HTTPStatus.NOT_FOUND, msg)
+            return _fail(HTTPStatus.NOT_FOUND, msg)
         chosen = verbs[verb]
         current = ("current",) if store.scope == "key" else ()
         paging = _PAGING if chosen.many else ()
-        _check_parameters(query, *current, *chosen.keys, *chosen.times, *paging, *BOUNDS)
-        arguments = chosen.arguments(query, store.info)
+        _check_parameters(query, *current, *chosen.keys, *chosen.times, *paging, *_BOUNDS)
+        arguments = chosen.arguments(query, verb, store.info)
         if not chosen.many:
             value = getattr(store, verb)(*arguments)
             if value is None:
-                return _make_failure(
-                    HTTPStatus.NOT_FOUND, f"store {name!r} has nothing there", "no key"
-                )
-            return _Answer({"value": json_value(value)})
+                msg = f"store {name!r} has nothing there"
+                return _fail(HTTPStatus.NOT_FOUND, msg, "no key")
+            return _respond({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
         def read(scan: StateReader) -> Iterator[Any]:
@@ -403,9 +579,9 @@ class _Replica:
 
         return self._page(at, (name, verb), query, read, json_value)
 
-    def _timers(self, at: StateReader, query: Mapping[str, str]) -> _Answer:
+    def _timers(self, at: StateReader, query: Query) -> Response:
         timers = at.timers()
-        _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *BOUNDS)
+        _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *_BOUNDS)
         is_reverse, domain = _flag(query, "reverse"), _domain(query)
         begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
         has_windows = timers.namespace_type is not None
@@ -418,7 +594,7 @@ class _Replica:
             if "key" not in query:
                 return timers.all(begin, end, domain=domain, reverse=is_reverse)
             found = timers.get(key, domain=domain)
-            mine = (each for each in (reversed(found) if is_reverse else found))
+            mine = reversed(found) if is_reverse else found
             return (each for each in mine if _is_between(each.timestamp, begin, end))
 
         def shown_timer(timer: Timer) -> dict[str, Any]:
@@ -433,10 +609,10 @@ class _Replica:
         self,
         at: StateReader,
         path: tuple[str, ...],
-        query: Mapping[str, str],
+        query: Query,
         read: Callable[[StateReader], Iterator[Any]],
         item: Callable[[Any], Any],
-    ) -> _Answer:
+    ) -> Response:
         """Answer with the next items of a scan.
 
         Args:
@@ -446,7 +622,7 @@ class _Replica:
             read: Returns all items of a snapshot.
             item: Makes JSON's values of an item.
         """
-        most = whole(query, "limit", self.limits.items)
+        most = _whole(query, "limit", self.limits.items)
         limit = min(_ITEMS, self.limits.items) if most is None else most
         asked = {name: each for name, each in query.items() if name not in _OF_PAGE}
         question = (*path, *sorted(asked.items()))
@@ -455,61 +631,17 @@ class _Replica:
             found = self.scans.find(query["after"], question)
             if found is None:
                 msg = "the snapshot of this scan is no longer kept; begin it anew, without after="
-                return _make_failure(HTTPStatus.GONE, msg)
+                return _fail(HTTPStatus.GONE, msg)
             scan, start, rest = found
         if rest is None:
-            rest = read(scan)
-            for _ in itertools.islice(rest, start):
-                pass  # earlier answers had these items
+            rest = itertools.islice(read(scan), start, None)  # earlier answers had those before
         items = [item(each) for each in itertools.islice(rest, limit)]
         following = next(rest, None)
         body: dict[str, Any] = {"items": items, "more": following is not None}
         if following is not None:
             rest = itertools.chain((following,), rest)
             body["after"] = self.scans.keep(scan, start + len(items), question, rest)
-        return _Answer(body, scan.position.batch_id, scan.position.age)
-
-
-def _describe(info: Any) -> dict[str, Any]:
-    fields = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
-    return {name: json_value(getattr(info, name)) for name in fields}
-
-
-def _state(at: StateReader, name: str, query: Mapping[str, str]) -> _Answer:
-    state = at[name]
-    is_keyed = state.info.key_type is not None
-    of_windows = () if state.info.namespace_type is None else ("namespace",)
-    _check_parameters(query, *(("key",) if is_keyed else ()), *of_windows, *BOUNDS)
-    key = None
-    if is_keyed:
-        if "key" not in query:
-            msg = f"state {name!r}: a lookup takes key=, got none; give it as JSON"
-            raise StateValueError(msg)
-        key = state_key_of(query["key"], state.info)
-    namespace = namespace_of(query.get("namespace", "null"), state.info)
-    value = state.get(key, namespace=namespace)
-    if value is None:
-        msg = f"state {name!r} has nothing of {shown(key)}"
-        return _make_failure(HTTPStatus.NOT_FOUND, msg, "no key")
-    return _Answer({"key": json_value(key), "value": json_value(value)})
-
-
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    text = query.get(name, "false").lower()
-    if text not in ("true", "false", "1", "0"):
-        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
-        raise StateValueError(msg)
-    return text in ("true", "1")
-
-
-def _domain(query: Mapping[str, str]) -> TimeDomain | None:
-    if "domain" not in query:
-        return None
-    found = _DOMAINS.get(query["domain"])
-    if found is None:
-        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
-        raise StateValueError(f"{msg}; leave it out for both")
-    return found
+        return _stamp(_respond(body), scan.position.batch_id, scan.position.age)
 
 
 def _is_between(time: int, begin: int | None, end: int | None) -> bool:
@@ -539,17 +671,10 @@ class _Scans:
             rest: The items that no answer has had.
         """
         with self._lock:
-            name = next(
-                (
-                    name
-                    for name, each in self._readers.items()
-                    if each is reader or each.position is reader.position
-                ),
-                None,
-            )
-            if name is None:
-                name = secrets.token_hex(8)
-                self._readers[name] = reader
+            known = self._readers.items()
+            same = (name for name, each in known if each.position is reader.position)
+            name = next(same, None) or secrets.token_hex(8)
+            self._readers.setdefault(name, reader)
             self._readers.move_to_end(name)
             while len(self._readers) > _SCANS:
                 gone, _ = self._readers.popitem(last=False)
@@ -574,7 +699,7 @@ class _Scans:
             StateValueError: The text is no `after` of an answer.
         """
         name, _, count = after.partition(".")
-        if not (count.isascii() and count.isdecimal() and len(count) < 18):
+        if not _DIGITS.fullmatch(count):
             msg = f"after takes what an answer had as its after, got {shown(after)}; give that"
             raise StateValueError(msg)
         with self._lock:
@@ -591,31 +716,36 @@ class _View:
         self.view, self.limits = view, limits
         self._never = threading.Event()
 
-    def __call__(self, parts: list[str], query: Mapping[str, str]) -> _Answer:
-        if parts == [""]:
-            _check_parameters(query)
-            return _Answer({"requests": {"/health": [], "/rows": ["key", *BOUNDS]}})
-        if parts not in (["rows"], ["health"]):
-            got = shown("/" + "/".join(parts))
-            return _make_failure(HTTPStatus.NOT_FOUND, f"there are /, /health and /rows, got {got}")
-        if parts == ["health"]:
-            _check_parameters(query)
-            fresh = self.view.freshness
-            body = {"status": "ok", "batch_id": fresh.batch_id, "watermark": fresh.watermark}
-            return _Answer(body, fresh.batch_id, fresh.lag)
-        _check_parameters(query, "key", *BOUNDS)
+    def reads(self) -> _Reads:
+        return {"/health": (self._health, ()), "/rows": (self._row, ("key", *_BOUNDS))}
+
+    def _health(self, query: Query) -> Response:
+        _check_parameters(query)
+        fresh = self.view.freshness
+        body = {"status": "ok", "batch_id": fresh.batch_id, "watermark": fresh.watermark}
+        return _stamp(_respond(body), fresh.batch_id, fresh.lag)
+
+    def _row(self, query: Query) -> Response:
+        _check_parameters(query, "key", *_BOUNDS)
         # Asked before the row, so that the row is of this batch or of a later one.
         fresh = self._fresh(query)
-        return attrs.evolve(self._row(query), batch_id=fresh.batch_id, age=fresh.lag)
+        key = json_key_of(_key_text(query, f"view {self.view.name!r}"))
+        row = self.view.get(key)
+        if row is None:
+            msg = f"view {self.view.name!r} has no row of {shown(key)}"
+            found = _fail(HTTPStatus.NOT_FOUND, msg, "no key")
+        else:
+            found = _respond({"key": json_value(key), "value": json_value(row)})
+        return _stamp(found, fresh.batch_id, fresh.lag)
 
-    def _fresh(self, query: Mapping[str, str]) -> Freshness:
+    def _fresh(self, query: Query) -> Freshness:
         """Wait until the view is as fresh as the request asks, and return its freshness.
 
         Raises:
             StaleStateError: The view is not as fresh within the timeout.
         """
-        batch, age = whole(query, "at_least_batch"), whole(query, "max_age")
-        timeout = whole(query, "timeout", self.limits.timeout)
+        batch, age = _whole(query, "at_least_batch"), _whole(query, "max_age")
+        timeout = _whole(query, "timeout", self.limits.timeout)
         patience = min(_PATIENCE_MS, self.limits.timeout) if timeout is None else timeout
 
         def is_fresh(found: Freshness) -> bool:
@@ -636,68 +766,3 @@ class _View:
         asked += [f"no older than {age} ms"] if age is not None else []
         msg = f"view {self.view.name!r}: an answer must be {' and '.join(asked)}, got {found}"
         raise StaleStateError(f"{msg} after {patience} ms; wait longer, or see what feeds it")
-
-    def _row(self, query: Mapping[str, str]) -> _Answer:
-        if "key" not in query:
-            msg = f"view {self.view.name!r}: a lookup takes key=, got none; give it as JSON"
-            raise StateValueError(msg)
-        key = json_key_of(query["key"])
-        row = self.view.get(key)
-        if row is None:
-            msg = f"view {self.view.name!r} has no row of {shown(key)}"
-            return _make_failure(HTTPStatus.NOT_FOUND, msg, "no key")
-        return _Answer({"key": json_value(key), "value": json_value(row)})
-
-
-# Values as JSON
-
-
-_EPOCH = dt.datetime(1970, 1, 1)
-
-
-_EXACT = 2**53
-"""The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
-
-
-def _iso(instant: Instant) -> str:
-    """Return an instant in ISO 8601 with all digits; as `str` if its year has too many digits."""
-    try:
-        seconds = _EPOCH + dt.timedelta(seconds=instant.seconds)
-    except OverflowError:
-        return str(instant)
-    digits = f".{instant.nanos:09}".rstrip("0").rstrip(".")
-    return f"{seconds.isoformat()}{digits}Z"
-
-
-def json_value(value: Any) -> Any:
-    """Return a value in a form that `json.dumps` writes.
-
-    Rows and named tuples become objects.  A map becomes an object if its keys are texts, else a list
-    of pairs.  Bytes become hex after 0x, times ISO 8601, and numbers that JSON lacks a text.
-    """
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, int):
-        return value if -_EXACT <= value <= _EXACT else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, (bytes, bytearray)):
-        return f"0x{value.hex()}"
-    if isinstance(value, Row):
-        names = getattr(value, "_fields", None)
-        return json_value(value.as_dict() if names else list(value))
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return json_value(value._asdict())
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) for key in value):
-            return {key: json_value(each) for key, each in value.items()}
-        return [[json_value(key), json_value(each)] for key, each in value.items()]
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [json_value(each) for each in value]
-    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
-        return value.isoformat()
-    if isinstance(value, Instant):
-        return _iso(value)
-    if isinstance(value, Decimal):
-        return str(value)
-    return repr(value)

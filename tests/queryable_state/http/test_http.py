@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas and views over HTTP: what is asked in a URL, and what comes back.
 
-The application is called as a server calls it; wsgiref's validator sees that both keep to WSGI.
+Most tests call the application as a server does; one asks a server.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from decimal import Decimal
 from urllib.parse import quote, urlencode
-from wsgiref.simple_server import WSGIRequestHandler, make_server
-from wsgiref.validate import validator
 
 import pytest
+from asgi_support import ask, serving
 from replica_support import FollowedQuery, replica_of
 
 from pyflinklike import (
@@ -30,7 +29,7 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.queryable_state.http import app
-from pyflinklike.queryable_state.http.application import json_value
+from pyflinklike.queryable_state.http.json_values import json_value
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     SessionStoreDescriptor,
@@ -43,34 +42,10 @@ TEXT, LONG = Types.STRING(), Types.LONG()
 
 
 def get(application, path, method="GET", *, raw=None, given=None, **query):
-    """Status, body and headers of a request, with further parts of the environment."""
-    told = {}
-
-    def start_response(status, headers, _=None):
-        told.update(status=int(status[:3]), headers=dict(headers))
-        return io.BytesIO().write
-
-    environ = {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": urlencode(query) if raw is None else raw,
-        "SERVER_NAME": "127.0.0.1",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(),
-        "wsgi.errors": io.StringIO(),
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-        **(given or {}),
-    }
-    answered = validator(application)(environ, start_response)
-    body = b"".join(answered)
-    answered.close()
-    return told["status"], json.loads(body) if body else None, told["headers"]
+    """Status, body and headers of a request, which has the headers of `given`, too."""
+    asked = urlencode(query).encode() if raw is None else raw
+    status, headers, body = ask(application, path, asked, method, given)
+    return status, json.loads(body) if body else None, headers
 
 
 def act(on):
@@ -194,18 +169,18 @@ def test_a_parameter_of_another_name_is_refused(served, path):
 @pytest.mark.parametrize(
     ("path", "raw"),
     [
-        ("/states/total", "key=ann&key=bob"),
-        ("/states/total", "key=%ff%fe"),
-        ("/states/total", "key=\xff"),
-        ("/states/\xff\xfe", "key=ann"),
-        ("/stores/kv/all", "limit=" + "9" * 20),
-        ("/stores/kv/all", "limit=" + "9" * 5_000),
-        ("/stores/kv/all", "limit=10001"),
-        ("/stores/kv/all", "after=a"),
-        ("/stores/kv/all", "reverse=maybe"),
-        ("/states/total", "key=ann&at_least_batch=" + "9" * 5_000),
-        ("/states/total", "key=ann&timeout=30001"),
-        ("/stores/windows/fetch", "current=ann&key=A&from=99999999999999999999"),
+        ("/states/total", b"key=ann&key=bob"),
+        ("/states/total", b"key=%ff%fe"),
+        ("/states/total", b"key=\xff"),
+        ("/states/\ufffd", b"key=ann"),  # as a server decodes what is not UTF-8
+        ("/stores/kv/all", b"limit=" + b"9" * 20),
+        ("/stores/kv/all", b"limit=" + b"9" * 5_000),
+        ("/stores/kv/all", b"limit=10001"),
+        ("/stores/kv/all", b"after=a"),
+        ("/stores/kv/all", b"reverse=maybe"),
+        ("/states/total", b"key=ann&at_least_batch=" + b"9" * 5_000),
+        ("/states/total", b"key=ann&timeout=30001"),
+        ("/stores/windows/fetch", b"current=ann&key=A&from=99999999999999999999"),
     ],
 )
 def test_what_cannot_be_meant_is_a_bad_request(served, path, raw):
@@ -214,10 +189,10 @@ def test_what_cannot_be_meant_is_a_bad_request(served, path, raw):
 
 
 def test_a_key_may_be_utf_8_as_it_is(query):
-    """In the query string as in the path; WSGI gives its bytes as Latin-1."""
+    """In the query string, quoted or not."""
     query.batch([("über", lambda on: on["total"].update(1))])
     with replica_of(query) as replica:
-        quoted, raw = "key=%C3%BCber", "key=über".encode().decode("latin-1")
+        quoted, raw = b"key=%C3%BCber", "key=über".encode()
         found = [get(app(replica), "/states/total", raw=each)[:2] for each in (quoted, raw)]
     assert [(200, {"key": "über", "value": 1})] * 2 == found
 
@@ -374,7 +349,7 @@ def test_only_names_of_its_own_are_answered(query, host, expected):
     """A web page has its own name lead to this machine, and would read the state."""
     with replica_of(query) as replica:
         served = app(replica, hosts=["localhost", "[::1]", "state.example:80"])
-        assert expected == get(served, "/states", given={"HTTP_HOST": host})[0]
+        assert expected == get(served, "/states", given={"host": host.encode()})[0]
 
 
 @pytest.mark.parametrize(
@@ -393,7 +368,7 @@ def test_a_token_is_asked_for(query, header, expected):
     """Of every request, before anything else is looked at."""
     with replica_of(query) as replica:
         served = app(replica, token="s3cret")
-        asked = {"HTTP_AUTHORIZATION": header}
+        asked = {"authorization": header.encode("latin-1")}
         found = [get(served, path, given=asked) for path in ("/states", "/health")]
     assert [expected] * 2 == [status for status, _, _ in found]
     assert (expected == 401) is ("WWW-Authenticate" in found[0][2])
@@ -504,22 +479,44 @@ def test_a_view_is_waited_for(tmp_path):
     assert (8, "5") == (body["value"]["total"], headers["X-Batch-Id"])
 
 
-def test_a_server_of_the_standard_library_runs_it(served):
+def test_a_server_runs_it(served):
     """Over a socket, with a name that has to be quoted."""
-
-    class Quiet(WSGIRequestHandler):
-        def log_message(self, *_):
-            """Nothing."""
-
-    with make_server("127.0.0.1", 0, served, handler_class=Quiet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/states/"
-        with urllib.request.urlopen(f"{url}total?key={quote('ann')}") as answer:
+    with serving(served) as address:
+        with urllib.request.urlopen(f"{address}/states/total?key=ann") as answer:
             assert {"key": "ann", "value": 7} == json.load(answer)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{url}{quote('über')}?key=1")
-        server.shutdown()
+            urllib.request.urlopen(f"{address}/states/{quote('über')}?key=1")
+        with pytest.raises(urllib.error.HTTPError) as undecoded:
+            urllib.request.urlopen(f"{address}/states/%ff?key=1")
     assert (404, True) == (refused.value.code, "über" in json.load(refused.value)["message"])
+    assert 400 == undecoded.value.code
+
+
+def status_of(address):
+    """The status that a server answers with."""
+    try:
+        with urllib.request.urlopen(address) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_requests_that_wait_do_not_keep_others_from_an_answer(query):
+    """Even if more of them wait than the server has threads for other requests."""
+    clock, held, slots = [0], threading.Event(), 60
+    with replica_of(query, now=lambda: clock[0]) as replica:
+        former, clock[0] = query.after, 10_000
+        query.after = lambda image: former(image) if held.wait(60) else None
+        served = app(replica, max_waiting=slots)
+        with serving(served) as address, ThreadPoolExecutor(slots + 1) as pool:
+            asked = f"{address}/states/total?key=ann"
+            waits = [pool.submit(status_of, f"{asked}&max_age=0") for _ in range(slots + 1)]
+            refused, others = wait(waits, timeout=30, return_when=FIRST_COMPLETED)
+            found = status_of(asked) if refused else None  # the others have all the slots
+            held.set()
+    assert (1, slots, 200) == (len(refused), len(others), found)
+    assert ({503}, {200}) == tuple({each.result() for each in some} for some in (refused, others))
 
 
 @pytest.mark.parametrize(
@@ -548,5 +545,5 @@ def test_an_instant_is_a_text():
 
 def test_nothing_else_is_served():
     """It is refused when the application is made."""
-    with pytest.raises(DeclarationTypeError, match="open_state"):
+    with pytest.raises(DeclarationTypeError, match=r"QueryableState\.open"):
         app({"ann": 7})

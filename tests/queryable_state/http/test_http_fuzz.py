@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
-import io
 import json
 import sys
 import tempfile
@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from all_states import AllStates
+from asgi_support import answer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,9 +31,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
-from pyflinklike.queryable_state.http.request_keys import verbs_of
+from pyflinklike.queryable_state.http.json_values import VERBS
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.views import MaterializedView
@@ -116,7 +117,7 @@ class Served:
         with harness:
             harness.process_elements([(each, None) for each in values])
             harness.savepoint(place)
-        state = self.stack.enter_context(open_state(place, allow_scan=True))
+        state = self.stack.enter_context(QueryableState.open_savepoint(place, allow_scan=True))
         self.applications.append(app(state, max_timeout=1, max_items=50))
         known = [("/states", ()), ("/timers", ("key",)), ("/timers", TIMERS)]
         for info in state.states():
@@ -124,7 +125,7 @@ class Served:
                 known += [(f"/states/{info.name}", ("key",))] * 3
                 continue
             current = ("current",) if info.options["scope"] == "key" else ()
-            for name, verb in verbs_of(info).items():
+            for name, verb in VERBS[info.kind].items():
                 wanted = (*current, *verb.keys, *verb.times, *(PAGING if verb.many else ()))
                 known.append((f"/stores/{info.name}/{name}", wanted))
         self.paths.append(known)
@@ -251,30 +252,23 @@ def _closed() -> Any:
     SERVED.clear()
 
 
-def status_of(application: Any, method: str, path: str, query: str, **headers: str) -> int:
+async def status_of(application: Any, *request: Any) -> int:
     """Of an answer, which must be JSON of the length that it says."""
-    told: dict[str, Any] = {}
-
-    def start_response(status: str, given: list[tuple[str, str]], _: Any = None) -> Any:
-        told.update(status=int(status[:3]), headers=dict(given))
-
-    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, **headers}
-    environ["wsgi.input"] = io.BytesIO()
-    body = b"".join(application(environ, start_response))
-    if method != "HEAD":
+    status, headers, body = await answer_of(application, *request)
+    if request[2] != "HEAD":
         found = json.loads(body.decode("utf-8"), parse_constant=pytest.fail)
-        assert (int(told["headers"]["Content-Length"]), dict) == (len(body), type(found))
-        assert (told["status"] >= 400) is ("error" in found)
-    return told["status"]
+        assert (int(headers["content-length"]), dict) == (len(body), type(found))
+        assert (status >= 400) is ("error" in found)
+    return status
 
 
-def request(draw: Any) -> int:
+async def request(draw: Any) -> int:
     """One request, as `draw` chooses: a list, or bytes up to a length."""
     some = served()
     at = draw.index(len(some.applications))
     path, wanted = draw.of([*some.paths[at], *[(each, ()) for each in ELSEWHERE]])
     if not draw.index(10):
-        path = draw.of(["", path]) + draw.bytes(20).decode("latin-1")
+        path = draw.of(["", path]) + draw.bytes(20).decode("utf-8", "replace")
     # Most parameters are those that are known, or nothing would come further than their names.
     names = [each.encode() for each in wanted if each not in PAGING or not draw.index(6)]
     names += [draw.of(BOUNDS)] * (not draw.index(6))
@@ -287,15 +281,13 @@ def request(draw: Any) -> int:
         is_good = draw.index(3)
         values = good if is_value and is_good else VALUES
         parts.append(name + b"=" + (draw.of(values) if is_value else draw.bytes(20)))
-    query = b"&".join(parts).decode("latin-1")
-    host = draw.bytes(10).decode("latin-1")
-    return status_of(
+    host = draw.bytes(10)
+    return await status_of(
         some.applications[at],
-        draw.of(METHODS),
         path,
-        query,
-        HTTP_HOST=host,
-        HTTP_AUTHORIZATION=host,
+        b"&".join(parts),
+        draw.of(METHODS),
+        {"host": host, "authorization": host},
     )
 
 
@@ -331,22 +323,25 @@ class Dice:
         return self.random.randbytes(self.random.randrange(most + 1))
 
 
+async def statuses_of(draw: Any, count: int) -> Counter[int]:
+    """How often each status came of so many requests."""
+    return Counter([await request(draw) for _ in range(count)])
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_no_request_is_an_error_of_the_server(data):
     """State that is whole gives no 500, whatever is asked of it."""
-    assert request(Drawn(data)) != 500
+    assert asyncio.run(request(Drawn(data))) != 500
 
 
 def test_no_request_of_thousands_is_an_error_of_the_server():
     """Of chance, for there are more combinations than Hypothesis comes to; most kinds of answers came."""
-    dice = Dice(26)
-    statuses = Counter(request(dice) for _ in range(4_000))
+    statuses = asyncio.run(statuses_of(Dice(26), 4_000))
     assert (0, True) == (statuses[500], {200, 400, 404, 405} <= set(statuses))
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1])
-    chance = Dice(0)
-    sys.stdout.write(f"{count} {Counter(request(chance) for _ in range(count))}\n")
+    sys.stdout.write(f"{count} {asyncio.run(statuses_of(Dice(0), count))}\n")
     SERVED[0].stack.close()

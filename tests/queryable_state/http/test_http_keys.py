@@ -5,7 +5,7 @@ import pytest
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
-from pyflinklike.queryable_state.http.request_keys import json_key_of, store_key_of
+from pyflinklike.queryable_state.http.json_values import json_key_of, store_key_of
 from pyflinklike.state_processor._logs.state_infos import StateInfo
 
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])

@@ -20,7 +20,8 @@ from surroundings import CHECKPOINT_FORMAT
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import HostError
-from pyflinklike.spark import key_by, open_state
+from pyflinklike.queryable_state import QueryableState
+from pyflinklike.spark import key_by
 from pyflinklike.state_processor import read_state, read_state_changes, repartition_state
 from pyflinklike.state_processor._checkpoints.checkpoint import refuse_errors
 
@@ -95,7 +96,7 @@ def formats_of(checkpoint):
 
 def everything(spark, checkpoint):
     """What the readers of state say of a checkpoint."""
-    with open_state(spark, checkpoint, refresh=None) as replica:
+    with QueryableState.open(spark, checkpoint, refresh=None) as replica:
         got = replica["sum"].get("u7")
     return (
         got,

@@ -17,7 +17,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import ScanDisabledError, StaleStateError, StateAccessError
-from pyflinklike.spark import key_by, open_state
+from pyflinklike.queryable_state import QueryableState
+from pyflinklike.spark import key_by
 from pyflinklike.state_processor import take_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 
@@ -95,7 +96,7 @@ def test_each_answer_is_of_the_batch_that_it_names(spark, feed, tmp_path):
     feed.add(*map(batch, range(3, 12)))
     query, _ = start(sums(feed), checkpoint, availableNow=True)
     seen = set()
-    with open_state(spark, checkpoint, refresh=100, allow_scan=True) as state:
+    with QueryableState.open(spark, checkpoint, refresh=100, allow_scan=True) as state:
         for _ in range(100):
             with state.snapshot() as at:
                 check(at)
@@ -113,7 +114,7 @@ def test_eight_threads_read_while_it_refreshes(spark, feed, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     drain(sums(feed), checkpoint)
     failures = []
-    with open_state(spark, checkpoint, refresh=50, allow_scan=True) as state:
+    with QueryableState.open(spark, checkpoint, refresh=50, allow_scan=True) as state:
         done = threading.Event()
 
         def read():
@@ -140,7 +141,7 @@ def test_a_query_that_went_back_is_read_anew(spark, feed, tmp_path):
     """Its batches get the numbers again, with other contents."""
     checkpoint = tmp_path / "checkpoint"
     drain(sums(feed), checkpoint)
-    state = open_state(spark, checkpoint, refresh=None, allow_scan=True)
+    state = QueryableState.open(spark, checkpoint, refresh=None, allow_scan=True)
     for folder in ("commits", "offsets"):
         for name in ("2", ".2.crc"):
             (checkpoint / folder / name).unlink(missing_ok=True)
@@ -155,7 +156,7 @@ def test_bounds_and_scans_are_kept(spark, feed, tmp_path):
     """A batch that does not come is an error, and a scan has to be allowed."""
     checkpoint = tmp_path / "checkpoint"
     drain(sums(feed), checkpoint)
-    with open_state(spark, checkpoint, refresh=None, states=["total", "shared"]) as state:
+    with QueryableState.open(spark, checkpoint, refresh=None, states=["total", "shared"]) as state:
         with pytest.raises(StaleStateError, match="batch 9 or later"):
             state["total"].get("user-1", at_least_batch=9, timeout=0)
         with pytest.raises(ScanDisabledError):
@@ -169,9 +170,11 @@ def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
     drain(sums(feed), checkpoint)
     mine = USERS[:2]
     with (
-        open_state(spark, checkpoint, refresh=None) as every,
-        open_state(spark, checkpoint, refresh=None, keys=mine) as some,
-        open_state(spark, checkpoint, refresh=None, key_groups=range(3), allow_scan=True) as low,
+        QueryableState.open(spark, checkpoint, refresh=None) as every,
+        QueryableState.open(spark, checkpoint, refresh=None, keys=mine) as some,
+        QueryableState.open(
+            spark, checkpoint, refresh=None, key_groups=range(3), allow_scan=True
+        ) as low,
     ):
         feed.add(*map(batch, range(3, 5)))
         drain(sums(feed), checkpoint)
@@ -189,9 +192,10 @@ def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
 
 def test_a_savepoint_of_it_says_the_same(spark, feed, tmp_path):
     """The directory alone, without Spark."""
-    from pyflinklike.queryable_state import open_state as open_saved
-
     drain(sums(feed), tmp_path / "checkpoint")
     take_savepoint(spark, tmp_path / "checkpoint", tmp_path / "saved")
-    with open_saved(tmp_path / "saved", allow_scan=True) as state, state.snapshot() as at:
+    with (
+        QueryableState.open_savepoint(tmp_path / "saved", allow_scan=True) as state,
+        state.snapshot() as at,
+    ):
         check(at)

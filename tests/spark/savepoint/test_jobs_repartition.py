@@ -10,8 +10,9 @@ from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.report import checkpoint_report
-from pyflinklike.spark import key_by, open_state
+from pyflinklike.spark import key_by
 from pyflinklike.state_processor import (
     list_states,
     read_state,
@@ -95,7 +96,7 @@ def test_a_query_goes_on_in_other_partitions(spark, feed, tmp_path, partitions):
     """Every sum and timer is where it is looked for; before and after it reads as one history."""
     checkpoint = tmp_path / "c"
     drain(summed(feed), checkpoint)
-    with open_state(spark, checkpoint, refresh=None) as replica:
+    with QueryableState.open(spark, checkpoint, refresh=None) as replica:
         assert 11 == replica["sum"].get("u7")
         before = last_batch(checkpoint)
         repartition_state(spark, checkpoint, partitions)

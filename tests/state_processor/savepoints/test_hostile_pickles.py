@@ -6,11 +6,12 @@ The function itself reads what it declares as pickled; none of the readers has t
 
 import pyarrow as pa
 import pytest
+from asgi_support import ask
 from savepoint_trap import TRAPPED, Trapped, hostile
 
 from pyflinklike import Row, Types
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.testing import KeyedProcessHarness
@@ -49,7 +50,7 @@ def test_a_savepoint_shows_its_bytes(savepoint, trap, state):
 
 def test_a_replica_refuses_what_it_would_have_to_open(savepoint, trap):
     """Before anything of it is read; `allow_pickle=True` is what asks for it."""
-    with open_state(savepoint, allow_scan=True) as state:
+    with QueryableState.open_savepoint(savepoint, allow_scan=True) as state:
         asks = [lambda name=name: state[name] for name in TRAPPED[:-2]]
         asks += [lambda: state.store("store", key="ann"), lambda: state.store("shared")]
         for ask in asks:
@@ -59,11 +60,9 @@ def test_a_replica_refuses_what_it_would_have_to_open(savepoint, trap):
 
 def test_over_http_it_is_refused(savepoint, trap):
     """As a request that cannot be served."""
-    with open_state(savepoint) as state:
-        told = []
-        environ = {"PATH_INFO": "/states/value", "QUERY_STRING": 'key="ann"'}
-        body = app(state)(environ, lambda status, _: told.append(status))
-        assert (["400 Bad Request"], True) == (told, b"nothing is unpickled" in b"".join(body))
+    with QueryableState.open_savepoint(savepoint) as state:
+        status, _, body = ask(app(state), "/states/value", b'key="ann"')
+        assert (400, True) == (status, b"nothing is unpickled" in body)
 
 
 @pytest.mark.parametrize(

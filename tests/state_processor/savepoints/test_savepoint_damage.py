@@ -12,7 +12,7 @@ import pytest
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.cli.savepoint_answers import SavepointAnswers
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.queryable_state import open_state
+from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 from pyflinklike.testing import KeyedProcessHarness
@@ -80,7 +80,7 @@ READERS = {
     "dataset": lambda path: open_savepoint(path).dataset("value").to_table(),
     "keys": lambda path: SavepointAnswers.open(str(path), None).count_keys(),
     "segment": lambda path: open_savepoint(path).segment(),
-    "replica": lambda path: open_state(path)["value"].get(0),
+    "replica": lambda path: QueryableState.open_savepoint(path)["value"].get(0),
     "restore": lambda path: harness(restore=path),
 }
 

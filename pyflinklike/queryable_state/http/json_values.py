@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys in a query string, and the reading methods (verbs) of stores as requests.
+"""Keys and times of a request's parameters, the reading methods of stores, and values as JSON.
 
-A key is JSON, read by the types of the key columns or of a store's keys.  The arguments of a verb
-are named parameters.
+A key is JSON, read by the types of the key columns or of a store's keys.  The arguments of a reading
+method are named parameters.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -27,9 +28,18 @@ from pyflinklike.state_processor._logs.state_infos import StateInfo
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.nested_types import ByteArrayTypeInfo
-from pyflinklike.types.time_types import DateTypeInfo
+from pyflinklike.types.row import Row
+from pyflinklike.types.time_types import DateTypeInfo, Instant
 
-__all__ = ["Verb", "json_key_of", "namespace_of", "state_key_of", "store_key_of", "verbs_of"]
+__all__ = [
+    "VERBS",
+    "Verb",
+    "json_key_of",
+    "json_value",
+    "namespace_of",
+    "state_key_of",
+    "store_key_of",
+]
 
 
 def state_key_of(text: str, info: StateInfo) -> Any:
@@ -117,7 +127,7 @@ def namespace_of(text: str, info: StateInfo) -> Any:
     return given
 
 
-# The verbs of stores
+# The reading methods of stores
 
 
 @attrs.frozen
@@ -125,20 +135,18 @@ class Verb:
     """A reading method of a store.
 
     Args:
-        name: The name of the method.
         keys: The parameters of its first arguments, which are keys.
         times: The parameters of its further arguments, which are times in ms or ISO 8601.
         required: The parameters that a request must have.
         many: Whether the method returns a cursor, which can be read backwards.
     """
 
-    name: str
     keys: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     many: bool = True
 
-    def arguments(self, query: Mapping[str, str], info: StateInfo) -> list[Any]:
+    def arguments(self, query: Mapping[str, str], verb: str, info: StateInfo) -> list[Any]:
         """Return the method's arguments of a request.
 
         Raises:
@@ -146,14 +154,10 @@ class Verb:
         """
         for name in self.required:
             if name not in query:
-                msg = f"store {info.name!r}: {self.name} takes {name}=, got none; give it"
+                msg = f"store {info.name!r}: {verb} takes {name}=, got none; give it"
                 raise StateValueError(msg)
         keys = [store_key_of(query[name], info) if name in query else None for name in self.keys]
         return keys + [time_of(query[name]) if name in query else None for name in self.times]
-
-
-def _by_name(*verbs: Verb) -> dict[str, Verb]:
-    return {verb.name: verb for verb in verbs}
 
 
 _KEY = ("key",)
@@ -162,40 +166,90 @@ _KEY = ("key",)
 _RANGE = ("from", "to")
 
 
-_BY_KEY = _by_name(
-    Verb("get", _KEY, required=_KEY, many=False),
-    Verb("range", _RANGE),
-    Verb("prefix_scan", ("prefix",), required=("prefix",)),
-    Verb("all"),
-)
+_KEYS = ("key_from", "key_to")
 
 
-_VERBS: dict[str, dict[str, Verb]] = {
-    "key-value": _BY_KEY,
-    "timestamped": _BY_KEY,
-    "lru": _BY_KEY,
-    "window": _by_name(
-        Verb("get", _KEY, ("window_start",), ("key", "window_start"), many=False),
-        Verb("fetch", _KEY, _RANGE, _KEY),
-        Verb("fetch_range", ("key_from", "key_to"), _RANGE),
-        Verb("fetch_all", (), _RANGE),
-        Verb("all"),
-    ),
-    "session": _by_name(
-        Verb("fetch_session", _KEY, ("start", "end"), ("key", "start", "end"), many=False),
-        Verb("fetch", _KEY, required=_KEY),
-        Verb("fetch_range", ("key_from", "key_to")),
-        Verb("find_sessions", _KEY, ("earliest_end", "latest_start"), _KEY),
-        Verb("find_sessions_range", ("key_from", "key_to"), ("earliest_end", "latest_start")),
-        Verb("find_ended_sessions", (), ("earliest_end", "latest_end")),
-    ),
-    "versioned": _by_name(
-        Verb("get", _KEY, ("as_of",), _KEY, many=False),
-        Verb("history", _KEY, _RANGE, _KEY),
-    ),
+_BY_KEY = {
+    "get": Verb(_KEY, required=_KEY, many=False),
+    "range": Verb(_RANGE),
+    "prefix_scan": Verb(("prefix",), required=("prefix",)),
+    "all": Verb(),
 }
 
 
-def verbs_of(info: StateInfo) -> Mapping[str, Verb]:
-    """Return the reading methods of a store's kind, by name."""
-    return _VERBS[info.kind]
+VERBS: Mapping[str, Mapping[str, Verb]] = {
+    **dict.fromkeys(("key-value", "timestamped", "lru"), _BY_KEY),
+    "window": {
+        "get": Verb(_KEY, ("window_start",), ("key", "window_start"), many=False),
+        "fetch": Verb(_KEY, _RANGE, _KEY),
+        "fetch_range": Verb(_KEYS, _RANGE),
+        "fetch_all": Verb((), _RANGE),
+        "all": Verb(),
+    },
+    "session": {
+        "fetch_session": Verb(_KEY, ("start", "end"), ("key", "start", "end"), many=False),
+        "fetch": Verb(_KEY, required=_KEY),
+        "fetch_range": Verb(_KEYS),
+        "find_sessions": Verb(_KEY, ("earliest_end", "latest_start"), _KEY),
+        "find_sessions_range": Verb(_KEYS, ("earliest_end", "latest_start")),
+        "find_ended_sessions": Verb((), ("earliest_end", "latest_end")),
+    },
+    "versioned": {
+        "get": Verb(_KEY, ("as_of",), _KEY, many=False),
+        "history": Verb(_KEY, _RANGE, _KEY),
+    },
+}
+"""The reading methods of each kind of store, by name."""
+
+
+# Values as JSON
+
+
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+_EXACT = 2**53
+"""The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
+
+
+def _iso(instant: Instant) -> str:
+    """Return an instant in ISO 8601 with all digits; as `str` if its year has too many digits."""
+    try:
+        seconds = _EPOCH + dt.timedelta(seconds=instant.seconds)
+    except OverflowError:
+        return str(instant)
+    digits = f".{instant.nanos:09}".rstrip("0").rstrip(".")
+    return f"{seconds.isoformat()}{digits}Z"
+
+
+def json_value(value: Any) -> Any:
+    """Return a value in a form that `json.dumps` writes.
+
+    Rows and named tuples become objects.  A map becomes an object if its keys are texts, else a list
+    of pairs.  Bytes become hex after 0x, times ISO 8601, and numbers that JSON lacks a text.
+    """
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT <= value <= _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return f"0x{value.hex()}"
+    if isinstance(value, Row):
+        return json_value(value.as_dict() if getattr(value, "_fields", None) else list(value))
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return json_value(value._asdict())
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: json_value(each) for key, each in value.items()}
+        return [[json_value(key), json_value(each)] for key, each in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_value(each) for each in value]
+    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Instant):
+        return _iso(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    return repr(value)
