@@ -216,7 +216,7 @@ ONLY_IN = {
     "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
+    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule", "pyflink.datastream.formats.json"],
     "numpy": ["columns", "upsert.index.numpy_consolidation", "testing.simulation.functions"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],

@@ -172,7 +172,7 @@ class ExecutionConfig(WithoutJava):
     enable_auto_generated_uids, disable_auto_generated_uids, has_auto_generated_uids_enabled = (
         _UIDS.switch()
     )
-    enable_generic_types, _, _ = _GENERIC_TYPES.switch()
+    enable_generic_types = _GENERIC_TYPES.switch()[0]
 
     @without_effect("any object that pickles has a type; declare types where they matter")
     def disable_generic_types(self) -> ExecutionConfig:

@@ -106,7 +106,9 @@ def attribute(name: str, what: str = "what was set") -> Getter[Any]:
         name: The attribute.
         what: The result, for the docstring.
     """
-    return make_method(lambda self: getattr(self, name), f"Return {what}; it has no effect here.")
+    doc = f"Return {what}; it has no effect here."
+    method: Getter[Any] = make_method(lambda self: getattr(self, name), doc)
+    return method
 
 
 def _as_it_is(value: Any, name: str) -> Any:  # noqa: ARG001
@@ -152,19 +154,22 @@ class Option(Generic[T]):
 
     def switch(self) -> tuple[Setter, Setter, Getter[T]]:
         """Make the methods that enable and disable a setting without effect, and its getter."""
-        made = [
-            make_method(
-                lambda holder, value=value: self.set(holder._configuration, value) or holder,
-                f"Store {value} as `{self.key}` for its getter: it has no effect here.",
-            )
-            for value in (True, False)
-        ]
-        return made[0], made[1], self._getter()
+
+        def store(value: bool) -> Any:
+            def set_value(holder: Any) -> Any:
+                self.set(holder._configuration, value)
+                return holder
+
+            doc = f"Store {value} as `{self.key}` for its getter: it has no effect here."
+            return make_method(set_value, doc)
+
+        return store(True), store(False), self._getter()
 
     def _getter(self) -> Getter[T]:
         default = self.default.name if isinstance(self.default, Enum) else self.default
         doc = f"Return what is set as `{self.key}`, {default} before; it has no effect here."
-        return make_method(lambda holder: self.of(holder._configuration), doc)
+        method: Getter[T] = make_method(lambda holder: self.of(holder._configuration), doc)
+        return method
 
     def of(self, configuration: Configuration) -> T:
         """Return the value in a configuration, or the default.

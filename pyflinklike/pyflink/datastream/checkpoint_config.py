@@ -221,8 +221,8 @@ class CheckpointConfig(WithoutJava):
     is_unaligned_checkpoints_enabled, enable_unaligned_checkpoints = _UNALIGNED.kept(
         "enabled", True
     )
-    _, disable_unaligned_checkpoints, _ = _UNALIGNED.switch()
-    _, set_alignment_timeout = _ALIGNMENT.kept("alignment_timeout")
+    disable_unaligned_checkpoints = _UNALIGNED.switch()[1]
+    set_alignment_timeout = _ALIGNMENT.kept("alignment_timeout")[1]
     set_aligned_checkpoint_timeout = set_alignment_timeout
 
     def get_alignment_timeout(self) -> Duration:

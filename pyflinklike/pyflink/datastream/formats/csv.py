@@ -201,8 +201,9 @@ class _Column:
             raise type_refusal(self.kind, "CSV")
         one = text_of if self.decimals is None else self._decimal_text
         if self._is_list():
-            parts = lambda value: ["null" if each is None else one(each) for each in value]  # noqa: E731
-            return lambda value: dialect.text(self.separator.join(parts(value)))
+            return lambda value: dialect.text(
+                self.separator.join("null" if each is None else one(each) for each in value)
+            )
         quote = dialect.text if is_quoted(self.kind) else dialect.number
         return lambda value: quote(one(value))
 
