@@ -19,66 +19,66 @@ from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike.pyflink.common.options import attribute
 from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["CustomStateBackend", "FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend"]
 
 _FILE_SIZE_THRESHOLD = 20 * 1024
+_WARM_BYTES = HashMapStateBackend().max_warm_bytes
 
 
-def _warn_deprecated(name: str, now: str) -> None:
+def _warn_deprecated(name: str, now: str, stacklevel: int = 4) -> None:
     warnings.warn(
         f"{name} is of Flink 1.x; use {now}(). Its paths and sizes have no effect: "
         "Spark's checkpointLocation says where state is made durable",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 
-def _refuse_java(java: Any) -> None:
+def _unused(default: Any = None) -> Any:
+    """Return the field of a parameter without effect; None is taken for its default."""
+    return attrs.field(default=None, converter=attrs.converters.default_if_none(default))
+
+
+def _require_path(name: str, path: str | None, now: str) -> None:
+    if path is None:
+        msg = f"The parameter {name!r} is required, got None; or use {now}(), which needs none"
+        raise DeclarationValueError(msg)
+
+
+def _refuse_java(_: Any, __: Any, java: Any) -> None:
     if java is not None:
         msg = f"there is no Flink in this JVM, got a Java state backend {shown(java)}; leave it out"
         raise DeclarationError(msg)
 
 
-@attrs.frozen(init=False)
+@attrs.frozen
 class MemoryStateBackend(HashMapStateBackend):
     """Flink 1.x's name for `HashMapStateBackend`.  Deprecated."""
 
     DEFAULT_MAX_STATE_SIZE: ClassVar[int] = 5 * 1024 * 1024
 
-    _max_state_size: int = attrs.field(kw_only=True)
-    _asynchronous: bool = attrs.field(kw_only=True)
+    max_warm_bytes: int = attrs.field(init=False, default=_WARM_BYTES)
+    checkpoint_path: str | None = _unused()
+    savepoint_path: str | None = _unused()
+    max_state_size: int | None = _unused(DEFAULT_MAX_STATE_SIZE)
+    using_asynchronous_snapshots: bool | None = _unused(True)
+    j_memory_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
-    def __init__(
-        self,
-        checkpoint_path: str | None = None,
-        savepoint_path: str | None = None,
-        max_state_size: int | None = None,
-        using_asynchronous_snapshots: bool | None = None,
-        j_memory_state_backend: None = None,
-    ) -> None:
-        del checkpoint_path, savepoint_path
-        _refuse_java(j_memory_state_backend)
+    get_max_state_size = attribute("max_state_size", "what was set, or 5 MiB")
+    is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
+
+    def __attrs_post_init__(self) -> None:
+        """Warn."""
         _warn_deprecated("MemoryStateBackend", "HashMapStateBackend")
-        size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
-        self.__attrs_init__(
-            max_state_size=size, asynchronous=using_asynchronous_snapshots is not False
-        )
-
-    def get_max_state_size(self) -> int:
-        """Return what was set, or 5 MiB; it has no effect."""
-        return self._max_state_size
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Return what was set, or True; it has no effect."""
-        return self._asynchronous
 
     def __str__(self) -> str:
         return "MemoryStateBackend"
 
 
-@attrs.frozen(init=False)
+@attrs.frozen
 class FsStateBackend(HashMapStateBackend):
     """Flink 1.x's name for `HashMapStateBackend` with a place for checkpoints.  Deprecated.
 
@@ -86,53 +86,29 @@ class FsStateBackend(HashMapStateBackend):
         DeclarationValueError: There is no `checkpoint_directory_uri`.
     """
 
-    _checkpoint_path: str = attrs.field(kw_only=True)
-    _threshold: int = attrs.field(kw_only=True)
-    _buffer: int = attrs.field(kw_only=True)
-    _asynchronous: bool = attrs.field(kw_only=True)
+    max_warm_bytes: int = attrs.field(init=False, default=_WARM_BYTES)
+    checkpoint_directory_uri: str | None = None
+    default_savepoint_directory_uri: str | None = _unused()
+    file_state_size_threshold: int | None = _unused(_FILE_SIZE_THRESHOLD)
+    write_buffer_size: int | None = None
+    using_asynchronous_snapshots: bool | None = _unused(True)
+    j_fs_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
-    def __init__(
-        self,
-        checkpoint_directory_uri: str | None = None,
-        default_savepoint_directory_uri: str | None = None,
-        file_state_size_threshold: int | None = None,
-        write_buffer_size: int | None = None,
-        using_asynchronous_snapshots: bool | None = None,
-        j_fs_state_backend: None = None,
-    ) -> None:
-        del default_savepoint_directory_uri
-        _refuse_java(j_fs_state_backend)
-        if checkpoint_directory_uri is None:
-            msg = (
-                "The parameter 'checkpoint_directory_uri' is required, got None; "
-                "or use HashMapStateBackend(), which needs none"
-            )
-            raise DeclarationValueError(msg)
+    get_checkpoint_path = attribute("checkpoint_directory_uri")
+    get_min_file_size_threshold = attribute("file_state_size_threshold", "what was set, or 20480")
+    is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a missing folder, and warn."""
+        path = self.checkpoint_directory_uri
+        _require_path("checkpoint_directory_uri", path, "HashMapStateBackend")
         _warn_deprecated("FsStateBackend", "HashMapStateBackend")
-        small = file_state_size_threshold
-        threshold = _FILE_SIZE_THRESHOLD if small is None else small
-        self.__attrs_init__(
-            checkpoint_path=checkpoint_directory_uri,
-            threshold=threshold,
-            buffer=max(threshold, 4096) if write_buffer_size is None else write_buffer_size,
-            asynchronous=using_asynchronous_snapshots is not False,
-        )
-
-    def get_checkpoint_path(self) -> str:
-        """Return what was set; it has no effect."""
-        return self._checkpoint_path
-
-    def get_min_file_size_threshold(self) -> int:
-        """Return what was set, or 20480 bytes; it has no effect."""
-        return self._threshold
 
     def get_write_buffer_size(self) -> int:
         """Return what was set, or the threshold, in bytes; it has no effect."""
-        return self._buffer
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Return what was set, or True; it has no effect."""
-        return self._asynchronous
+        threshold = self.file_state_size_threshold or 0
+        given = self.write_buffer_size
+        return max(threshold, 4096) if given is None else given
 
     def __str__(self) -> str:
         return "FsStateBackend"
@@ -157,21 +133,14 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
     ) -> None:
         super().__init__(enable_incremental_checkpointing, j_rocks_db_state_backend)
         if checkpoint_stream_backend is None:
-            if checkpoint_data_uri is None:
-                msg = (
-                    "The parameter 'checkpoint_data_uri' is required, got None; "
-                    "or use EmbeddedRocksDBStateBackend(), which needs none"
-                )
-                raise DeclarationValueError(msg)
+            _require_path("checkpoint_data_uri", checkpoint_data_uri, "EmbeddedRocksDBStateBackend")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
-        _warn_deprecated("RocksDBStateBackend", "EmbeddedRocksDBStateBackend")
         self._checkpoint_backend = checkpoint_stream_backend
+        _warn_deprecated("RocksDBStateBackend", "EmbeddedRocksDBStateBackend", 3)
 
-    def get_checkpoint_backend(self) -> StateBackend:
-        """Return the backend that was given for checkpoints; it has no effect."""
-        return self._checkpoint_backend
+    get_checkpoint_backend = attribute("_checkpoint_backend", "the backend for checkpoints")
 
     def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
         """Raise, as `set_number_of_transfer_threads` does.
@@ -189,7 +158,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
         return "RocksDBStateBackend"
 
 
-@attrs.frozen(init=False)
+@attrs.frozen
 class CustomStateBackend(StateBackend):
     """A state backend of your own, wrapped as PyFlink wraps a Java one.
 
@@ -199,20 +168,20 @@ class CustomStateBackend(StateBackend):
         DeclarationTypeError: The wrapped object is no `StateBackend`.
     """
 
-    _backend: StateBackend
+    j_custom_state_backend: StateBackend = attrs.field()
 
-    def __init__(self, j_custom_state_backend: StateBackend) -> None:
-        if not isinstance(j_custom_state_backend, StateBackend):
+    @j_custom_state_backend.validator
+    def _check(self, _: attrs.Attribute[StateBackend], value: StateBackend) -> None:
+        if not isinstance(value, StateBackend):
             msg = (
                 "CustomStateBackend takes a StateBackend written in Python, "
-                f"got {shown(j_custom_state_backend)}; subclass pyflinklike.StateBackend"
+                f"got {shown(value)}; subclass pyflinklike.StateBackend"
             )
             raise DeclarationTypeError(msg)
-        self.__attrs_init__(backend=j_custom_state_backend)
 
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
         """Create the tables of the wrapped backend."""
-        return self._backend.create_keyed_state_backend(current, owner)
+        return self.j_custom_state_backend.create_keyed_state_backend(current, owner)
 
     def __str__(self) -> str:
-        return f"CustomStateBackend({self._backend})"
+        return f"CustomStateBackend({self.j_custom_state_backend})"

@@ -36,7 +36,7 @@ from pyflinklike.types.type_information import (
     TypeInformation,
 )
 
-__all__ = ["Writer", "cast_column", "to_column", "type_of_column", "writer_of"]
+__all__ = ["Writer", "cast_column", "is_cast", "to_column", "type_of_column", "writer_of"]
 
 Writer = Callable[[Sequence[Any]], Column]
 """Writes values as a column, or raises a `StateValueError`."""
@@ -121,7 +121,7 @@ def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
     if pa.types.is_dictionary(column.type):
         return cast_column(column.dictionary_decode(), kind, time_zone)
     try:
-        if _is_cast(column.type, kind):
+        if is_cast(column.type, kind):
             return column.cast(kind)
         if pa.types.is_float64(column.type) and pa.types.is_float32(kind):
             rounded = column.cast(kind)
@@ -137,19 +137,19 @@ def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
     return to_column(values, kind, time_zone)
 
 
-def _is_cast(given: pa.DataType, kind: pa.DataType) -> bool:
+def is_cast(given: pa.DataType, kind: pa.DataType) -> bool:
     """Return whether Arrow casts each value to one that is equal, or refuses it."""
     if pa.types.is_struct(kind):
         fields = zip(given, kind) if pa.types.is_struct(given) else ()
         is_same = pa.types.is_struct(given) and [f.name for f in given] == [f.name for f in kind]
-        return is_same and all(_is_cast(own.type, other.type) for own, other in fields)
+        return is_same and all(is_cast(own.type, other.type) for own, other in fields)
     if pa.types.is_map(kind):
         parts = ("key_type", "item_type")
         return pa.types.is_map(given) and all(
-            _is_cast(getattr(given, part), getattr(kind, part)) for part in parts
+            is_cast(getattr(given, part), getattr(kind, part)) for part in parts
         )
     if pa.types.is_list(kind):
-        return any(of(given) for of in _LIST_KINDS) and _is_cast(given.value_type, kind.value_type)
+        return any(of(given) for of in _LIST_KINDS) and is_cast(given.value_type, kind.value_type)
     if pa.types.is_timestamp(kind):
         return pa.types.is_timestamp(given) and bool(given.tz) == bool(kind.tz)
     return given == kind or any(

@@ -25,39 +25,54 @@ from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_
 from pyflinklike.views.subscription import make_decode_error
 from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "PullQuery", "ViewAt", "item", "read_batch"]
+__all__ = ["KeyedRows", "PullQuery", "ViewAt", "read_batch"]
 
 
 _NONE = object()
 
 
 class PullQuery:
-    """Answers the pull queries of a view.
+    """The pull queries of a view: the base of a view, and of a view as it was.
 
     Args:
         storage: The storage of the view.
-        view: The name of the view, for messages.
+        name: The name of the view, for messages.
         key_columns: The columns that make its key.
         seq: The number of the batch after which the view is read; None for now.
     """
 
     def __init__(
-        self, storage: ViewStorage, view: str, key_columns: tuple[str, ...], seq: int | None = None
+        self, storage: ViewStorage, name: str, key_columns: tuple[str, ...], seq: int | None = None
     ) -> None:
         self._storage = storage
-        self._view = view
-        self._key_columns = key_columns
+        self.name = name
+        self.key_columns = key_columns
         self._seq = seq
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key, or the default."""
+        """Return the row of a key as it was put in; the default if the key has no row.
+
+        Raises:
+            StateValueError: The key is None, or cannot be a key.
+            ValueDecodeError: The feed has an error in the place of the row.
+        """
         data = to_key_bytes(key)
         with self._storage.lend_reader() as snapshot:
             row = self._rows_of(snapshot, [data]).get(data)
         return default if row is None else self._check(key, decode_row(row))
 
-    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
-        """Return the rows of those keys that have one."""
+    def __getitem__(self, key: Any) -> Any:
+        """Return the row of a key; raise a KeyError if the key has no row."""
+        found = self.get(key, _NONE)
+        if found is _NONE:
+            raise KeyError(key)
+        return found
+
+    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
+        """Return the rows of those keys that have one, all of the same moment.
+
+        Keys are compared as in the view: 1, 1.0 and True are three keys.
+        """
         wanted = [(key, to_key_bytes(key)) for key in keys]
         with self._storage.lend_reader() as snapshot:
             found = self._rows_of(snapshot, {data for _, data in wanted})
@@ -67,9 +82,24 @@ class PullQuery:
             if data in found
         )
 
-    def query(self, where: Where, limit: int | None, *, allow_scan: bool) -> list[Any]:
-        """Return the rows that meet a condition."""
-        condition = Condition(where, self._key_columns)
+    def query(
+        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
+    ) -> list[Any]:
+        """Return the rows that meet a condition, all of the same moment.
+
+        Args:
+            where: A mapping from columns to conditions: a value, a list or set of values, or a
+                callable of the column.  Or a callable of the row; or None for all.
+            limit: The greatest number of rows to return; None for all.
+            allow_scan: True permits a read of the whole view.  A mapping with values for all key
+                columns needs no scan.
+
+        Raises:
+            ScanDisabledError: The query needs a scan, and `allow_scan` is False.
+            StateValueError: No row that was read has a column of that name.
+            ValueDecodeError: The feed has an error in the place of a row that is asked for.
+        """
+        condition = Condition(where, self.key_columns)
         check_limit(limit)
         keys = condition.keys()
         if keys is None and not allow_scan:
@@ -86,36 +116,34 @@ class PullQuery:
                     found.append(self._check(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
-            msg = f"view {self._view!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
+            msg = f"view {self.name!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
             raise StateValueError(f"{msg}; no row has it")
         return found
 
     def _scan_needed(self, where: Where) -> ScanDisabledError:
         return ScanDisabledError(
-            f"view {self._view!r}: a query must give a value for each key column "
-            f"{list(self._key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
+            f"view {self.name!r}: a query must give a value for each key column "
+            f"{list(self.key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
             "to read the whole view"
         )
 
-    def has(self, key: Any) -> bool:
-        """Return whether a key has a row."""
+    def __contains__(self, key: object) -> bool:
         data = to_key_bytes(key)
         with self._storage.lend_reader() as snapshot:
             return data in self._rows_of(snapshot, [data])
 
-    def pairs(self) -> KeyedRows:
-        """Return all keys and their rows."""
-        with self._storage.lend_reader() as snapshot:
-            found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
-        return KeyedRows((key, self._check(key, value)) for key, value in found)
-
-    def size(self) -> int:
-        """Return how many rows there are."""
+    def __len__(self) -> int:
         with self._storage.lend_reader() as snapshot:
             if self._seq is not None:
                 return self._batch(snapshot).size
             latest = snapshot.latest_batch()
             return 0 if latest is None else latest.size
+
+    def _pairs(self) -> KeyedRows:
+        """Return all keys and their rows."""
+        with self._storage.lend_reader() as snapshot:
+            found = [(key, decode_row(row)) for key, row in self._scan(snapshot)]
+        return KeyedRows((key, self._check(key, value)) for key, value in found)
 
     def _rows_of(self, snapshot: Snapshot, keys: Iterable[bytes]) -> Mapping[bytes, bytes]:
         if self._seq is None:
@@ -142,7 +170,7 @@ class PullQuery:
         """
         found = snapshot.batch_numbered(self._seq or 0)
         if found is None:
-            msg = f"view {self._view!r}: the batch must be kept, got one that the history is too short for"
+            msg = f"view {self.name!r}: the batch must be kept, got one that the history is too short for"
             raise UnknownBatchError(f"{msg}; raise history")
         return found
 
@@ -159,71 +187,39 @@ class PullQuery:
         return value
 
 
-def item(reader: PullQuery, key: Any) -> Any:
-    """Return the row of a key.
-
-    Raises:
-        KeyError: The key has none.
-    """
-    found = reader.get(key, _NONE)
-    if found is _NONE:
-        raise KeyError(key)
-    return found
-
-
-class ViewAt(Mapping[Any, Any]):
+class ViewAt(PullQuery, Mapping[Any, Any]):
     """A view as it was after a batch: a read-only mapping from keys to rows.
 
     It holds no copy: each read goes to the view's storage, and raises an `UnknownBatchError` once
     the batch is older than the view's history.
+
+    Args:
+        view: The view.
+        seq: The number of the batch among those that were applied.
+        batch_id: The id of the batch.
     """
 
-    def __init__(self, reader: PullQuery, batch_id: int) -> None:
-        self._reader = reader
+    def __init__(self, view: PullQuery, seq: int, batch_id: int) -> None:
+        super().__init__(view._storage, view.name, view.key_columns, seq)
         self.batch_id = batch_id
         """The id of the batch."""
 
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the row that a key had, as `MaterializedView.get` does."""
-        return self._reader.get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        return item(self._reader, key)
-
-    def __contains__(self, key: object) -> bool:
-        return self._reader.has(key)
-
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._reader.pairs())
+        return iter(self._pairs())
 
     def items(self) -> ItemsView[Any, Any]:
         """Read all keys and rows at once."""
-        return self._reader.pairs().items()
+        return self._pairs().items()
 
     def values(self) -> ValuesView[Any]:
         """Read all rows at once."""
-        return self._reader.pairs().values()
-
-    def __len__(self) -> int:
-        return self._reader.size()
+        return self._pairs().values()
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same keys and rows; keys are compared as in a view."""
-        return self._reader.pairs() == (
-            other._reader.pairs() if isinstance(other, ViewAt) else other
-        )
+        return self._pairs() == (other._pairs() if isinstance(other, ViewAt) else other)
 
     __hash__ = None  # type: ignore[assignment]
-
-    def get_many(self, keys: Iterable[Any]) -> KeyedRows:
-        """Return the rows that those keys had, as `MaterializedView.get_many` does."""
-        return self._reader.get_many(keys)
-
-    def query(
-        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
-    ) -> list[Any]:
-        """Return the rows that met a condition, as `MaterializedView.query` does."""
-        return self._reader.query(where, limit, allow_scan=allow_scan)
 
     def __repr__(self) -> str:
         return f"ViewAt(batch_id={self.batch_id})"

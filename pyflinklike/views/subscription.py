@@ -40,7 +40,16 @@ from pyflinklike.views.condition import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Change", "Changes", "Filter", "Replay", "Timeout", "make_decode_error", "seconds"]
+__all__ = [
+    "Change",
+    "ChangeSource",
+    "Changes",
+    "Filter",
+    "Replay",
+    "Timeout",
+    "make_decode_error",
+    "seconds",
+]
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]

@@ -9,20 +9,36 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from pyflinklike.errors import ScanDisabledError
-from pyflinklike.views.arguments import check_id
+from pyflinklike.views.arguments import (
+    check_choice,
+    check_columns,
+    check_count,
+    check_id,
+    check_limit,
+    check_name,
+)
 from pyflinklike.views.batch_frame import SERVED, BatchFrame
-from pyflinklike.views.condition import Where
-from pyflinklike.views.pull_query import PullQuery, ViewAt, item, read_batch
-from pyflinklike.views.subscription import Changes, Timeout
+from pyflinklike.views.condition import Condition, Where
+from pyflinklike.views.incoming_rows import BatchReader
+from pyflinklike.views.pull_query import PullQuery, ViewAt, read_batch
+from pyflinklike.views.row_codec import to_key_bytes
+from pyflinklike.views.subscription import (
+    Changes,
+    ChangeSource,
+    Filter,
+    Replay,
+    Timeout,
+    seconds,
+)
 from pyflinklike.views.view_storage import AppliedBatch, ViewStorage
 
-__all__ = ["Freshness", "View"]
+__all__ = ["Freshness", "View", "read_declaration"]
 
 
 _Self = TypeVar("_Self", bound="View")
@@ -51,33 +67,24 @@ class Reopened:
         return _reopened, (self._made_with,)
 
 
-class View(Reopened, ABC):
+class View(PullQuery, Reopened, ABC):
     """A durable table by key that batches keep up to date and any thread can query.
 
     It can be pickled to another process, which opens it again.
 
     Args:
-        name: The name of the view.
-        key_columns: The columns that make its key.
+        incoming: Reads the rows of batches; has the names of the view and of its key columns.
         history: How many batches back `as_of` can go.
         clock: Returns the time in ms since the epoch.
         storage: The file or the tables that hold the view.
     """
 
     def __init__(
-        self,
-        name: str,
-        key_columns: tuple[str, ...],
-        history: int,
-        clock: Callable[[], int],
-        storage: ViewStorage,
+        self, incoming: BatchReader, history: int, clock: Callable[[], int], storage: ViewStorage
     ) -> None:
-        self.name = name
-        self.key_columns = key_columns
+        super().__init__(storage, incoming.view, incoming.key_columns)
         self.history = history
         self._clock = clock
-        self._storage = storage
-        self._now = PullQuery(storage, name, key_columns)
 
     # Applying batches
 
@@ -93,45 +100,6 @@ class View(Reopened, ABC):
 
     # Pull queries
 
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the row of a key as it was put in; the default where the key has none.
-
-        Raises:
-            StateValueError: The key is None, or cannot be a key.
-            ValueDecodeError: The feed has an error in the place of the row.
-        """
-        return self._now.get(key, default)
-
-    def __getitem__(self, key: Any) -> Any:
-        """Return the row of a key; raise a KeyError where the key has none."""
-        return item(self._now, key)
-
-    def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """Return the rows of those keys that have one, all of the same moment.
-
-        Keys are compared as in the view: 1, 1.0 and True are three keys.
-        """
-        return self._now.get_many(keys)
-
-    def query(
-        self, where: Where = None, limit: int | None = None, allow_scan: bool = False
-    ) -> list[Any]:
-        """Return the rows that meet a condition, all of the same moment.
-
-        Args:
-            where: A mapping from columns to conditions: a value, a list or set of values, or a
-                callable of the column.  Or a callable of the row; or None for all.
-            limit: The greatest number of rows to return; None for all.
-            allow_scan: True permits a read of the whole view.  A mapping with values for all key
-                columns needs no scan.
-
-        Raises:
-            ScanDisabledError: The query needs a scan, and `allow_scan` is False.
-            StateValueError: No row that was read has a column of that name.
-            ValueDecodeError: The feed has an error in the place of a row that is asked for.
-        """
-        return self._now.query(where, limit, allow_scan=allow_scan)
-
     def as_of(self, batch_id: int) -> ViewAt:
         """Return the view as it was after a batch, the last one of that id.
 
@@ -140,7 +108,7 @@ class View(Reopened, ABC):
         """
         number = check_id(self.name, batch_id)
         batch = read_batch(self._storage, self.name, number, self.history)
-        return ViewAt(PullQuery(self._storage, self.name, self.key_columns, batch.seq), number)
+        return ViewAt(self, batch.seq, number)
 
     @property
     def freshness(self) -> Freshness:
@@ -148,12 +116,6 @@ class View(Reopened, ABC):
         with self._storage.lend_reader() as snapshot:
             latest = snapshot.latest_batch()
         return freshness_of(latest, self._clock())
-
-    def __contains__(self, key: Any) -> bool:
-        return self._now.has(key)
-
-    def __len__(self) -> int:
-        return self._now.size()
 
     def __bool__(self) -> bool:
         """Return True, also for an empty view."""
@@ -165,7 +127,6 @@ class View(Reopened, ABC):
 
     # Push queries
 
-    @abstractmethod
     def changes(
         self,
         key: Any = None,
@@ -174,13 +135,60 @@ class View(Reopened, ABC):
         limit: int | None = None,
         timeout: Timeout = None,
     ) -> Changes:
-        """Subscribe to the changes that are made from now on."""
+        """Subscribe to the changes that are made from now on.
+
+        Args:
+            key: Only changes of this key; None for all keys.
+            where: Only changes of rows that meet this condition, in the forms that `query` takes.
+                A row that begins to meet it is an insert, and a row that ceases to meet it is a
+                delete.
+            start: "latest" for new changes only; "earliest" for the changes in the history first,
+                where the rows after the oldest batch come as inserts.
+            limit: Close after this many changes; None for no end.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds; the
+                iteration can go on later.  None waits forever.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            StoreClosedError: The view is closed.
+        """
+        return self._changes(self._subscribe, key, where, start, limit, timeout)
+
+    def _changes(
+        self,
+        subscribe: Callable[[Filter, bool], tuple[ChangeSource, Replay | None]],
+        key: Any,
+        where: Where,
+        start: str,
+        limit: int | None,
+        timeout: Timeout,
+    ) -> Changes:
+        data = None if key is None else to_key_bytes(key)
+        wanted = Filter(data, Condition(where, self.key_columns))
+        check_limit(limit)
+        wait = seconds(timeout)
+        check_choice("start", start, ("latest", "earliest"))
+        return Changes(*subscribe(wanted, start == "latest"), limit, wait)
+
+    @abstractmethod
+    def _subscribe(self, wanted: Filter, is_latest: bool) -> tuple[ChangeSource, Replay | None]:
+        """Return where new changes come from, and the changes of the past; None for none."""
 
     # Checking and closing
 
-    @abstractmethod
     def verify(self) -> None:
-        """Check that all stored rows are as they were written."""
+        """Read and check all rows, as they are now and after the history's oldest batch.
+
+        Raises:
+            CorruptStateError: A row differs from what was written.
+            StoreClosedError: The view is closed.
+        """
+        with self._storage.lend_reader() as snapshot:
+            for _ in snapshot.rows():
+                pass
+            oldest = snapshot.oldest_batch()
+            for _ in () if oldest is None else snapshot.rows_at_seq(oldest.seq):
+                pass
 
     @abstractmethod
     def close(self) -> None:
@@ -194,6 +202,21 @@ class View(Reopened, ABC):
 
 
 _View = TypeVar("_View", bound="Reopened")
+
+
+def read_declaration(
+    name: Any, key: Any, order_by: Any, event_time: str | None, history: Any
+) -> BatchReader:
+    """Return what reads the rows of a view, as the view is declared.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+    """
+    check_name(name)
+    keys = check_columns(name, "key", key)
+    orders = () if order_by is None else check_columns(name, "order_by", order_by)
+    check_count(name, "history", history)
+    return BatchReader(name, keys, orders, event_time)
 
 
 def _reopened(made_with: partial[Any]) -> Any:

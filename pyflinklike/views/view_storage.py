@@ -23,28 +23,48 @@ class RowChange(NamedTuple):
     after: bytes | None
 
 
-class AppliedBatch(Protocol):
-    """A batch that was applied."""
+class AppliedBatch(NamedTuple):
+    """A batch that was applied.
 
-    @property
-    def seq(self) -> int:
-        """The batch's number among the applied ones, from 1."""
+    Args:
+        seq: Its number among the applied batches, from 1.
+        source: The stream it came from; "" if it came from no stream.
+        batch_id: Its id in that stream.
+        applied_at: The time at which it was applied, in ms since the epoch.
+        watermark: How far event time had come, in ms; None if it was unknown.
+        size: How many rows the view had after it.
+        rows_sum: The sum of the checksums of these rows.
+        changes: How many keys it changed, if its changes are stored.
+        oldest: The seq of the oldest batch in the history after it.
+        changes_sum: The sum of the checksums of these changes; in files only.
+        runs: How many runs of ids had been seen after it; in files only.
+        runs_sum: The sum of the checksums of these runs; in files only.
+    """
 
-    @property
-    def batch_id(self) -> int:
-        """The batch's id in the stream it came from."""
+    seq: int
+    source: str
+    batch_id: int
+    applied_at: int
+    watermark: int | None
+    size: int
+    rows_sum: int
+    changes: int
+    oldest: int
+    changes_sum: int = 0
+    runs: int = 0
+    runs_sum: int = 0
 
-    @property
-    def applied_at(self) -> int:
-        """The time at which the batch was applied, in ms since the epoch."""
+    def after(self, latest: AppliedBatch | None, now: int) -> AppliedBatch:
+        """Return the batch with its number and its time; event time does not go back.
 
-    @property
-    def watermark(self) -> int | None:
-        """The event time that was reached, in ms since the epoch; None if it was unknown."""
-
-    @property
-    def size(self) -> int:
-        """The number of rows in the view after the batch."""
+        Args:
+            latest: The batch before; None for the first.
+            now: The time in ms since the epoch.
+        """
+        if latest is None:
+            return self._replace(seq=1, applied_at=now)
+        marks = [each for each in (self.watermark, latest.watermark) if each is not None]
+        return self._replace(seq=latest.seq + 1, applied_at=now, watermark=max(marks, default=None))
 
 
 class Snapshot(Protocol):
@@ -62,17 +82,30 @@ class Snapshot(Protocol):
     def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and rows after a batch of the history, in the order of the keys."""
 
+    def batches(self, which: str = "ORDER BY seq", *values: int) -> Iterator[AppliedBatch]:
+        """Return batches of the history, by default all, the oldest first.
+
+        Args:
+            which: The end of a query in SQL, with `?` for each value.
+            values: The values.
+        """
+
     def latest_batch(self) -> AppliedBatch | None:
         """Return the last batch that was applied."""
+        return next(self.batches("ORDER BY seq DESC LIMIT 1"), None)
 
     def oldest_batch(self) -> AppliedBatch | None:
         """Return the oldest batch of the history."""
+        return next(self.batches("ORDER BY seq LIMIT 1"), None)
 
     def batch_of(self, batch_id: int) -> AppliedBatch | None:
         """Return the last batch of that id, if the history has it."""
+        of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
+        return next(self.batches(of_id, batch_id), None)
 
     def batch_numbered(self, seq: int) -> AppliedBatch | None:
         """Return the batch with that number, if the history has it."""
+        return next(self.batches("WHERE seq = ?", seq), None)
 
 
 class ViewStorage(Protocol):

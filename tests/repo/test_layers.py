@@ -161,7 +161,7 @@ ONLY_IN = {
     "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
+    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule", "pyflink.datastream.formats.json"],
     "numpy": ["columns"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],

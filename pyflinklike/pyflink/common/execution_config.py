@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from inspect import Parameter
 from typing import Any
 
 from pyflinklike._checks import is_int
-from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._deprecation import WithoutJava, former, without_effect
 from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
-from pyflinklike.pyflink.common.options import Option, boolean, duration
+from pyflinklike.pyflink.common.options import Getter, Setter, boolean, duration, make_method
 from pyflinklike.pyflink.common.restart_strategy import RestartStrategyConfiguration
 
 __all__ = ["ExecutionConfig"]
@@ -24,7 +24,17 @@ __getattr__ = of_pyflink(__name__)
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
 JOB_PARAMETERS = "pipeline.global-job-parameters"
-_WATERMARK_INTERVAL = duration("pipeline.auto-watermark-interval", 200)
+_GENERIC_TYPES = boolean("pipeline.generic-types", True)
+_WATERMARKS = duration("pipeline.auto-watermark-interval", 200)
+_LATENCY = duration("metrics.latency.interval", 0)
+_INTERRUPTS = duration("task.cancellation.interval", 30_000, "task.cancellation-interval")
+_CANCELLATION = duration("task.cancellation.timeout", 180_000)
+_COMPRESSION = boolean("execution.checkpointing.snapshot-compression", False)
+_CLEANER = boolean("pipeline.closure-cleaner", True)
+_REUSE = boolean("pipeline.object-reuse", False)
+_KRYO = boolean("pipeline.force-kryo", False)
+_AVRO = boolean("pipeline.force-avro", False)
+_UIDS = boolean("pipeline.auto-generate-uids", True)
 _MOST_KEY_GROUPS = 32_768
 
 
@@ -37,6 +47,31 @@ def check_max_parallelism(max_parallelism: int) -> None:
     if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
         msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {shown(max_parallelism)}"
         raise DeclarationValueError(msg)
+
+
+def _register(kind: str, *parameters: str) -> tuple[Setter, Getter[Any]]:
+    """Make the methods that store names of Java's classes, and that return them.
+
+    Args:
+        kind: The kind of the classes.
+        parameters: The names of the parameters, the last of which may be that of a serializer.
+    """
+
+    def found(config: Any) -> dict[str, str]:
+        kinds = vars(config._configuration).setdefault("_java_classes", {})
+        classes: dict[str, str] = kinds.setdefault(kind, {})
+        return classes
+
+    def add(config: Any, name: str, serializer: str = "") -> Any:
+        found(config)[name] = serializer
+        return config
+
+    form = dict if len(parameters) > 1 else list
+    doc = "Store a class of Java for the getter: it has no effect here."
+    return (
+        make_method(add, doc, **dict.fromkeys(parameters, Parameter.empty)),
+        make_method(lambda config: form(found(config)), "Return the classes that were stored."),
+    )
 
 
 class ExecutionConfig(WithoutJava):
@@ -93,20 +128,6 @@ class ExecutionConfig(WithoutJava):
         self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
         return self
 
-    def get_auto_watermark_interval(self) -> int:
-        """Return how often Flink sends watermarks, in ms; here they follow elements at once."""
-        return _WATERMARK_INTERVAL.of(self._configuration)
-
-    def set_auto_watermark_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Store how often Flink sends watermarks; here they follow elements at once.
-
-        Args:
-            interval: An int in ms, or a `Time`, `Duration` or `timedelta`.
-        """
-        milliseconds = to_milliseconds(interval, "the interval of watermarks")
-        _WATERMARK_INTERVAL.set(self._configuration, milliseconds)
-        return self
-
     def get_global_job_parameters(self) -> dict[str, str]:
         """Return the parameters that `RuntimeContext.get_job_parameter` reads."""
         text = self._configuration.get_string(JOB_PARAMETERS, "{}")
@@ -126,123 +147,38 @@ class ExecutionConfig(WithoutJava):
 
     # Java's serializers, which do not exist here
 
-    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Any:
-        """Store a class of Java with its serializer, for the getter.
+    add_default_kryo_serializer, get_default_kryo_serializer_classes = _register(
+        "kryo defaults", "type_class_name", "serializer_class_name"
+    )
+    register_type_with_kryo_serializer, get_registered_types_with_kryo_serializer_classes = (
+        _register("kryo types", "type_class_name", "serializer_class_name")
+    )
+    register_pojo_type, get_registered_pojo_types = _register("pojos", "type_class_name")
+    register_kryo_type, get_registered_kryo_types = _register("kryo", "type_class_name")
 
-        Args:
-            type_class_name: The name of the class.
-            serializer_class_name: The name of the serializer's class.
-        """
-        return self._add_to_register("kryo defaults", type_class_name, serializer_class_name)
+    # Settings without effect: here a watermark follows each element, and large segments are compressed
 
-    def register_type_with_kryo_serializer(
-        self, type_class_name: str, serializer_class_name: str
-    ) -> Any:
-        """Store a class of Java with its serializer, for the getter.
-
-        Args:
-            type_class_name: The name of the class.
-            serializer_class_name: The name of the serializer's class.
-        """
-        return self._add_to_register("kryo types", type_class_name, serializer_class_name)
-
-    def register_pojo_type(self, type_class_name: str) -> Any:
-        """Store a class of Java, for the getter.
-
-        Args:
-            type_class_name: The name of the class.
-        """
-        return self._add_to_register("pojos", type_class_name, "")
-
-    def register_kryo_type(self, type_class_name: str) -> Any:
-        """Store a class of Java, for the getter.
-
-        Args:
-            type_class_name: The name of the class.
-        """
-        return self._add_to_register("kryo", type_class_name, "")
-
-    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """Return the classes given to `add_default_kryo_serializer`, with their serializers."""
-        return dict(self._register("kryo defaults"))
-
-    def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
-        """Return the classes given to `register_type_with_kryo_serializer`, with their serializers."""
-        return dict(self._register("kryo types"))
-
-    def get_registered_pojo_types(self) -> list[str]:
-        """Return the classes given to `register_pojo_type`."""
-        return list(self._register("pojos"))
-
-    def get_registered_kryo_types(self) -> list[str]:
-        """Return the classes given to `register_kryo_type`."""
-        return list(self._register("kryo"))
-
-    def _add_to_register(self, kind: str, name: str, value: str) -> ExecutionConfig:
-        self._register(kind)[name] = value
-        return self
-
-    def _register(self, kind: str) -> dict[str, str]:
-        registers = vars(self._configuration).setdefault("_java_classes", {})
-        found: dict[str, str] = registers.setdefault(kind, {})
-        return found
-
-    def set_latency_tracking_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Store how often Flink measures latency, for its getter.
-
-        Args:
-            interval: An int is in ms.
-        """
-        return self._store(_LATENCY, to_milliseconds(interval, _LATENCY.key))
-
-    def get_latency_tracking_interval(self) -> int:
-        """Return what was set, in ms; 0 before."""
-        return _LATENCY.of(self._configuration)
-
-    def set_task_cancellation_interval(self, interval: DurationLike) -> ExecutionConfig:
-        """Store how often Flink interrupts a task that is cancelled, for its getter.
-
-        Args:
-            interval: An int is in ms.
-        """
-        return self._store(_INTERRUPTS, to_milliseconds(interval, _INTERRUPTS.key))
-
-    def get_task_cancellation_interval(self) -> int:
-        """Return what was set, in ms; 30,000 before."""
-        return _INTERRUPTS.of(self._configuration)
-
-    def set_task_cancellation_timeout(self, timeout: DurationLike) -> ExecutionConfig:
-        """Store how long Flink waits for a task that is cancelled, for its getter.
-
-        Args:
-            timeout: An int is in ms.
-        """
-        return self._store(_CANCELLATION, to_milliseconds(timeout, _CANCELLATION.key))
-
-    def get_task_cancellation_timeout(self) -> int:
-        """Return what was set, in ms; 180,000 before."""
-        return _CANCELLATION.of(self._configuration)
-
-    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Store whether Flink compresses snapshots, for its getter; here large segments are.
-
-        Args:
-            use_snapshot_compression: True or False.
-        """
-        return self._store(_COMPRESSION, bool(use_snapshot_compression))
-
-    def is_use_snapshot_compression(self) -> bool:
-        """Return what was set; False before."""
-        return _COMPRESSION.of(self._configuration)
+    get_auto_watermark_interval, set_auto_watermark_interval = _WATERMARKS.kept("interval")
+    get_latency_tracking_interval, set_latency_tracking_interval = _LATENCY.kept("interval")
+    get_task_cancellation_interval, set_task_cancellation_interval = _INTERRUPTS.kept("interval")
+    get_task_cancellation_timeout, set_task_cancellation_timeout = _CANCELLATION.kept("timeout")
+    is_use_snapshot_compression, set_use_snapshot_compression = _COMPRESSION.kept(
+        "use_snapshot_compression"
+    )
+    enable_closure_cleaner, disable_closure_cleaner, is_closure_cleaner_enabled = _CLEANER.switch()
+    enable_object_reuse, disable_object_reuse, is_object_reuse_enabled = _REUSE.switch()
+    enable_force_kryo, disable_force_kryo, is_force_kryo_enabled = _KRYO.switch()
+    enable_force_avro, disable_force_avro, is_force_avro_enabled = _AVRO.switch()
+    enable_auto_generated_uids, disable_auto_generated_uids, has_auto_generated_uids_enabled = (
+        _UIDS.switch()
+    )
+    enable_generic_types = _GENERIC_TYPES.switch()[0]
 
     @without_effect("any object that pickles has a type; declare types where they matter")
     def disable_generic_types(self) -> ExecutionConfig:
         """Store that elements without a type are refused, for its getter."""
-        return self._store(_GENERIC_TYPES, False)
-
-    def enable_generic_types(self) -> ExecutionConfig:
-        """Store that elements without a type are taken, as they always are."""
-        return self._store(_GENERIC_TYPES, True)
+        _GENERIC_TYPES.set(self._configuration, False)
+        return self
 
     def has_generic_types_disabled(self) -> bool:
         """Return whether they were disabled."""
@@ -266,10 +202,6 @@ class ExecutionConfig(WithoutJava):
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
         """Return what was set; None before."""
         return self.restart_strategy
-
-    def _store(self, option: Option[Any], value: Any) -> ExecutionConfig:
-        option.set(self._configuration, value)
-        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutionConfig) and self._configuration == other._configuration
@@ -296,52 +228,3 @@ def parse_map(text: str) -> dict[str, str]:
         return {str(key): str(value) for key, value in found.items()}
     pairs = (part.partition(":") for part in text.split(",") if part.strip())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-_GENERIC_TYPES = boolean("pipeline.generic-types", True)
-_COMPRESSION = boolean("execution.checkpointing.snapshot-compression", False)
-_LATENCY = duration("metrics.latency.interval", 0)
-_INTERRUPTS = duration("task.cancellation.interval", 30_000, "task.cancellation-interval")
-_CANCELLATION = duration("task.cancellation.timeout", 180_000)
-
-_SWITCHES = {
-    "closure_cleaner": boolean("pipeline.closure-cleaner", True),
-    "object_reuse": boolean("pipeline.object-reuse", False),
-    "force_kryo": boolean("pipeline.force-kryo", False),
-    "force_avro": boolean("pipeline.force-avro", False),
-    "auto_generated_uids": boolean("pipeline.auto-generate-uids", True),
-}
-"""Settings without effect, by the names of their methods."""
-
-
-def _setter(name: str, option: Option[bool], value: bool) -> Callable[[Any], ExecutionConfig]:
-    def set_option(self: ExecutionConfig) -> ExecutionConfig:
-        return self._store(option, value)
-
-    set_option.__name__ = name
-    set_option.__qualname__ = f"{ExecutionConfig.__name__}.{name}"
-    set_option.__doc__ = f"Store {value} as `{option.key}`, for its getter."
-    return set_option
-
-
-def _getter(name: str, option: Option[bool]) -> Callable[[Any], bool]:
-    def get_option(self: ExecutionConfig) -> bool:
-        return option.of(self._configuration)
-
-    get_option.__name__ = name
-    get_option.__qualname__ = f"{ExecutionConfig.__name__}.{name}"
-    get_option.__doc__ = f"Return whether `{option.key}` is set; {option.default} before."
-    return get_option
-
-
-def _add_switches() -> None:
-    """Give the class the methods of its switches, which differ in nothing but their names."""
-    for switch, option in _SWITCHES.items():
-        for name, value in ((f"enable_{switch}", True), (f"disable_{switch}", False)):
-            setattr(ExecutionConfig, name, _setter(name, option, value))
-        verb = "has" if switch.endswith("s") else "is"
-        getter = f"{verb}_{switch}_enabled"
-        setattr(ExecutionConfig, getter, _getter(getter, option))
-
-
-_add_switches()

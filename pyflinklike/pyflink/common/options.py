@@ -4,28 +4,39 @@
 A text is taken as Flink takes it.  A length of time is `10 s`, `500ms` or a plain number of ms; names
 of enums and booleans may be in any case of letters.  Several parts, as in `1 h 5 min`, are added up,
 which Flink refuses.  Where a key is not set, its older names are asked for, the newest first.
+
+PyFlink has a getter and a setter for most settings.  If a setting has no effect here, `Option.kept` makes
+both: one line of a class declares the setting, its key, its default, and the names of its methods.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
+from pyflinklike._checks import is_int
+from pyflinklike._clock import to_milliseconds
 from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationValueError
+from pyflinklike._type_vars import T_co
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink.common.configuration import Configuration
 
 __all__ = [
+    "Getter",
     "Option",
+    "Setter",
+    "attribute",
     "boolean",
     "duration",
     "enum_member",
     "integer",
+    "make_method",
     "number",
     "refuse_wrong",
     "text",
@@ -33,6 +44,7 @@ __all__ = [
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
+S = TypeVar("S")
 
 _NANOSECONDS = {
     "d day days": 86_400_000_000_000,
@@ -52,6 +64,57 @@ _MOST = 2**63 - 1
 _BOOLEANS = {"true": True, "false": False}
 
 
+class Getter(Protocol[T_co]):
+    """A method without parameters, as type checkers see it."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[[], T_co]:
+        """Return the method of an object."""
+
+
+class Setter(Protocol):
+    """A method that returns its object, as type checkers see it."""
+
+    def __get__(self, instance: S, owner: Any = None) -> Callable[..., S]:
+        """Return the method of an object."""
+
+
+def make_method(function: Callable[..., Any], doc: str, **parameters: Any) -> Any:
+    """Make a method of a function.
+
+    Args:
+        function: Takes the object and the arguments, by position.
+        doc: The docstring of the method.
+        parameters: The defaults of its parameters by their names; `inspect.Parameter.empty` for none.
+    """
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    made = [inspect.Parameter(name, kind, default=each) for name, each in parameters.items()]
+    signature = inspect.Signature([inspect.Parameter("self", kind), *made])
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return function(*bound.args)
+
+    method.__doc__, vars(method)["__signature__"] = doc, signature
+    return method
+
+
+def attribute(name: str, what: str = "what was set") -> Getter[Any]:
+    """Make a method that returns an attribute of its object.
+
+    Args:
+        name: The attribute.
+        what: The result, for the docstring.
+    """
+    doc = f"Return {what}; it has no effect here."
+    method: Getter[Any] = make_method(lambda self: getattr(self, name), doc)
+    return method
+
+
+def _as_it_is(value: Any, name: str) -> Any:  # noqa: ARG001
+    return value
+
+
 @attrs.frozen
 class Option(Generic[T]):
     """A setting.
@@ -61,12 +124,52 @@ class Option(Generic[T]):
         default: Its value if it is not set.
         parse: Makes a value of a text; raises a ValueError that says which texts it takes.
         older: Its former names, the newest first.
+        check: Returns a value that a program sets, or raises an error; gets the name of the parameter, too.
     """
 
     key: str
     default: T
     parse: Callable[[str], T]
     older: tuple[str, ...] = ()
+    check: Callable[[Any, str], Any] = _as_it_is
+
+    def kept(
+        self, parameter: str, default: Any = inspect.Parameter.empty
+    ) -> tuple[Getter[T], Setter]:
+        """Make the getter and the setter of a setting without effect.
+
+        They are methods of an object that has a `_configuration`.
+
+        Args:
+            parameter: The name of the setter's parameter.
+            default: The default of the parameter.
+        """
+
+        def store(holder: Any, value: Any) -> Any:
+            self.set(holder._configuration, self.check(value, parameter))
+            return holder
+
+        doc = f"Store `{self.key}` for its getter: it has no effect here."
+        return self._getter(), make_method(store, doc, **{parameter: default})
+
+    def switch(self) -> tuple[Setter, Setter, Getter[T]]:
+        """Make the methods that enable and disable a setting without effect, and its getter."""
+
+        def store(value: bool) -> Any:
+            def set_value(holder: Any) -> Any:
+                self.set(holder._configuration, value)
+                return holder
+
+            doc = f"Store {value} as `{self.key}` for its getter: it has no effect here."
+            return make_method(set_value, doc)
+
+        return store(True), store(False), self._getter()
+
+    def _getter(self) -> Getter[T]:
+        default = self.default.name if isinstance(self.default, Enum) else self.default
+        doc = f"Return what is set as `{self.key}`, {default} before; it has no effect here."
+        method: Getter[T] = make_method(lambda holder: self.of(holder._configuration), doc)
+        return method
 
     def of(self, configuration: Configuration) -> T:
         """Return the value in a configuration, or the default.
@@ -110,12 +213,19 @@ def _remember(option: Option[T]) -> Option[T]:
 
 def duration(key: str, default: int, *older: str) -> Option[int]:
     """Declare a length of time, in ms."""
-    return _remember(Option(key, default, _milliseconds, older))
+    return _remember(Option(key, default, _milliseconds, older, to_milliseconds))
 
 
 def integer(key: str, default: int, *older: str) -> Option[int]:
     """Declare a whole number."""
-    return _remember(Option(key, default, _integer, older))
+
+    def check(value: Any, _: str) -> Any:
+        if not is_int(value):
+            msg = f"{key} is an int, got {shown(value)}; give for example {default}"
+            raise DeclarationTypeError(msg)
+        return value
+
+    return _remember(Option(key, default, _integer, older, check))
 
 
 def number(key: str, default: float, *older: str) -> Option[float]:
@@ -125,13 +235,24 @@ def number(key: str, default: float, *older: str) -> Option[float]:
 
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
     """Declare a bool."""
-    return _remember(Option(key, default, _boolean, older))
+    return _remember(Option(key, default, _boolean, older, lambda value, _: bool(value)))
 
 
 def enum_member(key: str, default: E, *older: str) -> Option[E]:
     """Declare a member of an enum, by its name."""
-    members = type(default).__members__
-    return _remember(Option(key, default, lambda text: _member(members, text), older))
+    kind = type(default)
+    members = kind.__members__
+
+    def check(value: Any, _: str) -> Any:
+        if not isinstance(value, kind):
+            msg = (
+                f"it takes a member of {kind.__name__}, got {shown(value)}; give for example "
+                f"{kind.__name__}.{next(iter(members))}"
+            )
+            raise DeclarationTypeError(msg)
+        return value
+
+    return _remember(Option(key, default, lambda text: _member(members, text), older, check))
 
 
 def text(key: str, *older: str) -> Option[str | None]:

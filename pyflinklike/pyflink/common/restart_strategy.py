@@ -14,6 +14,7 @@ import attrs
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._deprecation import WithoutJava, without_effect
 from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.options import attribute
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
@@ -57,14 +58,8 @@ class RestartStrategies:
 
         _restart_attempts: int
         _delay_between_attempts_interval: timedelta = attrs.field(converter=_interval)
-
-        def get_restart_attempts(self) -> int:
-            """Return how often."""
-            return self._restart_attempts
-
-        def get_delay_between_attempts_interval(self) -> timedelta:
-            """Return the time between."""
-            return self._delay_between_attempts_interval
+        get_restart_attempts = attribute("_restart_attempts")
+        get_delay_between_attempts_interval = attribute("_delay_between_attempts_interval")
 
     @_telling_once
     @attrs.frozen
@@ -74,18 +69,9 @@ class RestartStrategies:
         _max_failure_rate: int
         _failure_interval: timedelta = attrs.field(converter=_interval)
         _delay_between_attempts_interval: timedelta = attrs.field(converter=_interval)
-
-        def get_max_failure_rate(self) -> int:
-            """Return how many failures there may be."""
-            return self._max_failure_rate
-
-        def get_failure_interval(self) -> timedelta:
-            """Return in which time."""
-            return self._failure_interval
-
-        def get_delay_between_attempts_interval(self) -> timedelta:
-            """Return the time between."""
-            return self._delay_between_attempts_interval
+        get_max_failure_rate = attribute("_max_failure_rate")
+        get_failure_interval = attribute("_failure_interval")
+        get_delay_between_attempts_interval = attribute("_delay_between_attempts_interval")
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:

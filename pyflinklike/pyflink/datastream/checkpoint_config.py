@@ -11,14 +11,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pyflinklike._checks import is_int
 from pyflinklike._clock import Duration, DurationLike, to_milliseconds
 from pyflinklike._deprecation import WithoutJava, former
 from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
-from pyflinklike.pyflink.common.options import Option, boolean, duration, enum_member, integer, text
+from pyflinklike.pyflink.common.options import (
+    Option,
+    boolean,
+    duration,
+    enum_member,
+    integer,
+    text,
+)
 from pyflinklike.pyflink.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
@@ -48,14 +54,15 @@ INTERVAL = duration("execution.checkpointing.interval", -1)
 DIRECTORY = text(
     "execution.checkpointing.dir", "state.checkpoints.dir", "state.backend.fs.checkpointdir"
 )
-_MODE = enum_member("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
 RETENTION = enum_member(
     "execution.checkpointing.externalized-checkpoint-retention",
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
 )
+_MODE = enum_member("execution.checkpointing.mode", CheckpointingMode.EXACTLY_ONCE)
 _TIMEOUT = duration("execution.checkpointing.timeout", 600_000)
 _PAUSE = duration("execution.checkpointing.min-pause", 0)
 _CONCURRENT = integer("execution.checkpointing.max-concurrent-checkpoints", 1)
+_FORCED = boolean("execution.checkpointing.unaligned.forced", False)
 _FAILURES = integer("execution.checkpointing.tolerable-failed-checkpoints", 0)
 _ALIGNMENT = duration(
     "execution.checkpointing.aligned-checkpoint-timeout",
@@ -65,7 +72,6 @@ _ALIGNMENT = duration(
 _UNALIGNED = boolean(
     "execution.checkpointing.unaligned.enabled", False, "execution.checkpointing.unaligned"
 )
-_FORCED = boolean("execution.checkpointing.unaligned.forced", False)
 _UNLIMITED = 2**31 - 1
 
 
@@ -105,28 +111,6 @@ class CheckpointConfig(WithoutJava):
         milliseconds = to_milliseconds(checkpoint_interval, "checkpoint_interval")
         return self._set(INTERVAL, f"{milliseconds} ms" if milliseconds >= 0 else milliseconds)
 
-    def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return the mode that was set; state is exactly once with any.
-
-        Raises:
-            DeclarationValueError: The configuration has a text that is no mode.
-        """
-        return _MODE.of(self._configuration)
-
-    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Store a mode for its getter: state is exactly once with any.
-
-        Args:
-            checkpointing_mode: The mode.
-
-        Raises:
-            DeclarationTypeError: It is no `CheckpointingMode`.
-        """
-        return self._set(_MODE, _member(checkpointing_mode, CheckpointingMode))
-
-    get_checkpointing_consistency_mode = get_checkpointing_mode
-    set_checkpointing_consistency_mode = set_checkpointing_mode
-
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
         """Set where checkpoints are: each job has a folder there, by its name, and goes on from it.
 
@@ -154,7 +138,7 @@ class CheckpointConfig(WithoutJava):
         Raises:
             DeclarationTypeError: It is no `ExternalizedCheckpointRetention`.
         """
-        return self._set(RETENTION, _member(retention_mode, ExternalizedCheckpointRetention))
+        return self._set(RETENTION, RETENTION.check(retention_mode, "retention_mode"))
 
     # Of Flink 1
 
@@ -218,64 +202,34 @@ class CheckpointConfig(WithoutJava):
 
     # Settings without effect here
 
-    def get_checkpoint_timeout(self) -> int:
-        """Return the most time of a checkpoint in Flink, in ms; here Spark has no such limit."""
-        return _TIMEOUT.of(self._configuration)
+    get_checkpointing_mode, set_checkpointing_mode = _MODE.kept("checkpointing_mode")
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+    set_checkpointing_consistency_mode = set_checkpointing_mode
+    get_checkpoint_timeout, set_checkpoint_timeout = _TIMEOUT.kept("checkpoint_timeout")
+    get_min_pause_between_checkpoints, set_min_pause_between_checkpoints = _PAUSE.kept(
+        "min_pause_between_checkpoints"
+    )
+    get_max_concurrent_checkpoints, set_max_concurrent_checkpoints = _CONCURRENT.kept(
+        "max_concurrent_checkpoints"
+    )
+    get_tolerable_checkpoint_failure_number, set_tolerable_checkpoint_failure_number = (
+        _FAILURES.kept("tolerable_checkpoint_failure_number")
+    )
+    is_force_unaligned_checkpoints, set_force_unaligned_checkpoints = _FORCED.kept(
+        "force_unaligned_checkpoints", True
+    )
+    is_unaligned_checkpoints_enabled, enable_unaligned_checkpoints = _UNALIGNED.kept(
+        "enabled", True
+    )
+    disable_unaligned_checkpoints = _UNALIGNED.switch()[1]
+    set_alignment_timeout = _ALIGNMENT.kept("alignment_timeout")[1]
+    set_aligned_checkpoint_timeout = set_alignment_timeout
 
-    def set_checkpoint_timeout(self, checkpoint_timeout: DurationLike) -> CheckpointConfig:
-        """Store the most time of a checkpoint for its getter.
+    def get_alignment_timeout(self) -> Duration:
+        """Return how long a checkpoint waits in Flink before it overtakes elements."""
+        return Duration.of_millis(_ALIGNMENT.of(self._configuration))
 
-        Args:
-            checkpoint_timeout: An int is in ms.
-        """
-        return self._set(_TIMEOUT, to_milliseconds(checkpoint_timeout, "checkpoint_timeout"))
-
-    def get_min_pause_between_checkpoints(self) -> int:
-        """Return the least pause between checkpoints in Flink, in ms; here there is none."""
-        return _PAUSE.of(self._configuration)
-
-    def set_min_pause_between_checkpoints(
-        self, min_pause_between_checkpoints: DurationLike
-    ) -> CheckpointConfig:
-        """Store the least pause between checkpoints for its getter.
-
-        Args:
-            min_pause_between_checkpoints: An int is in ms.
-        """
-        pause = to_milliseconds(min_pause_between_checkpoints, "min_pause_between_checkpoints")
-        return self._set(_PAUSE, pause)
-
-    def get_max_concurrent_checkpoints(self) -> int:
-        """Return how many checkpoints Flink makes at one time; here it is always one."""
-        return _CONCURRENT.of(self._configuration)
-
-    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Store the most checkpoints at one time for its getter.
-
-        Args:
-            max_concurrent_checkpoints: A number.
-
-        Raises:
-            DeclarationTypeError: It is no int.
-        """
-        return self._set(_CONCURRENT, _number(max_concurrent_checkpoints, _CONCURRENT))
-
-    def get_tolerable_checkpoint_failure_number(self) -> int:
-        """Return how many checkpoints may fail in a row in Flink; here none may."""
-        return _FAILURES.of(self._configuration)
-
-    def set_tolerable_checkpoint_failure_number(
-        self, tolerable_checkpoint_failure_number: int
-    ) -> CheckpointConfig:
-        """Store how many checkpoints may fail in a row for its getter.
-
-        Args:
-            tolerable_checkpoint_failure_number: A number.
-
-        Raises:
-            DeclarationTypeError: It is no int.
-        """
-        return self._set(_FAILURES, _number(tolerable_checkpoint_failure_number, _FAILURES))
+    get_aligned_checkpoint_timeout = get_alignment_timeout
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """Return whether a job fails with a checkpoint in Flink; here it always does."""
@@ -291,73 +245,6 @@ class CheckpointConfig(WithoutJava):
         """
         return self._set(_FAILURES, 0 if fail_on_checkpointing_errors else _UNLIMITED)
 
-    def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return whether checkpoints that overtake elements were enabled; here none does."""
-        return _UNALIGNED.of(self._configuration)
-
-    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Store for its getter whether checkpoints may overtake elements.
-
-        Args:
-            enabled: True or False.
-        """
-        return self._set(_UNALIGNED, bool(enabled))
-
-    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Store for its getter that checkpoints do not overtake elements."""
-        return self.enable_unaligned_checkpoints(False)
-
-    def get_alignment_timeout(self) -> Duration:
-        """Return how long a checkpoint waits in Flink before it overtakes elements."""
-        return Duration.of_millis(_ALIGNMENT.of(self._configuration))
-
-    def set_alignment_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
-        """Store for its getter how long a checkpoint waits before it overtakes elements.
-
-        Args:
-            alignment_timeout: An int is in ms.
-        """
-        return self._set(_ALIGNMENT, to_milliseconds(alignment_timeout, "alignment_timeout"))
-
-    get_aligned_checkpoint_timeout = get_alignment_timeout
-
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: DurationLike) -> CheckpointConfig:
-        """Store for its getter how long a checkpoint waits before it overtakes elements.
-
-        Args:
-            alignment_timeout: An int is in ms.
-        """
-        return self.set_alignment_timeout(alignment_timeout)
-
-    def is_force_unaligned_checkpoints(self) -> bool:
-        """Return what `set_force_unaligned_checkpoints` was given last; False before."""
-        return _FORCED.of(self._configuration)
-
-    def set_force_unaligned_checkpoints(
-        self, force_unaligned_checkpoints: bool = True
-    ) -> CheckpointConfig:
-        """Store for its getter whether checkpoints overtake elements in any case.
-
-        Args:
-            force_unaligned_checkpoints: True or False.
-        """
-        return self._set(_FORCED, bool(force_unaligned_checkpoints))
-
     def _set(self, option: Option[Any], value: Any) -> CheckpointConfig:
         option.set(self._configuration, value)
         return self
-
-
-def _number(given: Any, option: Option[int]) -> int:
-    if not is_int(given):
-        msg = f"{option.key} is an int, got {shown(given)}; give for example {option.default}"
-        raise DeclarationTypeError(msg)
-    return given
-
-
-def _member(given: Any, kind: type[Enum]) -> Enum:
-    if not isinstance(given, kind):
-        first = next(iter(kind.__members__))
-        msg = f"it takes a member of {kind.__name__}, got {shown(given)}; give for example {kind.__name__}.{first}"
-        raise DeclarationTypeError(msg)
-    return given

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyflinklike._deprecation import WithoutJava, without_effect
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.options import attribute
 
 __all__ = [
     "CheckpointStorage",
@@ -57,9 +58,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self.checkpoint_path = checkpoint_path
         self._max_state_size = _MANY_BYTES if max_state_size is None else max_state_size
 
-    def get_max_state_size(self) -> int:
-        """Return the most bytes of a state in Flink."""
-        return self._max_state_size
+    get_max_state_size = attribute("_max_state_size")
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
@@ -89,13 +88,8 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
         self._buffer_size = write_buffer_size
 
-    def get_min_file_size_threshold(self) -> int:
-        """Return the threshold that was given; it has no effect."""
-        return self._threshold
-
-    def get_write_buffer_size(self) -> int:
-        """Return the size that was given; it has no effect."""
-        return self._buffer_size
+    get_min_file_size_threshold = attribute("_threshold")
+    get_write_buffer_size = attribute("_buffer_size")
 
 
 @without_effect("its storage is Java's; give execution.checkpointing.dir a folder")

@@ -6,18 +6,25 @@ Here the host decides where operators run: a group is taken, says so once, and h
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Any
 
 import attrs
 
 from pyflinklike._deprecation import WithoutJava, without_effect
 from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.common.options import Getter, Setter, attribute, make_method
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
 __getattr__ = of_pyflink(__name__)
 
-_KIBI, _MEBI, _GIBI, _TEBI = (1024**power for power in (1, 2, 3, 4))
+_UNITS = {"bytes": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+
+
+def _whole(unit: str) -> Getter[int]:
+    doc = f"Return the whole {unit}."
+    return make_method(lambda size: size.bytes_size // _UNITS[unit], doc)  # type: ignore[no-any-return]
 
 
 @attrs.frozen(order=True)
@@ -37,30 +44,24 @@ class MemorySize(WithoutJava):
         Args:
             mebi_bytes: In units of 1024 * 1024 bytes.
         """
-        return MemorySize(bytes_size=mebi_bytes * _MEBI)
+        return MemorySize(bytes_size=mebi_bytes * _UNITS["MiB"])
 
-    def get_bytes(self) -> int:
-        """Return the number of bytes."""
-        return self.bytes_size
-
-    def get_kibi_bytes(self) -> int:
-        """Return the whole KiB."""
-        return self.bytes_size // _KIBI
-
-    def get_mebi_bytes(self) -> int:
-        """Return the whole MiB."""
-        return self.bytes_size // _MEBI
-
-    def get_gibi_bytes(self) -> int:
-        """Return the whole GiB."""
-        return self.bytes_size // _GIBI
-
-    def get_tebi_bytes(self) -> int:
-        """Return the whole TiB."""
-        return self.bytes_size // _TEBI
+    get_bytes, get_kibi_bytes, get_mebi_bytes, get_gibi_bytes, get_tebi_bytes = (
+        _whole(each) for each in ("bytes", "KiB", "MiB", "GiB", "TiB")
+    )
 
     def __str__(self) -> str:
         return f"{self.bytes_size} bytes"
+
+
+def _setter(resource: str, in_mebi: bool = False) -> Setter:
+    def store(builder: Any, value: Any) -> Any:
+        builder._resources[resource] = MemorySize.of_mebi_bytes(value) if in_mebi else value
+        return builder
+
+    parameter = f"{resource}_mb" if in_mebi else resource
+    doc = f"Store {parameter} for its getter: it has no effect here."
+    return make_method(store, doc, **{parameter: Parameter.empty})  # type: ignore[no-any-return]
 
 
 @without_effect(
@@ -77,25 +78,11 @@ class SlotSharingGroup(WithoutJava):
     _managed_memory: MemorySize | None = None
     _external_resources: dict[str, float] = attrs.field(factory=dict, hash=False)
 
-    def get_name(self) -> str:
-        """Return the name."""
-        return self._name
-
-    def get_managed_memory(self) -> MemorySize | None:
-        """Return what was set; None before."""
-        return self._managed_memory
-
-    def get_task_heap_memory(self) -> MemorySize | None:
-        """Return what was set; None before."""
-        return self._task_heap_memory
-
-    def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Return what was set; None before."""
-        return self._task_off_heap_memory
-
-    def get_cpu_cores(self) -> float | None:
-        """Return what was set; None before."""
-        return self._cpu_cores
+    get_name = attribute("_name", "the name")
+    get_managed_memory = attribute("_managed_memory")
+    get_task_heap_memory = attribute("_task_heap_memory")
+    get_task_off_heap_memory = attribute("_task_off_heap_memory")
+    get_cpu_cores = attribute("_cpu_cores")
 
     def get_external_resources(self) -> dict[str, float]:
         """Return what was set, by name."""
@@ -118,37 +105,13 @@ class SlotSharingGroup(WithoutJava):
             self._resources: dict[str, Any] = {}
             self._external: dict[str, float] = {}
 
-        def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Set a number of cores."""
-            return self._set(cpu_cores=cpu_cores)
-
-        def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set a size."""
-            return self._set(task_heap_memory=task_heap_memory)
-
-        def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set a size in MiB."""
-            return self._set(task_heap_memory=MemorySize.of_mebi_bytes(task_heap_memory_mb))
-
-        def set_task_off_heap_memory(
-            self, task_off_heap_memory: MemorySize
-        ) -> SlotSharingGroup.Builder:
-            """Set a size."""
-            return self._set(task_off_heap_memory=task_off_heap_memory)
-
-        def set_task_off_heap_memory_mb(
-            self, task_off_heap_memory_mb: int
-        ) -> SlotSharingGroup.Builder:
-            """Set a size in MiB."""
-            return self._set(task_off_heap_memory=MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
-
-        def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set a size."""
-            return self._set(managed_memory=managed_memory)
-
-        def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set a size in MiB."""
-            return self._set(managed_memory=MemorySize.of_mebi_bytes(managed_memory_mb))
+        set_cpu_cores = _setter("cpu_cores")
+        set_task_heap_memory = _setter("task_heap_memory")
+        set_task_heap_memory_mb = _setter("task_heap_memory", in_mebi=True)
+        set_task_off_heap_memory = _setter("task_off_heap_memory")
+        set_task_off_heap_memory_mb = _setter("task_off_heap_memory", in_mebi=True)
+        set_managed_memory = _setter("managed_memory")
+        set_managed_memory_mb = _setter("managed_memory", in_mebi=True)
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
             """Set a number of another resource."""
@@ -160,7 +123,3 @@ class SlotSharingGroup(WithoutJava):
             return SlotSharingGroup(
                 self._name, **self._resources, external_resources=self._external
             )
-
-        def _set(self, **resources: Any) -> SlotSharingGroup.Builder:
-            self._resources |= resources
-            return self

@@ -35,13 +35,12 @@ import msgspec
 
 from pyflinklike._messages import shown
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.views.view_storage import RowChange
+from pyflinklike.views.view_storage import AppliedBatch, RowChange, Snapshot
 
 __all__ = [
     "NO_BATCH",
     "Connection",
     "Damage",
-    "FileBatch",
     "Run",
     "Sums",
     "check_schema",
@@ -52,39 +51,7 @@ __all__ = [
 ]
 
 
-class FileBatch(NamedTuple):
-    """A batch that was applied.
-
-    Args:
-        seq: Its number among the applied batches, from 1.
-        source: The stream it came from; "" if it came from no stream.
-        batch_id: Its id in that stream.
-        applied_at: The time at which it was applied, in ms since the epoch.
-        watermark: How far event time had come, in ms; None if it was unknown.
-        size: How many rows the view had after it.
-        rows_sum: The sum of the checksums of these rows.
-        changes: How many keys it changed, if its changes are stored.
-        changes_sum: The sum of the checksums of these changes.
-        runs: How many runs of ids had been seen after it.
-        runs_sum: The sum of the checksums of these runs.
-        oldest: The seq of the oldest batch in the history after it.
-    """
-
-    seq: int
-    source: str
-    batch_id: int
-    applied_at: int
-    watermark: int | None
-    size: int
-    rows_sum: int
-    changes: int
-    changes_sum: int
-    runs: int
-    runs_sum: int
-    oldest: int
-
-
-NO_BATCH = FileBatch(0, "", 0, 0, None, 0, 0, 0, 0, 0, 0, 1)
+NO_BATCH = AppliedBatch(0, "", 0, 0, None, 0, 0, 0, oldest=1)
 """The fields before the first batch."""
 
 
@@ -97,7 +64,7 @@ class Run(NamedTuple):
     checksum: int
 
 
-class Connection(sqlite3.Connection):
+class Connection(sqlite3.Connection, Snapshot):
     """A connection to a view's file."""
 
     sums: Sums
@@ -134,34 +101,14 @@ class Connection(sqlite3.Connection):
             yield key, row
         _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
 
-    def latest_batch(self) -> FileBatch | None:
-        """Return the last batch that was applied."""
-        return next(self._batches("ORDER BY seq DESC LIMIT 1"), None)
-
     # The past
 
-    def batches(self) -> Iterator[FileBatch]:
-        """Return all batches of the history, the oldest first."""
-        return self._batches("ORDER BY seq")
-
-    def oldest_batch(self) -> FileBatch | None:
-        """Return the oldest batch of the history."""
-        return next(self._batches("ORDER BY seq LIMIT 1"), None)
-
-    def batch_of(self, batch_id: int) -> FileBatch | None:
-        """Return the last batch of that id, if the history has it."""
-        of_id = "WHERE batch_id = ? ORDER BY seq DESC LIMIT 1"
-        return next(self._batches(of_id, batch_id), None)
-
-    def batch_numbered(self, seq: int) -> FileBatch | None:
-        """Return the batch with that number, if the history has it."""
-        return next(self._batches("WHERE seq = ?", seq), None)
-
-    def _batches(self, which: str, *values: int) -> Iterator[FileBatch]:
+    def batches(self, which: str = "ORDER BY seq", *values: int) -> Iterator[AppliedBatch]:
+        """Return batches of the history."""
         query = f"SELECT * FROM batches {which}"  # noqa: S608 - one of our constants
         for line in self.execute(query, values):
             self.sums.check_line("batches", *line)
-            yield FileBatch(*line[:-1])
+            yield AppliedBatch(*line[:-1])
 
     def row_at(self, key: bytes, seq: int) -> bytes | None:
         """Return the row of a key after a batch of the history."""
@@ -178,7 +125,9 @@ class Connection(sqlite3.Connection):
         found = ((key, self.row_at(key, seq)) for key in keys)
         return {key: row for key, row in found if row is not None}
 
-    def rows_at(self, batch: FileBatch, key: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    def rows_at(
+        self, batch: AppliedBatch, key: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and rows after a batch of the history, by key; or those of one key."""
         if key is not None:
             row = self.row_at(key, batch.seq)
@@ -202,7 +151,7 @@ class Connection(sqlite3.Connection):
         return iter(()) if batch is None else self.rows_at(batch)
 
     def replay(
-        self, oldest: FileBatch, key: bytes | None = None
+        self, oldest: AppliedBatch, key: bytes | None = None
     ) -> Iterator[tuple[RowChange, int]]:
         """Return every stored change and its time, in the order in which they were published.
 
@@ -214,7 +163,7 @@ class Connection(sqlite3.Connection):
         """
         for one, row in self.rows_at(oldest, key):
             yield RowChange(one, None, row), oldest.applied_at
-        for batch in self._batches("WHERE seq > ? ORDER BY seq", oldest.seq):
+        for batch in self.batches("WHERE seq > ? ORDER BY seq", oldest.seq):
             count = 0
             for raw in self._changes_of(batch.seq, key):
                 count += 1
@@ -343,8 +292,8 @@ _SCHEMA = [
     """CREATE TABLE batches (seq INTEGER PRIMARY KEY, source TEXT NOT NULL,
         batch_id INTEGER NOT NULL, applied_at INTEGER NOT NULL, watermark INTEGER,
         size INTEGER NOT NULL, rows_sum INTEGER NOT NULL, changes INTEGER NOT NULL,
-        changes_sum INTEGER NOT NULL, runs INTEGER NOT NULL, runs_sum INTEGER NOT NULL,
-        oldest INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID""",
+        oldest INTEGER NOT NULL, changes_sum INTEGER NOT NULL, runs INTEGER NOT NULL,
+        runs_sum INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID""",
     "CREATE INDEX batches_by_id ON batches (batch_id)",
     """CREATE TABLE changes (key BLOB NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL,
         before BLOB, checksum INTEGER NOT NULL, PRIMARY KEY (key, seq)) WITHOUT ROWID""",
@@ -512,7 +461,7 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
     return {seq: (count, totals[seq]) for seq, count in counts.items()}
 
 
-def _changes_of(batches: list[FileBatch]) -> dict[int, tuple[int, int]]:
+def _changes_of(batches: list[AppliedBatch]) -> dict[int, tuple[int, int]]:
     """Return what the batches store of their changes; the oldest batch's are deleted."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 

@@ -18,13 +18,12 @@ from typing import Any
 
 from pyflinklike.errors import PyflinklikeError, QueueOverflowError, StateStoreError
 from pyflinklike.views.arguments import to_ms
-from pyflinklike.views.file import file_tables
 from pyflinklike.views.file.file_database import FileDatabase
-from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage, FileBatch
+from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage
 from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
 from pyflinklike.views.row_codec import decode_row
 from pyflinklike.views.subscription import Change, Filter, Replay
-from pyflinklike.views.view_storage import RowChange
+from pyflinklike.views.view_storage import AppliedBatch, RowChange
 
 __all__ = ["OVERFLOWS", "FileWriter", "Queue", "write_batch"]
 
@@ -75,12 +74,10 @@ class FileWriter:
                     return False
             arrivals = self._incoming.read(rows)
             latest = _latest_time(arrivals, zone, reached)
-            batch = file_tables.NO_BATCH._replace(
-                source=source, batch_id=batch_id, watermark=latest
-            )
+            batch = NO_BATCH._replace(source=source, batch_id=batch_id, watermark=latest)
             return self._commit_and_tell(arrivals, batch)
 
-    def _commit_and_tell(self, arrivals: list[Arrival], batch: file_tables.FileBatch) -> bool:
+    def _commit_and_tell(self, arrivals: list[Arrival], batch: AppliedBatch) -> bool:
         """Commit a batch and publish its changes; False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
@@ -136,8 +133,8 @@ class FileWriter:
             self._database.close()
 
     def _write(
-        self, arrivals: list[Arrival], batch: file_tables.FileBatch
-    ) -> tuple[list[RowChange], file_tables.FileBatch] | None:
+        self, arrivals: list[Arrival], batch: AppliedBatch
+    ) -> tuple[list[RowChange], AppliedBatch] | None:
         """Commit a batch; return its changes and its line, None if it was applied before."""
         with self._database.lend_writer() as connection:
             # Another process may have applied it in the meantime.
@@ -145,16 +142,11 @@ class FileWriter:
                 return None
             changes = self._changes(connection, arrivals)
             latest = connection.latest_batch()
-            marks = [batch.watermark, None if latest is None else latest.watermark]
-            batch = batch._replace(
-                seq=1 if latest is None else latest.seq + 1,
-                applied_at=self._clock(),
-                watermark=max((mark for mark in marks if mark is not None), default=None),
-            )
+            batch = batch.after(latest, self._clock())
             write_batch(connection, batch, latest, changes, self._history)
         return changes, batch
 
-    def _is_committed(self, batch: file_tables.FileBatch) -> bool:
+    def _is_committed(self, batch: AppliedBatch) -> bool:
         """Return whether a batch was committed despite an error; True if that is unknown."""
         try:
             with self._database.lend_reader() as connection:
@@ -162,9 +154,7 @@ class FileWriter:
         except PyflinklikeError:
             return True
 
-    def _changes(
-        self, connection: file_tables.Connection, arrivals: list[Arrival]
-    ) -> list[RowChange]:
+    def _changes(self, connection: Connection, arrivals: list[Arrival]) -> list[RowChange]:
         """Return the changes of a batch, in the order in which its keys arrived."""
         by_key: dict[bytes, list[Arrival]] = {}
         for arrival in arrivals:
@@ -220,8 +210,8 @@ def _fail(queues: list[Queue]) -> None:
 
 def write_batch(
     connection: Connection,
-    batch: FileBatch,
-    latest: FileBatch | None,
+    batch: AppliedBatch,
+    latest: AppliedBatch | None,
     changes: Sequence[RowChange],
     history: int,
 ) -> None:

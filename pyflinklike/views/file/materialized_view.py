@@ -21,27 +21,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pyflinklike._clock import wall_clock
-from pyflinklike.views.arguments import (
-    check_choice,
-    check_columns,
-    check_count,
-    check_id,
-    check_limit,
-    check_name,
-    file_of,
-)
+from pyflinklike.views.arguments import check_choice, check_count, check_id, file_of
 from pyflinklike.views.batch_frame import BatchFrame, Feed
-from pyflinklike.views.condition import Condition, Where
+from pyflinklike.views.condition import Where
 from pyflinklike.views.file.file_database import FileDatabase
 from pyflinklike.views.file.file_writer import OVERFLOWS, FileWriter, Queue
-from pyflinklike.views.incoming_rows import BatchReader
-from pyflinklike.views.row_codec import to_key_bytes
-from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
-from pyflinklike.views.view import View
+from pyflinklike.views.subscription import Changes, Filter, Replay, Timeout
+from pyflinklike.views.view import View, read_declaration
 
 __all__ = ["MaterializedView"]
 
@@ -89,14 +80,11 @@ class MaterializedView(View):
         clock: Callable[[], int] | None = None,
         verified: bool = True,
     ) -> None:
-        check_name(name)
-        key_columns = check_columns(name, "key", key)
-        order_columns = () if order_by is None else check_columns(name, "order_by", order_by)
-        check_count(name, "history", history)
+        incoming = read_declaration(name, key, order_by, event_time, history)
         clock = clock or wall_clock
-        incoming = BatchReader(name, key_columns, order_columns, event_time)
-        self._database = FileDatabase(file_of(name, path), name, key_columns, verified=verified)
-        super().__init__(name, key_columns, history, clock, self._database)
+        file = file_of(name, path)
+        self._database = FileDatabase(file, name, incoming.key_columns, verified=verified)
+        super().__init__(incoming, history, clock, self._database)
         self.path = self._database.file
         """The view's file."""
         self._writer = FileWriter(self._database, incoming, history, clock)
@@ -188,16 +176,16 @@ class MaterializedView(View):
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
             StoreClosedError: The view is closed.
         """
-        wanted = Filter(
-            None if key is None else to_key_bytes(key), Condition(where, self.key_columns)
-        )
-        check_limit(limit)
-        wait = seconds(timeout)
-        check_choice("start", start, ("latest", "earliest"))
         check_choice("overflow", overflow, OVERFLOWS)
-        queue = Queue(wanted, check_count(self.name, "queue_size", queue_size), overflow)
-        replay = self._writer.subscribe(queue, wanted if start == "earliest" else None)
-        return Changes(queue, replay, limit, wait)
+        size = check_count(self.name, "queue_size", queue_size)
+        subscribe = partial(self._subscribe, size=size, overflow=overflow)
+        return self._changes(subscribe, key, where, start, limit, timeout)
+
+    def _subscribe(
+        self, wanted: Filter, is_latest: bool, size: int = 1000, overflow: str = "block"
+    ) -> tuple[Queue, Replay | None]:
+        queue = Queue(wanted, size, overflow)
+        return queue, self._writer.subscribe(queue, None if is_latest else wanted)
 
     # Checking and closing
 

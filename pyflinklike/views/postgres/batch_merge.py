@@ -27,8 +27,9 @@ from psycopg import sql
 from pyflinklike.errors import StateStoreError, StateValueError
 from pyflinklike.types.row import DELETE, INSERT, UPDATE_BEFORE
 from pyflinklike.views.incoming_rows import Arrival, final_row
-from pyflinklike.views.postgres.postgres_tables import Names, PostgresBatch
+from pyflinklike.views.postgres.postgres_tables import Names
 from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt
+from pyflinklike.views.view_storage import AppliedBatch
 
 __all__ = ["Merge"]
 
@@ -75,8 +76,8 @@ class Merge:
 
     def write(
         self,
-        batch: PostgresBatch,
-        latest: PostgresBatch | None,
+        batch: AppliedBatch,
+        latest: AppliedBatch | None,
         history: int,
         columns: Iterable[str],
     ) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import attrs
@@ -37,12 +37,11 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.views.view_storage import RowChange
+from pyflinklike.views.view_storage import AppliedBatch, RowChange, Snapshot
 
 __all__ = [
     "About",
     "Names",
-    "PostgresBatch",
     "PostgresSnapshot",
     "add_columns",
     "check_column",
@@ -295,33 +294,7 @@ def checksum_of(identity: int, key: bytes, row: bytes) -> int:
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 
 
-class PostgresBatch(NamedTuple):
-    """A batch that was applied.
-
-    Args:
-        seq: Its number among the applied batches, from 1.
-        source: The stream it came from; "" if it came from no stream.
-        batch_id: Its id in that stream.
-        applied_at: The time at which it was applied, in ms since the epoch.
-        watermark: How far event time had come, in ms; None if it was unknown.
-        size: How many rows the view had after it.
-        rows_sum: The sum of the checksums of these rows.
-        changes: How many keys it changed.
-        oldest: The seq of the oldest batch in the history after it.
-    """
-
-    seq: int
-    source: str
-    batch_id: int
-    applied_at: int
-    watermark: int | None
-    size: int
-    rows_sum: int
-    changes: int
-    oldest: int
-
-
-class PostgresSnapshot:
+class PostgresSnapshot(Snapshot):
     """The tables of a view in one transaction.
 
     Args:
@@ -353,23 +326,14 @@ class PostgresSnapshot:
         latest = self.latest_batch()
         self._check_whole((count, total), latest)
 
-    def latest_batch(self) -> PostgresBatch | None:
-        """Return the last batch that was applied."""
-        return self._batch("ORDER BY seq DESC LIMIT 1")
-
     # The past
 
-    def oldest_batch(self) -> PostgresBatch | None:
-        """Return the oldest batch of the history."""
-        return self._batch("ORDER BY seq LIMIT 1")
-
-    def batch_of(self, batch_id: int) -> PostgresBatch | None:
-        """Return the last batch of that id, if the history has it."""
-        return self._batch("WHERE batch_id = %s ORDER BY seq DESC LIMIT 1", batch_id)
-
-    def batch_numbered(self, seq: int) -> PostgresBatch | None:
-        """Return the batch with that number, if the history has it."""
-        return self._batch("WHERE seq = %s", seq)
+    def batches(self, which: str = "ORDER BY seq", *values: int) -> Iterator[AppliedBatch]:
+        """Return batches of the history."""
+        query = "SELECT * FROM {batches} " + which.replace("?", "%s")  # noqa: S608 - of our constants
+        for line in self._all(query, *values):
+            batch = AppliedBatch(*line)
+            yield batch._replace(rows_sum=int(batch.rows_sum))
 
     def rows_of_at(self, keys: Iterable[bytes], seq: int) -> dict[bytes, bytes]:
         """Return the rows, after a batch of the history, of those keys that had one."""
@@ -404,13 +368,6 @@ class PostgresSnapshot:
 
     # Reading
 
-    def _batch(self, which: str, *values: int) -> PostgresBatch | None:
-        found = self._all("SELECT * FROM {batches} " + which, *values)  # noqa: S608 - of our constants
-        if not found:
-            return None
-        batch = PostgresBatch(*found[0])
-        return batch._replace(rows_sum=int(batch.rows_sum))
-
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._connection.cursor(binary=True) as cursor:
             return cursor.execute(self._names.sql(query), values).fetchall()
@@ -426,7 +383,7 @@ class PostgresSnapshot:
             raise self._corrupt(f"a row with another checksum than its columns, at {shown(key)}")
         return row
 
-    def _check_whole(self, found: tuple[int, int], batch: PostgresBatch | None) -> None:
+    def _check_whole(self, found: tuple[int, int], batch: AppliedBatch | None) -> None:
         if found != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
             msg = "rows that are missing, or not of that batch"
             raise self._corrupt(msg)

@@ -14,26 +14,16 @@ from __future__ import annotations
 import datetime as dt
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pyflinklike._checks import install
 from pyflinklike._clock import wall_clock
 from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, HostError
-from pyflinklike.views.arguments import (
-    check_choice,
-    check_columns,
-    check_count,
-    check_id,
-    check_limit,
-    check_name,
-)
+from pyflinklike.views.arguments import check_id
 from pyflinklike.views.batch_frame import BatchFrame
-from pyflinklike.views.condition import Condition, Where
-from pyflinklike.views.incoming_rows import BatchReader
-from pyflinklike.views.row_codec import to_key_bytes
-from pyflinklike.views.subscription import Changes, Filter, Timeout, seconds
-from pyflinklike.views.view import View
+from pyflinklike.views.subscription import ChangeSource, Filter, Timeout, seconds
+from pyflinklike.views.view import View, read_declaration
 
 __all__ = ["PostgresView"]
 
@@ -113,22 +103,20 @@ class PostgresView(View):
         from pyflinklike.views.postgres.conninfo import Conninfo
         from pyflinklike.views.postgres.postgres_writer import open_view
 
-        where = Conninfo(check_name(name), conninfo)
-        keys = check_columns(name, "key", key)
-        orders = () if order_by is None else check_columns(name, "order_by", order_by)
-        incoming = BatchReader(name, keys, orders, event_time)
+        incoming = read_declaration(name, key, order_by, event_time, history)
+        where = Conninfo(name, conninfo)
         clock = clock or wall_clock
         self._database, self._writer = open_view(
             where,
             schema,
             incoming,
             columns,
-            check_count(name, "history", history),
+            history,
             clock,
             allow_gaps=allow_gaps,
             patience=_patience(name, lock_timeout),
         )
-        super().__init__(name, keys, history, clock, self._database)
+        super().__init__(incoming, history, clock, self._database)
         self._masked = where.masked
         self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -178,57 +166,15 @@ class PostgresView(View):
 
     # Push queries
 
-    def changes(
-        self,
-        key: Any = None,
-        where: Where = None,
-        start: Literal["latest", "earliest"] = "latest",
-        limit: int | None = None,
-        timeout: Timeout = None,
-    ) -> Changes:
-        """Subscribe to the changes that are made from now on, by any process.
-
-        They wait in the database, so a slow subscriber makes nobody wait.  A subscriber that falls
-        behind the batches of `history` ends with a QueueOverflowError.
-
-        Args:
-            key: Only changes of this key; None for all keys.
-            where: Only changes of rows that meet this condition, as in `MaterializedView`.
-            start: "latest" for new changes only; "earliest" for the changes in the history first.
-            limit: Close after this many changes; None for no end.
-            timeout: Stop iterating when no change comes for this long, a timedelta or seconds; None
-                waits forever.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is wrong.
-            StoreClosedError: The view is closed.
-        """
+    def _subscribe(self, wanted: Filter, is_latest: bool) -> tuple[ChangeSource, None]:
         from pyflinklike.views.postgres.follower import Follower
 
-        data = None if key is None else to_key_bytes(key)
-        wanted = Filter(data, Condition(where, self.key_columns))
-        check_limit(limit)
-        wait = seconds(timeout)
-        check_choice("start", start, ("latest", "earliest"))
-        follower = Follower(self._database, wanted, is_latest=start == "latest")
+        # They wait in the database, so a slow subscriber makes no writer wait.
+        follower = Follower(self._database, wanted, is_latest=is_latest)
         self._followers.add(follower)
-        return Changes(follower, None, limit, wait)
+        return follower, None
 
-    # Checking and closing
-
-    def verify(self) -> None:
-        """Read and check all rows, as they are now and after the history's oldest batch.
-
-        Raises:
-            CorruptStateError: A row differs from what was written.
-            StoreClosedError: The view is closed.
-        """
-        with self._database.lend_reader() as snapshot:
-            for _ in snapshot.rows():
-                pass
-            oldest = snapshot.oldest_batch()
-            for _ in () if oldest is None else snapshot.rows_at_seq(oldest.seq):
-                pass
+    # Closing
 
     def close(self) -> None:
         """Close the connections, and end all subscriptions; changes they read can be taken."""

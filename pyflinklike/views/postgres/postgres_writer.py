@@ -32,13 +32,13 @@ from pyflinklike.views.postgres.conninfo import Conninfo
 from pyflinklike.views.postgres.postgres_database import PostgresDatabase
 from pyflinklike.views.postgres.postgres_tables import (
     Names,
-    PostgresBatch,
     PostgresSnapshot,
     columns_of,
 )
 from pyflinklike.views.postgres.sql_columns import check_types, types_of
 from pyflinklike.views.postgres.staging_table import RECEIPT, Receipt, Stager, StagingTask, drain
 from pyflinklike.views.row_codec import decode_row
+from pyflinklike.views.view_storage import AppliedBatch
 
 __all__ = ["open_view"]
 
@@ -150,29 +150,24 @@ class PostgresWriter:
     @staticmethod
     def _batch(
         source: str, batch_id: int, reached: int | None, receipts: Sequence[Receipt]
-    ) -> PostgresBatch:
+    ) -> AppliedBatch:
         times = [reached, *(receipt.reached for receipt in receipts)]
         watermark = max((each for each in times if each is not None), default=None)
-        return PostgresBatch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
+        return AppliedBatch(0, source, batch_id, 0, watermark, 0, 0, 0, 0)
 
     def _merge(
         self,
         connection: psycopg.Connection[Any],
         stager: Stager,
         receipts: Sequence[Receipt],
-        batch: PostgresBatch,
+        batch: AppliedBatch,
     ) -> None:
         """Apply the staged rows, in a transaction."""
         for statement in _DURABLE:
             connection.execute(statement)
         names = self.database.names
         latest = self._snapshot(connection).latest_batch()
-        marks = [batch.watermark, None if latest is None else latest.watermark]
-        batch = batch._replace(
-            seq=1 if latest is None else latest.seq + 1,
-            applied_at=self.clock(),
-            watermark=max((mark for mark in marks if mark is not None), default=None),
-        )
+        batch = batch.after(latest, self.clock())
         merge = Merge(connection, names, stager.table, receipts)
         merge.outcome(
             self.incoming.order_columns, lambda row: self.incoming.order_of(decode_row(row))

@@ -171,7 +171,7 @@ def test_rows_have_the_types_that_flink_makes_of_a_schema():
         ({"exact": Decimal("123456789.12")}, "precision"),
         ({"suit": "CLUBS"}, "CLUBS"),
         ({"whole": 2**31}, "takes an int in"),
-        ({"other": (None, 1.0)}, "expected"),
+        ({"other": (None, 1.0)}, "a null where none is declared"),
     ],
 )
 def test_a_row_that_does_not_fit_is_refused(row, told):

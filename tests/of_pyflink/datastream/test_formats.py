@@ -159,16 +159,30 @@ def test_numbers_and_times_in_json_are_as_java_has_them():
         (b'{"f0":"12","f1":5}', Row(f0=12, f1="5")),
         (b'{"f0":null}', Row(f0=None, f1=None)),
         (b'{"f0":1.0,"f1":{"a":[true,1.50]}}', Row(f0=1, f1='{"a":[true,1.5]}')),
+        (b'{"f0":1,"f0":2,"f1":36893488147419103232}', Row(f0=2, f1="36893488147419103232")),
+        ('{"f0":1}'.encode("utf-8-sig"), Row(f0=1, f1=None)),
+        ('{"f0":1}'.encode("utf-16"), Row(f0=1, f1=None)),
     ],
 )
 def test_what_json_is_taken_for(text, row):
-    """Fields in any order, others left out, missing ones None; numbers in quotes; text of anything."""
+    """Fields in any order, the last of two, missing ones None; text of anything; Unicode's encodings."""
     assert row == of_json(PAIR).deserialize(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"[1]", b'{"f0":1.5}', b'{"f0":[1]}', b'{"f0":2147483648}', b'{"f0":"x"}', b"{", None],
+    [
+        b"",
+        b"[1]",
+        b'{"f0":1.5}',
+        b'{"f0":[1]}',
+        b'{"f0":2147483648}',
+        b'{"f0":"x"}',
+        b"{",
+        b'{"more":NaN}',
+        b'{"f1":"\\ud800"}',
+        None,
+    ],
 )
 def test_what_is_no_such_object_is_an_error(text):
     """Or no element, where that is wanted; a number is never cut off to fit."""

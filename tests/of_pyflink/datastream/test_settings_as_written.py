@@ -170,6 +170,18 @@ def test_what_is_set_is_in_the_configuration():
     )
 
 
+def test_a_setter_without_effect_takes_its_parameter_by_name():
+    """And no other one."""
+    config = environment().get_checkpoint_config()
+
+    assert (
+        MINUTE == config.set_checkpoint_timeout(checkpoint_timeout=MINUTE).get_checkpoint_timeout()
+    )
+    assert config.set_force_unaligned_checkpoints().is_force_unaligned_checkpoints()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'timeout'"):
+        config.set_checkpoint_timeout(timeout=MINUTE)
+
+
 @pytest.mark.parametrize(
     "name", ["at_least_once", "AT_LEAST_ONCE", "At-Least-Once", " at_least_once "]
 )

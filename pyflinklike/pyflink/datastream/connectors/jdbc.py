@@ -2,9 +2,9 @@
 """Rows into a database by statements of SQL, under the path that PyFlink has for it.
 
 Nothing here is Java's: the URL of JDBC says which driver of Python writes, psycopg (the extra
-`postgres`) or the standard library's sqlite3.  A batch is one transaction.  It is written again after
-a failure, and so is a micro-batch that is run again: rows come at least once, so the statement should be
-one that may be run twice, such as an upsert.
+`postgres`) or the standard library's sqlite3.  Both have the interface of PEP 249 (DB-API 2).  A batch is
+one transaction.  It is written again after a failure, and so is a micro-batch that is run again: rows
+come at least once, so the statement should be one that may be run twice, such as an upsert.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any, TypeVar
 
 import attrs
 
@@ -36,41 +36,16 @@ from pyflinklike.errors import (
 )
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter
 from pyflinklike.pyflink._names import of_pyflink
+from pyflinklike.pyflink.datastream.formats.value_conversion import parser_of
 from pyflinklike.types import Instant, RowTypeInfo, TypeInformation
-from pyflinklike.types.basic_types import (
-    BigDecTypeInfo,
-    BigIntTypeInfo,
-    BooleanTypeInfo,
-    DoubleTypeInfo,
-    IntegralTypeInfo,
-    StringTypeInfo,
-)
-from pyflinklike.types.nested_types import ByteArrayTypeInfo
-from pyflinklike.types.time_types import (
-    DateTypeInfo,
-    InstantTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-)
+from pyflinklike.types.time_types import InstantTypeInfo
 
 __all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 
 __getattr__ = of_pyflink(__name__)
 
-_PLAIN: Final = (
-    BooleanTypeInfo,
-    IntegralTypeInfo,
-    DoubleTypeInfo,
-    StringTypeInfo,
-    BigDecTypeInfo,
-    BigIntTypeInfo,
-    DateTypeInfo,
-    TimeTypeInfo,
-    TimestampTypeInfo,
-    InstantTypeInfo,
-    ByteArrayTypeInfo,
-)
-"""The types that a parameter of a statement may have."""
+C = TypeVar("C", bound="JdbcConnectionOptions.JdbcConnectionOptionsBuilder")
+E = TypeVar("E", bound="JdbcExecutionOptions.Builder")
 
 
 # Options
@@ -114,7 +89,7 @@ class JdbcConnectionOptions:
         def __init__(self) -> None:
             self._fields: dict[str, str] = {}
 
-        def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_url(self: C, url: str) -> C:
             """Set the URL.
 
             Args:
@@ -122,9 +97,7 @@ class JdbcConnectionOptions:
             """
             return self._set(url=url)
 
-        def with_driver_name(
-            self, driver_name: str
-        ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_driver_name(self: C, driver_name: str) -> C:
             """Store the name of a driver for its getter: the URL says which database it is.
 
             Args:
@@ -132,9 +105,7 @@ class JdbcConnectionOptions:
             """
             return self._set(driver_name=driver_name)
 
-        def with_user_name(
-            self, user_name: str
-        ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_user_name(self: C, user_name: str) -> C:
             """Set the user.
 
             Args:
@@ -142,9 +113,7 @@ class JdbcConnectionOptions:
             """
             return self._set(user_name=user_name)
 
-        def with_password(
-            self, password: str
-        ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_password(self: C, password: str) -> C:
             """Set the password.
 
             Args:
@@ -163,7 +132,7 @@ class JdbcConnectionOptions:
                 raise DeclarationValueError(msg)
             return JdbcConnectionOptions(**self._fields)
 
-        def _set(self, **fields: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def _set(self: C, **fields: str) -> C:
             for name, value in fields.items():
                 if not isinstance(value, str):
                     msg = f"{name} is text, got {'a value' if name == 'password' else shown(value)} of another kind; give a str"
@@ -216,7 +185,7 @@ class JdbcExecutionOptions:
         def __init__(self) -> None:
             self._fields: dict[str, int] = {}
 
-        def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
+        def with_batch_size(self: E, size: int) -> E:
             """Set the number of rows at which a batch is written.
 
             Args:
@@ -225,10 +194,9 @@ class JdbcExecutionOptions:
             Raises:
                 DeclarationTypeError, DeclarationValueError: It is something else.
             """
-            self._fields["batch_size"] = check_count(size, "JdbcExecutionOptions: the batch size")
-            return self
+            return self._set(batch_size=check_count(size, "JdbcExecutionOptions: the batch size"))
 
-        def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
+        def with_batch_interval_ms(self: E, interval_ms: int) -> E:
             """Set the age at which a batch is written.
 
             Args:
@@ -237,10 +205,9 @@ class JdbcExecutionOptions:
             Raises:
                 DeclarationValueError: It is something else.
             """
-            self._fields["batch_interval_ms"] = _from_zero("the batch interval", interval_ms)
-            return self
+            return self._set(batch_interval_ms=_from_zero("the batch interval", interval_ms))
 
-        def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
+        def with_max_retries(self: E, max_retries: int) -> E:
             """Set how often a batch is written again after the database has failed.
 
             Args:
@@ -249,12 +216,15 @@ class JdbcExecutionOptions:
             Raises:
                 DeclarationValueError: It is something else.
             """
-            self._fields["max_retries"] = _from_zero("the number of retries", max_retries)
-            return self
+            return self._set(max_retries=_from_zero("the number of retries", max_retries))
 
         def build(self) -> JdbcExecutionOptions:
             """Make the options."""
             return JdbcExecutionOptions(**self._fields)
+
+        def _set(self: E, **fields: int) -> E:
+            self._fields |= fields
+            return self
 
 
 def _from_zero(what: str, number: Any) -> int:
@@ -304,7 +274,7 @@ class JdbcSink(Sink):
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong, or the statement does
-                not have as many `?` as rows have fields.
+                not have a `?` for each field.
             HostError: No driver of Python writes to this database here.
             RequirementError: The driver is not installed.
         """
@@ -318,16 +288,12 @@ class JdbcSink(Sink):
                 msg = f"it takes {kind.__name__}, got {shown(given)}; {remedy}"
                 raise DeclarationTypeError(msg)
         _check_types(type_info)
+        if not isinstance(sql, str):
+            msg = f"a statement is text, got {shown(sql)}; give an INSERT with ? for each field"
+            raise DeclarationTypeError(msg)
         database = _database_of(jdbc_connection_options)
-        parts = split_statement(sql, database.literals)
-        fields = len(type_info.field_types)
-        if len(parts) - 1 != fields:
-            msg = (
-                f"a statement has a ? for each field of its rows, got {len(parts) - 1} for {fields} fields in "
-                f"{sql!r}; those in quotes and comments do not count"
-            )
-            raise DeclarationValueError(msg)
-        return JdbcSink(database.join(parts), type_info, database, options)
+        statement = database.statement(sql, len(type_info.field_types))
+        return JdbcSink(statement, type_info, database, options)
 
     @property
     def is_written_by_tasks(self) -> bool:
@@ -350,7 +316,7 @@ def _check_types(type_info: Any) -> None:
         msg = f"type_info is the type of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
         raise DeclarationTypeError(msg)
     for kind in type_info.field_types:
-        if not isinstance(kind, _PLAIN):
+        if parser_of(kind) is None and not isinstance(kind, InstantTypeInfo):
             msg = (
                 f"a field of a JdbcSink has a type without parts, got {kind!r}; map the row to one with texts "
                 "or numbers, such as JSON"
@@ -404,10 +370,19 @@ class _Writer:
             try:
                 if self._connection is None:
                     self._connection = database.connect()
-                database.execute(self._connection, self._sink.statement, self._rows)
-            except database.passing as error:
+                cursor = self._connection.cursor()
+                cursor.executemany(self._sink.statement, self._rows)
+                self._connection.commit()
+            except database.errors() as error:
                 # The connection is a new one then, as this one may be of no use.
                 self._close()
+                if not database.is_passing(error):
+                    msg = (
+                        f"a database takes the rows of a JdbcSink, got {shown_error(error)} from "
+                        f"{database.shown} for {self._sink.statement!r} and rows such as "
+                        f"{shown(self._rows[0])}; change the statement or the rows"
+                    )
+                    raise OutputError(msg) from error
                 if attempt == retries:
                     msg = (
                         f"a JdbcSink writes to {database.shown}, got {shown_error(error)} in each of "
@@ -415,14 +390,6 @@ class _Writer:
                     )
                     raise HostError(msg) from error
                 self._sink.wait(1.0 * (attempt + 1))
-            except database.lasting as error:
-                self._close()
-                msg = (
-                    f"a database takes the rows of a JdbcSink, got {shown_error(error)} from "
-                    f"{database.shown} for {self._sink.statement!r} and rows such as "
-                    f"{shown(self._rows[0])}; change the statement or the rows"
-                )
-                raise OutputError(msg) from error
             else:
                 self._rows = []
                 return
@@ -437,36 +404,57 @@ class _Writer:
 # Databases
 
 
-class Database(Protocol):
+class Database(ABC):
     """A database that a driver of Python writes to."""
 
     @property
-    def literals(self) -> re.Pattern[str]:
-        """What in a statement is no placeholder, whatever is in it."""
-
-    @property
+    @abstractmethod
     def shown(self) -> str:
         """The address, without what is secret."""
 
-    @property
-    def passing(self) -> tuple[type[Exception], ...]:
-        """Errors that another attempt may not meet."""
+    @abstractmethod
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the errors of the driver."""
 
-    @property
-    def lasting(self) -> tuple[type[Exception], ...]:
-        """Errors that another attempt meets, too."""
+    @abstractmethod
+    def is_passing(self, error: Exception) -> bool:
+        """Return whether another attempt may not meet an error."""
 
-    def join(self, parts: list[str]) -> str:
-        """Return the statement for the driver, of its parts between placeholders."""
-
+    @abstractmethod
     def connect(self) -> Any:
         """Open a connection."""
 
-    def execute(self, connection: Any, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Execute a statement for each row, in one transaction."""
+    @abstractmethod
+    def statement(self, sql: str, fields: int) -> str:
+        """Return a statement as the driver takes it.
+
+        Args:
+            sql: The statement with a `?` for each field.
+            fields: The number of the fields of a row.
+
+        Raises:
+            DeclarationValueError: It does not have so many.
+        """
 
     def parameter(self, value: Any) -> Any:
-        """Return a value as the driver takes it."""
+        """Return a value as the driver takes it.
+
+        Raises:
+            OutputError: The driver would write another value.
+        """
+        if not isinstance(value, Instant):
+            return value
+        if value.nanos % 1000:
+            msg = f"a database takes microseconds, got {value!r}; round it"
+            raise OutputError(msg)
+        try:
+            return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+        except OverflowError as error:
+            msg = f"a database takes years from 1 to 9999, got {value!r}; leave it out"
+            raise OutputError(msg) from error
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def _database_of(options: JdbcConnectionOptions) -> Database:
@@ -501,58 +489,43 @@ def _mask_url(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//", str(url).partition("?")[0])
 
 
-@attrs.frozen
-class _Sqlite:
-    path: str
+def _other_count(sql: str, fields: int, remedy: str) -> DeclarationValueError:
+    got = f"got {sql.count('?')} for {fields} fields in {sql!r}"
+    return DeclarationValueError(f"a statement has a ? for each field of its rows, {got}; {remedy}")
 
-    @property
-    def literals(self) -> re.Pattern[str]:
-        return _SQLITE_LITERALS
+
+@attrs.frozen
+class _Sqlite(Database):
+    path: str
 
     @property
     def shown(self) -> str:
         return f"SQLite at {self.path!r}"
 
-    @property
-    def passing(self) -> tuple[type[Exception], ...]:
-        # A locked file; but an unknown table is an OperationalError, too.
-        return (_LockedError,)
-
-    @property
-    def lasting(self) -> tuple[type[Exception], ...]:
+    def errors(self) -> tuple[type[Exception], ...]:
         return sqlite3.Error, OverflowError
 
-    def join(self, parts: list[str]) -> str:
-        return "?".join(parts)
+    def is_passing(self, error: Exception) -> bool:
+        # An unknown table is an OperationalError, too.
+        is_locked = "locked" in str(error) or "busy" in str(error)
+        return is_locked and isinstance(error, sqlite3.OperationalError)
 
     def connect(self) -> Any:
         return sqlite3.connect(self.path, timeout=30)
 
-    def execute(self, connection: Any, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        try:
-            with connection:
-                connection.executemany(statement, rows)
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error) or "busy" in str(error):
-                raise _LockedError(str(error)) from error
-            raise
+    def statement(self, sql: str, fields: int) -> str:
+        # SQLite itself has `?`, and tells those in texts from parameters when the first batch comes.
+        if sql.count("?") < fields:
+            raise _other_count(sql, fields, "write one for each")
+        return sql
 
     def parameter(self, value: Any) -> Any:
+        value = super().parameter(value)
         if isinstance(value, float) and math.isnan(value):
             msg = "SQLite has no NaN and would write NULL, got NaN; map it to None or a number"
             raise OutputError(msg)
-        if isinstance(value, Instant):
-            value = _as_datetime(value)
         # Texts that compare as their values do; sqlite3 itself writes none of these from Python 3.12 on.
-        if isinstance(value, dt.datetime):
-            return value.isoformat(sep=" ")
-        if isinstance(value, (dt.date, dt.time)):
-            return value.isoformat()
-        return str(value) if isinstance(value, Decimal) else value
-
-
-class _LockedError(Exception):
-    """Another connection writes to the file."""
+        return str(value) if isinstance(value, (dt.date, dt.time, Decimal)) else value
 
 
 def _sqlite(address: str) -> Database:
@@ -564,98 +537,57 @@ def _sqlite(address: str) -> Database:
 
 
 @attrs.frozen
-class _Postgres:
+class _Postgres(Database):
     """A database of PostgreSQL, by the settings of libpq; they may hold secrets."""
 
     settings: Mapping[str, str] = attrs.field(repr=False)
 
     @property
-    def literals(self) -> re.Pattern[str]:
-        return _POSTGRES_LITERALS
-
-    @property
     def shown(self) -> str:
-        named = {name: self.settings.get(name, "") for name in ("host", "port", "dbname")}
-        return f"PostgreSQL at {named['host']}:{named['port']}/{named['dbname']}"
+        named = [self.settings.get(name, "") for name in ("host", "port", "dbname")]
+        return "PostgreSQL at {}:{}/{}".format(*named)
 
-    @property
-    def passing(self) -> tuple[type[Exception], ...]:
-        psycopg = _psycopg()
-        return psycopg.OperationalError, psycopg.InterfaceError
-
-    @property
-    def lasting(self) -> tuple[type[Exception], ...]:
+    def errors(self) -> tuple[type[Exception], ...]:
         return _psycopg().Error, OverflowError, UnicodeError
 
-    def join(self, parts: list[str]) -> str:
-        return "%s".join(part.replace("%", "%%") for part in parts)
+    def is_passing(self, error: Exception) -> bool:
+        psycopg = _psycopg()
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
 
     def connect(self) -> Any:
         return _psycopg().connect(**self.settings)
 
-    def execute(self, connection: Any, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        with connection.transaction(), connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
+    def statement(self, sql: str, fields: int) -> str:
+        plain = _QUOTED.sub("", sql)
+        is_unclear = plain.count("?") != sql.count("?") or _UNCLEAR.search(plain)
+        if is_unclear or _MARKS.findall(sql).count("?") != fields:
+            remedy = "write ?? for an operator's, chr(63) for one in a text, and none in a comment"
+            raise _other_count(sql, fields, remedy)
+        return _MARKS.sub(lambda at: "?" if at[0] == "??" else "%s", sql.replace("%", "%%"))
 
-    def parameter(self, value: Any) -> Any:
-        return _as_datetime(value) if isinstance(value, Instant) else value
 
-
-_SETTINGS: Final = {
-    "user": "user",
-    "password": "password",
-    "ssl": None,
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "connectTimeout": "connect_timeout",
-    "ApplicationName": "application_name",
-    "options": "options",
-    "currentSchema": None,
-    "reWriteBatchedInserts": "",
-    "prepareThreshold": "",
-    "loggerLevel": "",
-}
-"""Parameters of Java's driver by their names in libpq; "" for those that change no result."""
+# PostgreSQL would take a marker in a text for a part of it, and might leave the field out.
+_MARKS = re.compile(r"\?\??")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_UNCLEAR = re.compile(r"['\"]|(--|/\*|\$).*\?", re.DOTALL)
 
 
 def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
-    _psycopg()
-    parts = urlsplit(address)
-    settings = {"dbname": unquote(parts.path.lstrip("/"))}
-    if parts.netloc:
-        hosts = [_HOST.fullmatch(each) for each in parts.netloc.split(",")]
-        if None in hosts:
-            msg = (
-                f"a URL of PostgreSQL has hosts as host:port, got {_mask_url(options.url)!r}; give a user to "
-                "with_user_name"
-            )
-            raise DeclarationValueError(msg)
-        settings["host"] = ",".join((each[1] or each[2]) for each in hosts if each)
-        settings["port"] = ",".join((each[3] or "5432") for each in hosts if each)
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in _SETTINGS:
-            msg = (
-                f"a URL of PostgreSQL has the parameters {', '.join(_SETTINGS)}, got {name!r}; leave it "
-                "out, or give what libpq has for it by options"
-            )
-            raise DeclarationValueError(msg)
-        if name == "ssl":
-            settings.setdefault("sslmode", "require" if value in ("", "true") else "prefer")
-        elif name == "currentSchema":
-            settings["options"] = f"{settings.get('options', '')} -csearch_path={value}".strip()
-        elif _SETTINGS[name]:
-            settings[str(_SETTINGS[name])] = value
-    if options.user_name is not None:
-        settings["user"] = options.user_name
-    if options.password is not None:
-        settings["password"] = options.password
-    return _Postgres({name: value for name, value in settings.items() if value})
-
-
-_HOST: Final = re.compile(r"(?:\[([^\]@]*)\]|([^:@\[\]]*))(?::(\d+))?")
-"""A host by its name or number, and its port."""
+    psycopg = _psycopg()
+    address = address if address.startswith("//") else f"///{address}"
+    try:
+        settings = psycopg.conninfo.conninfo_to_dict(f"postgresql:{address}")
+    except psycopg.Error:
+        # Not as its cause: libpq's message may have what is secret.
+        named = re.findall(r"[?&]([^=&]*)", address)
+        msg = (
+            f"a URL of PostgreSQL is one that libpq reads, got {_mask_url(options.url)!r} with the "
+            f"parameters {named}; name them as libpq does, such as connect_timeout for connectTimeout "
+            "and options=-csearch_path%3Ds for currentSchema=s, or leave them out"
+        )
+        raise DeclarationValueError(msg) from None
+    given = {"user": options.user_name, "password": options.password}
+    return _Postgres(settings | {name: value for name, value in given.items() if value is not None})
 
 
 def _psycopg() -> Any:
@@ -665,87 +597,3 @@ def _psycopg() -> Any:
         msg = f"a JdbcSink writes to PostgreSQL by psycopg, which is not installed; {install('postgres')}"
         raise RequirementError(msg, name="psycopg") from error
     return psycopg
-
-
-def _as_datetime(instant: Instant) -> dt.datetime:
-    """Return an instant in UTC.
-
-    Raises:
-        OutputError: A datetime does not have its nanoseconds, or its year.
-    """
-    if instant.nanos % 1000:
-        msg = f"a database takes microseconds, got {instant!r}; round it"
-        raise OutputError(msg)
-    try:
-        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-        return epoch + dt.timedelta(seconds=instant.seconds, microseconds=instant.nanos // 1000)
-    except OverflowError as error:
-        msg = f"a database takes years from 1 to 9999, got {instant!r}; leave it out"
-        raise OutputError(msg) from error
-
-
-# Statements
-
-
-_TEXT: Final = r"'(?:[^']|'')*' | \"(?:[^\"]|\"\")*\" | --[^\n]*"
-_SQLITE_LITERALS: Final = re.compile(
-    rf"{_TEXT} | `(?:[^`]|``)*` | \[[^\]]*\] | /\*.*?(?:\*/|\Z)", re.VERBOSE | re.DOTALL
-)
-_POSTGRES_LITERALS: Final = re.compile(
-    # Texts with escapes, and texts between dollars.  Comments are nested, which `_ends_of` counts.
-    rf"(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*' | {_TEXT} | (?<![\w$])(\$(?:[^\W\d]\w*)?\$).*?\1 | /\*",
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def split_statement(sql: Any, literals: re.Pattern[str]) -> list[str]:
-    """Return the parts of a statement between its placeholders.
-
-    A `?` in quotes or in a comment is none; `??` is one question mark, as for Java's driver.
-
-    Args:
-        sql: The statement.
-        literals: What in it is no placeholder.
-
-    Raises:
-        DeclarationTypeError: It is no text.
-        DeclarationValueError: A quote does not end.
-    """
-    if not isinstance(sql, str):
-        msg = f"a statement is text, got {shown(sql)}; give an INSERT with ? for each field"
-        raise DeclarationTypeError(msg)
-    parts = [""]
-    for piece, is_literal in _pieces_of(sql, literals):
-        if is_literal:
-            parts[-1] += piece
-            continue
-        open_quote = next((each for each in "'\"" if each in piece), None)
-        if open_quote is not None:
-            msg = (
-                f"a quote in a statement ends, got {open_quote} without an end in {sql!r}; close it"
-            )
-            raise DeclarationValueError(msg)
-        first, *others = piece.replace("??", "\0").split("?")
-        parts[-1] += first.replace("\0", "?")
-        parts += [each.replace("\0", "?") for each in others]
-    return parts
-
-
-def _pieces_of(sql: str, literals: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of a statement, and whether each is in quotes or a comment."""
-    at = 0
-    while (found := literals.search(sql, at)) is not None:
-        yield sql[at : found.start()], False
-        at = _end_of_comment(sql, found.start()) if found[0] == "/*" else found.end()
-        yield sql[found.start() : at], True
-    yield sql[at:], False
-
-
-def _end_of_comment(sql: str, start: int) -> int:
-    """Return where a comment ends that may have others within it."""
-    depth = 0
-    for found in re.compile(r"/\*|\*/").finditer(sql, start):
-        depth += 1 if found[0] == "/*" else -1
-        if depth == 0:
-            return found.end()
-    return len(sql)

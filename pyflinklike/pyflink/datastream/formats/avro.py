@@ -13,7 +13,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Final
@@ -41,8 +41,12 @@ from pyflinklike.pyflink._graph.sources import Source, SourceMaker
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.data_types import DataType, DataTypes
 from pyflinklike.pyflink.common.types import Row, Types
+from pyflinklike.pyflink.datastream.formats.value_conversion import (
+    Convert,
+    PartConverter,
+    same,
+)
 from pyflinklike.types import RowTypeInfo, TypeInformation
-from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.types.time_types import TimestampTypeInfo, TimeTypeInfo
 
 __all__ = [
@@ -436,18 +440,8 @@ class _AvroFileWriter:
 # Rows
 
 
-def _schema_of(record_class: Any, avro_schema_string: Any, what: str) -> AvroSchema:
-    if record_class is not None:
-        msg = f"a record class is Java's, got {shown(record_class)}; give {what} avro_schema_string"
-        raise HostError(msg)
-    if avro_schema_string is None:
-        msg = f"{what} needs a schema, got none; give avro_schema_string"
-        raise DeclarationTypeError(msg)
-    return AvroSchema(avro_schema_string)
-
-
-class AvroRowSerializationSchema(SerializationSchema):
-    """Rows as records of Avro without their schema, as PyFlink's.
+class _RowSchema:
+    """Rows of records of Avro.
 
     Args:
         record_class: Java's class of a record, which cannot be had.
@@ -462,8 +456,29 @@ class AvroRowSerializationSchema(SerializationSchema):
     def __init__(
         self, record_class: str | None = None, avro_schema_string: str | None = None
     ) -> None:
-        self._schema = _schema_of(record_class, avro_schema_string, "AvroRowSerializationSchema")
-        self._type_info = row_type_of(self._schema).type_info
+        what = type(self).__name__
+        if record_class is not None:
+            msg = f"a record class is Java's, got {shown(record_class)}; give {what} avro_schema_string"
+            raise HostError(msg)
+        if avro_schema_string is None:
+            msg = f"{what} needs a schema, got none; give avro_schema_string"
+            raise DeclarationTypeError(msg)
+        self._schema = AvroSchema(avro_schema_string)
+        rows = row_type_of(self._schema)
+        self._type_info = rows.type_info
+        self._read, self._write = record_reader(rows), record_writer(rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._schema.text)
+
+
+class AvroRowSerializationSchema(_RowSchema, SerializationSchema):
+    """Rows as records of Avro without their schema, as PyFlink's.
+
+    Args:
+        record_class: Java's class of a record, which cannot be had.
+        avro_schema_string: The schema as JSON, of a record.
+    """
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes of a row.
@@ -472,34 +487,19 @@ class AvroRowSerializationSchema(SerializationSchema):
             OutputError: It does not fit the schema.
         """
         try:
-            row = self._type_info.converted(element)
-            return self._schema.encode(to_record(row, self._type_info, self._schema.expand()))
+            return self._schema.encode(self._write(self._type_info.converted(element)))
         except (StateValueError, ValueError) as error:
             msg = f"AvroRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
             raise OutputError(msg) from error
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowSerializationSchema, (None, self._schema.text)
 
-
-class AvroRowDeserializationSchema(DeserializationSchema):
+class AvroRowDeserializationSchema(_RowSchema, DeserializationSchema):
     """Rows of records of Avro without their schema, as PyFlink's.
 
     Args:
         record_class: Java's class of a record, which cannot be had.
         avro_schema_string: The schema as JSON, of a record.
-
-    Raises:
-        HostError: A record class is given.
-        DeclarationTypeError, DeclarationValueError: There is no schema, or rows do not have it.
-        RequirementError: fastavro is not installed.
     """
-
-    def __init__(
-        self, record_class: str | None = None, avro_schema_string: str | None = None
-    ) -> None:
-        self._schema = _schema_of(record_class, avro_schema_string, "AvroRowDeserializationSchema")
-        self._type_info = row_type_of(self._schema).type_info
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the row of a record.
@@ -507,15 +507,11 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         Raises:
             ValueError: The bytes are not of the schema.
         """
-        record = self._schema.decode(value_of(message))
-        return self._type_info.converted(of_record(record, self._type_info))
+        return self._type_info.converted(self._read(self._schema.decode(value_of(message))))
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
         return self._type_info
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowDeserializationSchema, (None, self._schema.text)
 
 
 _PLAIN: Final[Mapping[str, DataType]] = {
@@ -604,57 +600,46 @@ def _no_type(schema: Any) -> DeclarationTypeError:
     return DeclarationTypeError(msg)
 
 
-def of_record(value: Any, kind: TypeInformation) -> Any:
-    """Return a value of fastavro as one of a type of rows.
+class _RecordReader(PartConverter):
+    """Makes values of rows of fastavro's."""
 
-    Args:
-        value: The value.
-        kind: Its type in rows.
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
+        return lambda record: tuple([part(record[name]) for name, part in zip(names, parts)])
+
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:  # noqa: ARG002
+        if isinstance(kind, TimestampTypeInfo):
+            return lambda value: value.astimezone(dt.timezone.utc).replace(tzinfo=None)
+        # A uuid is no text for fastavro.
+        return str if kind == Types.STRING() else same
+
+
+class _RecordWriter(PartConverter):
+    """Makes what fastavro takes of values of rows."""
+
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
+        return lambda row: {name: part(each) for name, part, each in zip(names, parts, row)}
+
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:
+        if not isinstance(kind, (TimestampTypeInfo, TimeTypeInfo)):
+            return same
+
+        def zoned(value: Any) -> Any:
+            if column.unit == "ms" and value.microsecond % 1000:
+                msg = f"{value} is finer than {'time' if isinstance(value, dt.time) else 'timestamp'}-millis"
+                raise ValueError(msg)
+            return value if isinstance(value, dt.time) else value.replace(tzinfo=dt.timezone.utc)
+
+        return zoned
+
+
+def record_reader(rows: DataType) -> Convert:
+    """Return the function that makes a row's values of a record of fastavro."""
+    return _RecordReader().function_of(rows.type_info, pa.field("", rows.column))
+
+
+def record_writer(rows: DataType) -> Convert:
+    """Return the function that makes a record, as fastavro takes it, of a row.
+
+    It raises a ValueError if a time is finer than its schema.
     """
-    if value is None:
-        return None
-    if isinstance(kind, RowTypeInfo):
-        fields = zip(kind.field_names, kind.field_types)
-        return tuple([of_record(value[name], part) for name, part in fields])
-    if isinstance(kind, ListTypeInfo):
-        return [of_record(each, kind.elem_type) for each in value]
-    if isinstance(kind, MapTypeInfo):
-        return {key: of_record(each, kind._value_type_info) for key, each in value.items()}
-    if isinstance(kind, TimestampTypeInfo):
-        return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
-    return str(value) if kind == Types.STRING() else value
-
-
-def to_record(value: Any, kind: TypeInformation, schema: Any) -> Any:
-    """Return a value of a row as fastavro takes it.
-
-    Args:
-        value: The value, of its type.
-        kind: Its type in rows.
-        schema: Its schema; a name where the schema was defined before.
-
-    Raises:
-        ValueError: A time is finer than its schema.
-    """
-    if value is None:
-        return None
-    if isinstance(schema, list):
-        schema = next(each for each in schema if each != "null")
-    inner = schema if isinstance(schema, dict) else {}
-    if isinstance(inner.get("type"), (dict, list)):
-        return to_record(value, kind, inner["type"])
-    if isinstance(kind, RowTypeInfo):
-        known = {each["name"]: each["type"] for each in inner.get("fields", ())}
-        fields = zip(kind.field_names, kind.field_types, value)
-        return {name: to_record(each, part, known.get(name)) for name, part, each in fields}
-    if isinstance(kind, ListTypeInfo):
-        return [to_record(each, kind.elem_type, inner.get("items")) for each in value]
-    if isinstance(kind, MapTypeInfo):
-        part, items = kind._value_type_info, inner.get("values")
-        return {key: to_record(each, part, items) for key, each in value.items()}
-    if isinstance(kind, (TimestampTypeInfo, TimeTypeInfo)):
-        if str(inner.get("logicalType")).endswith("millis") and value.microsecond % 1000:
-            msg = f"{value} is finer than {inner['logicalType']}"
-            raise ValueError(msg)
-        return value if isinstance(value, dt.time) else value.replace(tzinfo=dt.timezone.utc)
-    return value
+    return _RecordWriter().function_of(rows.type_info, pa.field("", rows.column))

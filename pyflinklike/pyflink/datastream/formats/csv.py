@@ -6,7 +6,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -36,8 +37,8 @@ from pyflinklike.pyflink._graph.serialization import (
 )
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.data_types import DataType, DataTypes, as_data_type
-from pyflinklike.pyflink.common.types import Types, make_named_rows
-from pyflinklike.pyflink.datastream.formats.scalar_texts import (
+from pyflinklike.pyflink.common.types import Types
+from pyflinklike.pyflink.datastream.formats.value_conversion import (
     is_quoted,
     parser_of,
     texter_of,
@@ -56,265 +57,12 @@ __all__ = [
     "CsvSchemaBuilder",
 ]
 
+__getattr__ = of_pyflink(__name__)
 
 B = TypeVar("B", bound="_Builder")
-
-
-class _Builder:
-    """The settings of lines, which both builders have.
-
-    Args:
-        type_info: The type of the rows.
-
-    Raises:
-        DeclarationTypeError: It is no type of rows.
-    """
-
-    def __init__(self, type_info: TypeInformation) -> None:
-        if not isinstance(type_info, RowTypeInfo):
-            msg = f"type_info must be one of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
-            raise DeclarationTypeError(msg)
-        self._type_info = type_info
-        self._dialect = Dialect()
-
-    def set_field_delimiter(self: B, delimiter: str) -> B:
-        """Set the text between fields.
-
-        Args:
-            delimiter: One character; by default a comma.
-        """
-        return self._with(field=_letter(delimiter))
-
-    def set_array_element_delimiter(self: B, delimiter: str) -> B:
-        """Set the text between the elements of an array.
-
-        Args:
-            delimiter: Any text; by default a semicolon.
-        """
-        return self._with(array=delimiter)
-
-    def set_quote_character(self: B, c: str) -> B:
-        """Set the character around a field that needs quotes.
-
-        Args:
-            c: One character; by default a double quote.
-        """
-        return self._with(quote=_letter(c))
-
-    def set_escape_character(self: B, c: str) -> B:
-        """Set the character that takes its meaning from the character behind it.
-
-        Args:
-            c: One character.
-        """
-        return self._with(escape=_letter(c))
-
-    def set_null_literal(self: B, null_literal: str) -> B:
-        """Set the text that stands for None.
-
-        Args:
-            null_literal: By default None is written as an empty field, and no text is read as None.
-        """
-        return self._with(null=null_literal)
-
-    def _with(self: B, **changes: Any) -> B:
-        self._dialect = attrs.evolve(self._dialect, **changes)
-        return self
-
-
-class CsvRowDeserializationSchema(DeserializationSchema):
-    """Rows of lines of CSV, as PyFlink's; its `Builder` makes it.
-
-    Args:
-        type_info: The type of the rows.
-        dialect: The form of lines.
-        ignore_parse_errors: True skips a line that cannot be read, False raises an error.
-    """
-
-    def __init__(
-        self, type_info: RowTypeInfo, dialect: Dialect, *, ignore_parse_errors: bool
-    ) -> None:
-        self._type_info, self._dialect, self._is_lenient = type_info, dialect, ignore_parse_errors
-        self._parts = [_reader_of(each, dialect) for each in type_info.field_types]
-
-    def deserialize(self, message: bytes | None) -> Any:
-        """Return the row of a line; None for a comment.
-
-        Args:
-            message: The line as UTF-8.
-
-        Raises:
-            ValueError: It is no line, or a field does not fit.
-        """
-        try:
-            fields = self._dialect.fields(value_of(message).decode())
-            return None if fields is None else self._row(fields)
-        except (ValueError, TypeError, ArithmeticError):
-            if self._is_lenient:
-                return None
-            raise
-
-    def _row(self, fields: list[str]) -> Any:
-        return self._type_info.converted(tuple(_values_of(fields, self._parts, self._dialect.null)))
-
-    def get_produced_type(self) -> TypeInformation:
-        """Return the type of the rows."""
-        return self._type_info
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._type_info, self._dialect, self._is_lenient)
-
-    class Builder(_Builder):
-        """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
-
-        _is_lenient = False
-
-        def set_allow_comments(
-            self, allow_comments: bool = True
-        ) -> CsvRowDeserializationSchema.Builder:
-            """Set whether lines may be comments.
-
-            Args:
-                allow_comments: True skips lines that begin with #.
-            """
-            return self._with(has_comments=allow_comments)
-
-        def set_ignore_parse_errors(
-            self, ignore_parse_errors: bool
-        ) -> CsvRowDeserializationSchema.Builder:
-            """Set whether lines that cannot be read are skipped.
-
-            Args:
-                ignore_parse_errors: True skips them, False raises an error.
-            """
-            self._is_lenient = ignore_parse_errors
-            return self
-
-        def build(self) -> CsvRowDeserializationSchema:
-            """Make the schema.
-
-            Raises:
-                DeclarationTypeError: CSV does not have the type of a field.
-            """
-            return _restored(self._type_info, self._dialect, self._is_lenient)
-
-
-class CsvRowSerializationSchema(SerializationSchema):
-    """Rows as lines of CSV, as PyFlink's; its `Builder` makes it.
-
-    Args:
-        type_info: The type of the rows.
-        dialect: The form of lines.
-    """
-
-    def __init__(self, type_info: RowTypeInfo, dialect: Dialect) -> None:
-        self._type_info, self._dialect = type_info, dialect
-        self._parts = [_writer_of(each, dialect) for each in type_info.field_types]
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the line of a row, with its end.
-
-        Args:
-            element: The row.
-
-        Raises:
-            OutputError: The element does not fit the type.
-        """
-        try:
-            values = self._type_info.freeze(element)
-        except TypeError as error:
-            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
-            raise OutputError(msg) from error
-        null = self._dialect.null or ""
-        fields = [null if value is None else one(value) for one, value in zip(self._parts, values)]
-        return f"{self._dialect.field.join(fields)}{self._dialect.line}".encode()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CsvRowSerializationSchema, (self._type_info, self._dialect)
-
-    class Builder(_Builder):
-        """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
-
-        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """Set the text between fields.
-
-            Args:
-                c: One character; by default a comma.
-            """
-            return super().set_field_delimiter(c)
-
-        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """Set the text that stands for None.
-
-            Args:
-                s: By default None is written as an empty field.
-            """
-            return super().set_null_literal(s)
-
-        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """Set the end of a line.
-
-            Args:
-                delimiter: A line feed, which is the default, a return, both or nothing.
-
-            Raises:
-                DeclarationValueError: It is something else.
-            """
-            if delimiter not in ("\n", "\r", "\r\n", ""):
-                msg = f"Unsupported new line delimiter, got {shown(delimiter)}; give \\n, \\r, \\r\\n or nothing"
-                raise DeclarationValueError(msg)
-            return self._with(line=delimiter)
-
-        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
-            """Write fields without quotes, whatever is in them."""
-            return self._with(quote=None)
-
-        def build(self) -> CsvRowSerializationSchema:
-            """Make the schema.
-
-            Raises:
-                DeclarationTypeError: CSV does not have the type of a field.
-            """
-            return CsvRowSerializationSchema(self._type_info, self._dialect)
-
-
-def _restored(
-    type_info: RowTypeInfo, dialect: Dialect, is_lenient: bool
-) -> CsvRowDeserializationSchema:
-    return CsvRowDeserializationSchema(type_info, dialect, ignore_parse_errors=is_lenient)
-
-
-def _letter(text: Any) -> str:
-    if not isinstance(text, str) or len(text) != 1:
-        msg = f"it takes one character, got {shown(text)}; give for example ','"
-        raise DeclarationValueError(msg)
-    return text
-
-
-def _reader_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[str], Any]:
-    if isinstance(type_info, ListTypeInfo):
-        one = _reader_of(type_info.elem_type, dialect)
-        return lambda text: [one(each) for each in text.split(dialect.array)] if text else []
-    parse = parser_of(type_info)
-    if parse is None:
-        raise type_refusal(type_info, "CSV")
-    return parse
-
-
-def _writer_of(type_info: TypeInformation, dialect: Dialect) -> Callable[[Any], str]:
-    if isinstance(type_info, ListTypeInfo):
-        one = texter_of(type_info.elem_type, is_utc=False)
-        if one is not None:
-            return lambda value: dialect.text(dialect.array.join(map(one, value)))
-    text_of = texter_of(type_info, is_utc=False)
-    if text_of is None:
-        raise type_refusal(type_info, "CSV")
-    if is_quoted(type_info):
-        return lambda value: dialect.text(text_of(value))
-    return lambda value: dialect.number(text_of(value))
-
-
-__getattr__ = of_pyflink(__name__)
+R = TypeVar("R", bound="_RowBuilder")
+S = TypeVar("S", bound="CsvRowSerializationSchema.Builder")
+D = TypeVar("D", bound="CsvRowDeserializationSchema.Builder")
 
 _MOST: Final = 2**31 - 1
 """The greatest length of a field in characters, as Java's."""
@@ -329,7 +77,6 @@ class Dialect:
     Args:
         field: The character between fields.
         line: The end of a line.
-        array: The text between the elements of an array.
         quote: The character around a field; None for no quotes.
         escape: The character that takes its meaning from the one behind it; None for no such one.
             What is written has quotes doubled in any case, as Jackson's.
@@ -339,7 +86,6 @@ class Dialect:
 
     field: str = ","
     line: str = "\n"
-    array: str = ";"
     quote: str | None = '"'
     escape: str | None = None
     null: str | None = None
@@ -380,6 +126,12 @@ class Dialect:
             strict=True,
         )
 
+    def line_of(self, fields: Iterable[str | None]) -> bytes:
+        """Return the line of fields that have their quotes; None is the text of None."""
+        null = self.null or ""
+        texts = [null if each is None else each for each in fields]
+        return f"{self.field.join(texts)}{self.line}".encode()
+
     def text(self, field: str) -> str:
         """Return a field, with quotes where it needs them."""
         if self.quote is None or not self._needs_quotes(field):
@@ -403,71 +155,68 @@ def _up_to(last: str) -> re.Pattern[str]:
     return re.compile(f"[\0-{re.escape(last)}]")
 
 
-# Files
+# Columns
 
 
 @attrs.frozen
 class _Column:
-    """A column of a file.
+    """A column of lines.
 
     Args:
-        name: Its name.
-        data_type: Its type.
-        separator: The text between the elements of an array.
+        name: The name of the column.
+        kind: The type of its values.
+        separator: The text between the elements of a list.
+        decimals: The type of its decimals, if their digits are declared.
     """
 
     name: str
-    data_type: DataType
+    kind: TypeInformation
     separator: str = ";"
+    decimals: DecimalTypeInfo | None = None
 
     def reader(self) -> Callable[[str], Any]:
-        """Return the function that makes a value of a text, or raises a ValueError."""
-        kind = self.data_type.type_info
-        if not isinstance(kind, ListTypeInfo):
-            return _column_reader_of(kind, self._decimals())
-        one = _column_reader_of(kind.elem_type, self._decimals())
-        separator = self.separator
+        """Return the function that makes a value of a text, or raises a ValueError.
+
+        Raises:
+            DeclarationTypeError: CSV does not have the type.
+        """
+        parse, decimals, separator = parser_of(self._scalar()), self.decimals, self.separator
+        if parse is None:
+            raise type_refusal(self.kind, "CSV")
+        one = parse if decimals is None else lambda text: decimals.freeze(parse(text))
+        if not self._is_list():
+            return one
         if not separator:
             return lambda text: [one(text)]
         return lambda text: [one(each) for each in text.split(separator)] if text else []
 
     def writer(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return the function that makes a field of a stored value."""
-        kind, decimals = self.data_type.type_info, self._decimals()
-        if decimals is None:
-            return _writer_of(kind, attrs.evolve(dialect, array=self.separator))
-        write = _decimal_writer(decimals)
-        if not isinstance(kind, ListTypeInfo):
-            return lambda value: dialect.number(write(value))
-        join = _writer_of(kind, attrs.evolve(dialect, array=self.separator))
-        return lambda value: join([each if each is None else write(each) for each in value])
+        """Return the function that makes a field of a stored value.
 
-    def _decimals(self) -> DecimalTypeInfo | None:
-        """Return the type of the decimals in the column; None if it has none, or any."""
-        column = self.data_type.column
-        if pa.types.is_list(column):
-            column = column.value_type
-        # A column of BIG_DEC takes any decimals.
-        if pa.types.is_decimal(column) and "DECIMAL(" in self.data_type.name:
-            return DecimalTypeInfo(column.precision, column.scale)
-        return None
+        Raises:
+            DeclarationTypeError: CSV does not have the type.
+        """
+        text_of = texter_of(self._scalar(), is_utc=False)
+        if text_of is None:
+            raise type_refusal(self.kind, "CSV")
+        one = text_of if self.decimals is None else self._decimal_text
+        if self._is_list():
+            return lambda value: dialect.text(
+                self.separator.join("null" if each is None else one(each) for each in value)
+            )
+        quote = dialect.text if is_quoted(self.kind) else dialect.number
+        return lambda value: quote(one(value))
 
+    def _is_list(self) -> bool:
+        return isinstance(self.kind, ListTypeInfo)
 
-def _column_reader_of(
-    kind: TypeInformation, decimals: DecimalTypeInfo | None
-) -> Callable[[str], Any]:
-    parse = parser_of(kind)
-    if parse is None:
-        raise type_refusal(kind, "CSV")
-    if decimals is not None:
-        return lambda text: decimals.freeze(parse(text))
-    return lambda text: kind.converted(parse(text))
+    def _scalar(self) -> TypeInformation:
+        return self.kind.elem_type if isinstance(self.kind, ListTypeInfo) else self.kind
 
-
-def _decimal_writer(kind: DecimalTypeInfo) -> Callable[[str], str]:
-    """Return the function that writes a stored DECIMAL with all digits of its scale."""
-
-    def write(stored: str) -> str:
+    def _decimal_text(self, stored: str) -> str:
+        """Return a stored DECIMAL with all digits of its scale."""
+        kind = self.decimals
+        assert kind is not None
         try:
             return f"{kind.freeze(Decimal(stored)):f}"
         except StateValueError as error:
@@ -475,7 +224,266 @@ def _decimal_writer(kind: DecimalTypeInfo) -> Callable[[str], str]:
             msg = f"a column is {column}, got {stored}; declare it wider, or round the value"
             raise OutputError(msg) from error
 
-    return write
+
+class _Lines:
+    """Makes rows of the fields of lines, and lines of rows.
+
+    Args:
+        kind: The type of the rows.
+        columns: The columns, in the order of the fields of the rows.
+        dialect: The form of lines.
+
+    Raises:
+        DeclarationTypeError: CSV does not have the type of a column.
+    """
+
+    def __init__(self, kind: RowTypeInfo, columns: Iterable[_Column], dialect: Dialect) -> None:
+        self._kind, self._dialect = kind, dialect
+        self._parts = [(each.reader(), each.writer(dialect)) for each in columns]
+
+    def row(self, fields: list[str]) -> Any:
+        """Return the row of the fields of a line.
+
+        Raises:
+            ValueError, TypeError, ArithmeticError: A field is missing, or is no value of its column.
+        """
+        if len(fields) != len(self._parts):
+            msg = f"Row length mismatch. {len(self._parts)} fields expected but was {len(fields)}."
+            raise ValueError(msg)
+        null, pairs = self._dialect.null, zip(fields, self._parts)
+        values = [None if field == null else read(field) for field, (read, _) in pairs]
+        return self._kind.converted(tuple(values))
+
+    def line(self, row: Any) -> bytes:
+        """Return the line of a row.
+
+        Raises:
+            StateValueError: It is no row of the type.
+        """
+        pairs = zip(self._kind.freeze(row), self._parts)
+        return self._dialect.line_of(None if v is None else write(v) for v, (_, write) in pairs)
+
+
+class _Builder:
+    """Sets the form of lines; the base of all builders."""
+
+    def __init__(self) -> None:
+        self._dialect = Dialect()
+
+    def _with(self: B, **changes: Any) -> B:
+        self._dialect = attrs.evolve(self._dialect, **changes)
+        return self
+
+    def _letter(self: B, **letters: Any) -> B:
+        """Set parts of a line that are one character."""
+        for text in letters.values():
+            if not isinstance(text, str) or len(text) != 1:
+                msg = f"it takes one character, got {shown(text)}; give for example ','"
+                raise DeclarationValueError(msg)
+        return self._with(**letters)
+
+
+# Lines
+
+
+class _RowBuilder(_Builder):
+    """The settings of lines that both builders of schemas have.
+
+    Args:
+        type_info: The type of the rows.
+
+    Raises:
+        DeclarationTypeError: It is no type of rows.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        super().__init__()
+        if not isinstance(type_info, RowTypeInfo):
+            msg = f"type_info must be one of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
+            raise DeclarationTypeError(msg)
+        self._type_info, self._separator, self._is_lenient = type_info, ";", False
+
+    def set_field_delimiter(self: R, delimiter: str) -> R:
+        """Set the text between fields.
+
+        Args:
+            delimiter: One character; by default a comma.
+        """
+        return self._letter(field=delimiter)
+
+    def set_array_element_delimiter(self: R, delimiter: str) -> R:
+        """Set the text between the elements of an array.
+
+        Args:
+            delimiter: Any text; by default a semicolon.
+        """
+        self._separator = delimiter
+        return self
+
+    def set_quote_character(self: R, c: str) -> R:
+        """Set the character around a field that needs quotes.
+
+        Args:
+            c: One character; by default a double quote.
+        """
+        return self._letter(quote=c)
+
+    def set_escape_character(self: R, c: str) -> R:
+        """Set the character that takes its meaning from the character behind it.
+
+        Args:
+            c: One character.
+        """
+        return self._letter(escape=c)
+
+    def set_null_literal(self: R, null_literal: str) -> R:
+        """Set the text that stands for None.
+
+        Args:
+            null_literal: By default None is written as an empty field, and no text is read as None.
+        """
+        return self._with(null=null_literal)
+
+
+class _RowSchema:
+    """What both schemas of lines are made of.
+
+    Args:
+        builder: The type of the rows and the form of lines.
+
+    Raises:
+        DeclarationTypeError: CSV does not have the type of a field.
+    """
+
+    def __init__(self, builder: _RowBuilder) -> None:
+        self._builder, self._dialect = builder, builder._dialect
+        self._type_info = kind = builder._type_info
+        pairs = zip(kind.field_names, kind.field_types)
+        columns = [_Column(*each, builder._separator) for each in pairs]
+        self._lines = _Lines(kind, columns, self._dialect)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._builder,)
+
+
+class CsvRowDeserializationSchema(_RowSchema, DeserializationSchema):
+    """Rows of lines of CSV, as PyFlink's; its `Builder` makes it."""
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the row of a line; None for a comment.
+
+        Args:
+            message: The line as UTF-8.
+
+        Raises:
+            ValueError: It is no line, or a field does not fit.
+        """
+        try:
+            fields = self._dialect.fields(value_of(message).decode())
+            return None if fields is None else self._lines.row(fields)
+        except (ValueError, TypeError, ArithmeticError):
+            if self._builder._is_lenient:
+                return None
+            raise
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the rows."""
+        return self._type_info
+
+    class Builder(_RowBuilder):
+        """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
+
+        def set_allow_comments(self: D, allow_comments: bool = True) -> D:
+            """Set whether lines may be comments.
+
+            Args:
+                allow_comments: True skips lines that begin with #.
+            """
+            return self._with(has_comments=allow_comments)
+
+        def set_ignore_parse_errors(self: D, ignore_parse_errors: bool) -> D:
+            """Set whether lines that cannot be read are skipped.
+
+            Args:
+                ignore_parse_errors: True skips them, False raises an error.
+            """
+            self._is_lenient = ignore_parse_errors
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """Make the schema.
+
+            Raises:
+                DeclarationTypeError: CSV does not have the type of a field.
+            """
+            return CsvRowDeserializationSchema(copy(self))
+
+
+class CsvRowSerializationSchema(_RowSchema, SerializationSchema):
+    """Rows as lines of CSV, as PyFlink's; its `Builder` makes it."""
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the line of a row, with its end.
+
+        Args:
+            element: The row.
+
+        Raises:
+            OutputError: The element does not fit the type.
+        """
+        try:
+            return self._lines.line(element)
+        except TypeError as error:
+            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            raise OutputError(msg) from error
+
+    class Builder(_RowBuilder):
+        """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
+
+        def set_field_delimiter(self: S, c: str) -> S:
+            """Set the text between fields.
+
+            Args:
+                c: One character; by default a comma.
+            """
+            return self._letter(field=c)
+
+        def set_null_literal(self: S, s: str) -> S:
+            """Set the text that stands for None.
+
+            Args:
+                s: By default None is written as an empty field.
+            """
+            return self._with(null=s)
+
+        def set_line_delimiter(self: S, delimiter: str) -> S:
+            """Set the end of a line.
+
+            Args:
+                delimiter: A line feed, which is the default, a return, both or nothing.
+
+            Raises:
+                DeclarationValueError: It is something else.
+            """
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                msg = f"Unsupported new line delimiter, got {shown(delimiter)}; give \\n, \\r, \\r\\n or nothing"
+                raise DeclarationValueError(msg)
+            return self._with(line=delimiter)
+
+        def disable_quote_character(self: S) -> S:
+            """Write fields without quotes, whatever is in them."""
+            return self._with(quote=None)
+
+        def build(self) -> CsvRowSerializationSchema:
+            """Make the schema.
+
+            Raises:
+                DeclarationTypeError: CSV does not have the type of a field.
+            """
+            return CsvRowSerializationSchema(copy(self))
+
+
+# Files
 
 
 @attrs.frozen
@@ -503,8 +511,11 @@ class CsvSchema:
 
     def get_type_info(self) -> RowTypeInfo:
         """Return the type of the rows."""
-        types = [each.data_type.type_info for each in self.columns]
-        return Types.ROW_NAMED(self.names, types)
+        return Types.ROW_NAMED(self.names, [each.kind for each in self.columns])
+
+    def lines(self) -> _Lines:
+        """Return what makes rows of lines, and lines of rows."""
+        return _Lines(self.get_type_info(), self.columns, self.dialect)
 
     @property
     def names(self) -> list[str]:
@@ -519,12 +530,12 @@ class CsvSchema:
         return len(self.columns)
 
 
-class CsvSchemaBuilder:
+class CsvSchemaBuilder(_Builder):
     """Sets the columns and the form of files, as PyFlink's, and `build`s the schema."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._columns: list[_Column] = []
-        self._dialect = Dialect()
         self._has_header = self._is_strict = self._skips_first = False
 
     def build(self) -> CsvSchema:
@@ -537,16 +548,9 @@ class CsvSchemaBuilder:
         if not self._columns:
             msg = "a CsvSchema has columns, got none; call for example add_string_column(name)"
             raise DeclarationValueError(msg)
-        for each in self._columns:
-            each.reader()
-        schema = CsvSchema(
-            tuple(self._columns),
-            self._dialect,
-            self._has_header,
-            self._is_strict,
-            self._skips_first,
-        )
-        schema.get_type_info()
+        flags = self._has_header, self._is_strict, self._skips_first
+        schema = CsvSchema(tuple(self._columns), self._dialect, *flags)
+        schema.lines()
         return schema
 
     def add_array_column(
@@ -559,8 +563,7 @@ class CsvSchemaBuilder:
             separator: The text between elements.
             element_type: The type of the elements; by default texts.
         """
-        part = DataTypes.STRING() if element_type is None else as_data_type(element_type)
-        return self._add(name, DataTypes.ARRAY(part.not_null()), separator)
+        return self._add(name, element_type or DataTypes.STRING(), separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of booleans.
@@ -577,9 +580,7 @@ class CsvSchemaBuilder:
             name: The name of the column.
             number_type: The type of the numbers, of `DataTypes` or `Types`; by default BIGINT.
         """
-        return self._add(
-            name, DataTypes.BIGINT() if number_type is None else as_data_type(number_type)
-        )
+        return self._add(name, number_type or DataTypes.BIGINT())
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
         """Add a column of texts.
@@ -657,7 +658,7 @@ class CsvSchemaBuilder:
         Args:
             char: One character; by default a comma.
         """
-        return self._with(field=_letter(char))
+        return self._letter(field=char)
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
         """Have no character that takes its meaning from the one behind it; this is the default."""
@@ -669,7 +670,7 @@ class CsvSchemaBuilder:
         Args:
             char: One character.
         """
-        return self._with(escape=_letter(char))
+        return self._letter(escape=char)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
         """Set the end of lines that are written; all of them are read.
@@ -703,7 +704,7 @@ class CsvSchemaBuilder:
         Args:
             char: One character; by default a double quote.
         """
-        return self._with(quote=_letter(char))
+        return self._letter(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
         """Set whether the first row of a file is left out.
@@ -739,15 +740,19 @@ class CsvSchemaBuilder:
     def __len__(self) -> int:
         return len(self._columns)
 
-    def _add(self, name: str, data_type: DataType, separator: str = ";") -> CsvSchemaBuilder:
+    def _add(self, name: str, data_type: Any, separator: str | None = None) -> CsvSchemaBuilder:
+        """Add a column of values, or of lists of them if there is a separator."""
         if not isinstance(name, str):
             msg = f"a column has a name, got {shown(name)}; give text"
             raise DeclarationTypeError(msg)
-        self._columns.append(_Column(name, data_type, separator))
-        return self
-
-    def _with(self, **changes: Any) -> CsvSchemaBuilder:
-        self._dialect = attrs.evolve(self._dialect, **changes)
+        found = as_data_type(data_type)
+        kind, column = found.type_info, found.column
+        # A column of BIG_DEC takes any decimals.
+        has_digits = pa.types.is_decimal(column) and found.name.startswith("DECIMAL(")
+        decimals = DecimalTypeInfo(column.precision, column.scale) if has_digits else None
+        if separator is not None:
+            kind = Types.LIST(kind)
+        self._columns.append(_Column(name, kind, separator or ";", decimals))
         return self
 
 
@@ -795,11 +800,11 @@ class CsvReaderFormat(StreamFormat):
         """
         # A file of Windows may begin with the mark of its encoding.
         with io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig", newline="") as text:
-            yield from make_named_rows(self.schema.names, _Records(self.schema, text, path))
+            yield from _Records(self.schema, text, path)
 
 
 class _Records:
-    """The records of a file, each as the values of its columns.
+    """The rows of a file.
 
     Args:
         schema: The columns and the form of the file.
@@ -811,9 +816,8 @@ class _Records:
         self._schema, self._text, self._path = schema, text, path
         self._number, self._is_start = 0, True
 
-    def __iter__(self) -> Iterator[list[Any]]:
-        schema, null = self._schema, self._schema.dialect.null
-        parts = [each.reader() for each in schema.columns]
+    def __iter__(self) -> Iterator[Any]:
+        schema, lines = self._schema, self._schema.lines()
         records = iter(schema.dialect.reader(self._lines()))
         try:
             if schema.has_header:
@@ -822,7 +826,7 @@ class _Records:
                 self._next(records)
             while (fields := self._next(records)) is not None:
                 # An empty line is one empty field.
-                yield _values_of(fields or [""], parts, null)
+                yield lines.row(fields or [""])
         except (ValueError, TypeError, ArithmeticError, EOFError, OSError, csv.Error) as error:
             msg = (
                 f"a file of CSV is as its schema declares, got line {self._number} of "
@@ -854,18 +858,6 @@ class _Records:
         if is_shuffled or (self._schema.is_strict and found != names):
             msg = f"the header {found} is not {names}"
             raise ValueError(msg)
-
-
-def _values_of(fields: list[str], parts: list[Callable[[str], Any]], null: str | None) -> list[Any]:
-    """Return the values of the fields of a record.
-
-    Raises:
-        ValueError, TypeError, ArithmeticError: A field is missing, or is no value of its column.
-    """
-    if len(fields) != len(parts):
-        msg = f"Row length mismatch. {len(parts)} fields expected but was {len(fields)}."
-        raise ValueError(msg)
-    return [None if field == null else part(field) for part, field in zip(parts, fields)]
 
 
 class CsvBulkWriters:
@@ -904,27 +896,16 @@ class _CsvFileWriter:
     """Writes a line for each row, behind a header if there is one."""
 
     def __init__(self, schema: CsvSchema, file: IO[bytes]) -> None:
-        self._dialect, self._file = schema.dialect, file
-        self._kind = schema.get_type_info()
-        self._parts = [each.writer(schema.dialect) for each in schema.columns]
+        self._file, self._lines = file, schema.lines()
         if schema.has_header:
-            self._write(map(schema.dialect.text, schema.names))
+            file.write(schema.dialect.line_of(map(schema.dialect.text, schema.names)))
 
     def add(self, value: Any) -> int:
         try:
-            values: Sequence[Any] = self._kind.freeze(value)
+            return self._file.write(self._lines.line(value))
         except StateValueError as error:
             msg = f"a file has rows of its schema, got {shown(value)}: {error}"
             raise OutputError(msg) from error
-        null = self._dialect.null or ""
-        return self._write(
-            null if each is None else part(each) for part, each in zip(self._parts, values)
-        )
-
-    def _write(self, fields: Iterable[str]) -> int:
-        line = f"{self._dialect.field.join(fields)}{self._dialect.line}".encode()
-        self._file.write(line)
-        return len(line)
 
     def finish(self) -> None:
         """Do nothing: every line is written."""

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as JSON objects and back, by their types, under PyFlink's path."""
+"""Rows as JSON objects and back, by their types, under PyFlink's path; msgspec reads and writes the text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, NoReturn
+
+import msgspec
+import pyarrow as pa
 
 from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError, OutputError
@@ -16,15 +20,24 @@ from pyflinklike.pyflink._graph.serialization import (
     value_of,
 )
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.pyflink.datastream.formats.scalar_texts import (
+from pyflinklike.pyflink.datastream.formats.value_conversion import (
+    Convert,
+    PartConverter,
+    check_kind,
     is_quoted,
     parser_of,
+    same,
     texter_of,
     type_refusal,
 )
 from pyflinklike.types import RowTypeInfo, TypeInformation
-from pyflinklike.types.basic_types import BigIntTypeInfo, IntegralTypeInfo, StringTypeInfo
-from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
+from pyflinklike.types.basic_types import (
+    BigIntTypeInfo,
+    BooleanTypeInfo,
+    IntegralTypeInfo,
+    StringTypeInfo,
+)
+from pyflinklike.types.nested_types import MapTypeInfo
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
@@ -48,7 +61,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     ) -> None:
         self._type_info, self._is_lenient = type_info, ignore_parse_errors
         self._is_strict = fail_on_missing_field
-        self._read = reader_of(type_info, is_strict=fail_on_missing_field)
+        self._read = _ObjectReader(fail_on_missing_field).function_of(*_column_of(type_info))
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -59,13 +72,15 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """Return the row of an object.
 
         Args:
-            message: The object as UTF-8.
+            message: The object, in UTF-8 or in another encoding of Unicode.
 
         Raises:
             ValueError: It is no object, or a field does not fit.
         """
         try:
-            node = json.loads(value_of(message), parse_float=Decimal)
+            data = value_of(message)
+            # As Flink, it takes the encodings of Unicode; msgspec takes UTF-8 without a mark.
+            node = _DECODER.decode(data.decode(json.detect_encoding(data)))
             return self._type_info.converted(self._read(node))
         except (ValueError, TypeError, ArithmeticError):
             if self._is_lenient:
@@ -77,7 +92,11 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return self._type_info
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._type_info, self._is_strict, self._is_lenient)
+        settings = {
+            "fail_on_missing_field": self._is_strict,
+            "ignore_parse_errors": self._is_lenient,
+        }
+        return partial(JsonRowDeserializationSchema, self._type_info, **settings), ()
 
     class Builder:
         """Sets what a `JsonRowDeserializationSchema` reads, and `build`s it."""
@@ -145,7 +164,8 @@ class JsonRowSerializationSchema(SerializationSchema):
     """
 
     def __init__(self, type_info: RowTypeInfo) -> None:
-        self._type_info, self._write = type_info, writer_of(type_info)
+        self._type_info = type_info
+        self._write = _ObjectWriter().function_of(*_column_of(type_info))
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -162,7 +182,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             OutputError: The element does not fit the type.
         """
         try:
-            return self._write(self._type_info.freeze(element)).encode()
+            return msgspec.json.encode(self._write(self._type_info.converted(element)))
         except TypeError as error:
             msg = f"JsonRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
             raise OutputError(msg) from error
@@ -194,14 +214,6 @@ class JsonRowSerializationSchema(SerializationSchema):
             return JsonRowSerializationSchema(_row_type(self._type_info))
 
 
-def _restored(
-    type_info: RowTypeInfo, is_strict: bool, is_lenient: bool
-) -> JsonRowDeserializationSchema:
-    return JsonRowDeserializationSchema(
-        type_info, fail_on_missing_field=is_strict, ignore_parse_errors=is_lenient
-    )
-
-
 def _row_type(type_info: Any) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
         msg = f"Typeinfo should be set to one of rows, got {shown(type_info)}; give for example Types.ROW_NAMED(['id'], [Types.INT()])"
@@ -209,75 +221,62 @@ def _row_type(type_info: Any) -> RowTypeInfo:
     return type_info
 
 
-_Reader = Callable[[Any], Any]
-_Writer = Callable[[Any], str]
+def _column_of(type_info: RowTypeInfo) -> tuple[RowTypeInfo, pa.Field]:
+    return type_info, pa.field("", type_info.arrow_type)
 
 
-def reader_of(type_info: TypeInformation, *, is_strict: bool) -> _Reader:
-    """Return the function that makes a value of a JSON node; null is None for each type.
+# Numbers with a point are read as they are written, not as the nearest binary ones.
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+
+
+class _JsonConverter(PartConverter):
+    def map(self, kind: TypeInformation, key: Convert, item: Convert) -> Convert:
+        assert isinstance(kind, MapTypeInfo)
+        if not isinstance(kind._key_type_info, StringTypeInfo):
+            raise type_refusal(kind, "JSON")
+        return super().map(kind, key, item)
+
+
+class _ObjectReader(_JsonConverter):
+    """Makes values of the nodes that msgspec decodes.
 
     Args:
-        type_info: The type of the value.
         is_strict: Whether a missing field is an error.
-
-    Raises:
-        DeclarationTypeError: JSON does not have the type.
     """
-    if isinstance(type_info, RowTypeInfo):
-        parts = [reader_of(each, is_strict=is_strict) for each in type_info.field_types]
-        return _nullable(_row_reader(type_info.field_names, parts, is_strict=is_strict))
-    if isinstance(type_info, ListTypeInfo):
-        one = reader_of(type_info.elem_type, is_strict=is_strict)
-        return _nullable(lambda node: [one(each) for each in _check(node, list)])
-    if isinstance(type_info, MapTypeInfo) and isinstance(type_info._key_type_info, StringTypeInfo):
-        value = reader_of(type_info._value_type_info, is_strict=is_strict)
-        return _nullable(
-            lambda node: {key: value(each) for key, each in _check(node, dict).items()}
-        )
-    parse = parser_of(type_info)
-    if parse is None:
-        raise type_refusal(type_info, "JSON")
-    return _nullable(_scalar_reader(type_info, parse))
 
+    def __init__(self, is_strict: bool) -> None:
+        self._is_strict = is_strict
 
-def _nullable(read: _Reader) -> _Reader:
-    return lambda node: None if node is None else read(node)
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
+        is_strict = self._is_strict
 
+        def read(node: Any) -> tuple[Any, ...]:
+            fields = check_kind(node, dict)
+            if is_strict and (missing := [name for name in names if name not in fields]):
+                msg = f"Could not find field with name {missing[0]!r}."
+                raise ValueError(msg)
+            return tuple([part(fields.get(name)) for name, part in zip(names, parts)])
 
-def _row_reader(names: Sequence[str], parts: list[_Reader], *, is_strict: bool) -> _Reader:
-    def read(node: Any) -> tuple[Any, ...]:
-        fields = _check(node, dict)
-        if is_strict and (missing := [name for name in names if name not in fields]):
-            msg = f"Could not find field with name {missing[0]!r}."
-            raise ValueError(msg)
-        return tuple([part(fields.get(name)) for name, part in zip(names, parts)])
+        return read
 
-    return read
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:  # noqa: ARG002
+        parse = parser_of(kind)
+        if parse is None:
+            raise type_refusal(kind, "JSON")
+        is_text = isinstance(kind, StringTypeInfo)
+        is_whole = isinstance(kind, (IntegralTypeInfo, BigIntTypeInfo))
 
+        def read(node: Any) -> Any:
+            if isinstance(node, str):
+                return parse(node)
+            if is_whole and isinstance(node, Decimal) and node == node.to_integral_value():
+                return int(node)
+            if isinstance(node, (list, dict)) and not is_text:
+                msg = f"one value is wanted, got {shown(node)}"
+                raise ValueError(msg)
+            return parse(_text_of(node))
 
-def _check(node: Any, kind: type) -> Any:
-    if not isinstance(node, kind):
-        wanted = "an array" if kind is list else "an object"
-        msg = f"{wanted} is wanted, got {shown(node)}"
-        raise ValueError(msg)  # noqa: TRY004  it is what was written that is wrong
-    return node
-
-
-def _scalar_reader(type_info: TypeInformation, parse: Callable[[str], Any]) -> _Reader:
-    is_text = isinstance(type_info, StringTypeInfo)
-    is_whole = isinstance(type_info, (IntegralTypeInfo, BigIntTypeInfo))
-
-    def read(node: Any) -> Any:
-        if isinstance(node, str):
-            return parse(node)
-        if is_whole and isinstance(node, Decimal) and node == node.to_integral_value():
-            return int(node)
-        if isinstance(node, (list, dict)) and not is_text:
-            msg = f"one value is wanted, got {shown(node)}"
-            raise ValueError(msg)
-        return parse(_text_of(node))
-
-    return read
+        return read
 
 
 def _text_of(node: Any) -> str:
@@ -287,47 +286,21 @@ def _text_of(node: Any) -> str:
     return json.dumps(node, separators=(",", ":"), ensure_ascii=False, default=float)
 
 
-def writer_of(type_info: TypeInformation) -> _Writer:
-    """Return the function that writes a frozen value.
+class _ObjectWriter(_JsonConverter):
+    """Makes what msgspec encodes of values."""
 
-    Raises:
-        DeclarationTypeError: JSON does not have the type.
-    """
-    if isinstance(type_info, RowTypeInfo):
-        keys = [f"{json.dumps(name, ensure_ascii=False)}:" for name in type_info.field_names]
-        return _row_writer(keys, [writer_of(each) for each in type_info.field_types])
-    if isinstance(type_info, ListTypeInfo):
-        one = _nulls_too(writer_of(type_info.elem_type))
-        return lambda value: f"[{','.join(map(one, value))}]"
-    if isinstance(type_info, MapTypeInfo) and isinstance(type_info._key_type_info, StringTypeInfo):
-        item = _nulls_too(writer_of(type_info._value_type_info))
-        return lambda value: f"{{{','.join(f'{_quote(key)}:{item(each)}' for key, each in value)}}}"
-    text_of = texter_of(type_info, is_utc=True)
-    if text_of is None:
-        raise type_refusal(type_info, "JSON")
-    if is_quoted(type_info):
-        return lambda value: _quote(text_of(value))
-    return lambda value: _number(text_of(value))
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
+        return lambda row: {name: part(each) for name, part, each in zip(names, parts, row)}
+
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:  # noqa: ARG002
+        if isinstance(kind, (StringTypeInfo, IntegralTypeInfo, BigIntTypeInfo, BooleanTypeInfo)):
+            return same
+        text_of = texter_of(kind, is_utc=True)
+        if text_of is None:
+            raise type_refusal(kind, "JSON")
+        return text_of if is_quoted(kind) else lambda value: _number(text_of(value))
 
 
-def _row_writer(keys: list[str], parts: list[_Writer]) -> _Writer:
-    writers = [_nulls_too(each) for each in parts]
-
-    def write(value: Any) -> str:
-        fields = [f"{key}{one(each)}" for key, one, each in zip(keys, writers, value)]
-        return f"{{{','.join(fields)}}}"
-
-    return write
-
-
-def _nulls_too(write: _Writer) -> _Writer:
-    return lambda value: "null" if value is None else write(value)
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _number(text: str) -> str:
-    """Return a number or boolean; NaN and infinities are strings, as Jackson writes them."""
-    return _quote(text) if text in ("NaN", "Infinity", "-Infinity") else text
+def _number(text: str) -> Any:
+    """Return a number as Java writes it; NaN and infinities are strings, as Jackson writes them."""
+    return text if text.endswith(("NaN", "Infinity")) else msgspec.Raw(text.encode())

@@ -17,14 +17,12 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, Final
 from zlib import crc32
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyflinklike._checks import check_count
@@ -43,29 +41,32 @@ from pyflinklike.pyflink.common.data_types import (
     LimitedTextTypeInfo,
     as_row_type,
 )
-from pyflinklike.pyflink.common.types import make_named_rows
+from pyflinklike.pyflink.common.types import RowKind, make_named_rows, restore_row
 from pyflinklike.pyflink.datastream.formats.avro import (
     AvroSchema,
     GenericRecordAvroTypeInfo,
-    of_record,
+    record_reader,
+    record_writer,
     row_type_of,
-    to_record,
+)
+from pyflinklike.pyflink.datastream.formats.value_conversion import (
+    Convert,
+    PartConverter,
+    refuse_null,
+    same,
 )
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
-    BooleanTypeInfo,
     CharTypeInfo,
     DoubleTypeInfo,
-    FloatTypeInfo,
     IntegralTypeInfo,
-    StringTypeInfo,
 )
-from pyflinklike.types.nested_types import ByteArrayTypeInfo, ListTypeInfo, MapTypeInfo
+from pyflinklike.types.conversions import is_cast
+from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.types.row_types import TupleTypeInfo
 from pyflinklike.types.time_types import (
-    DateTypeInfo,
     Instant,
     InstantTypeInfo,
     TimestampTypeInfo,
@@ -163,16 +164,12 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         for at, (name, part) in enumerate(zip(names, kind.field_types)):
             field = file.schema_arrow.field(name)
             wanted = declared.column.field(at)
-            reading = _Reading(str(path), self._is_utc, is_instant=name in instants)
-            reading.check(name, field.type, wanted.type, part)
-            readers.append((name, part, wanted.nullable, reading))
+            reader = _ColumnReader(str(path), self._is_utc, is_instant=name in instants)
+            readers.append((name, reader, reader.plan(name, field.type, wanted, part)))
         found = 0
         for batch in file.iter_batches(self._batch_size, columns=names):
             found += len(batch)
-            columns = [
-                reading.column(name, batch.column(name), part, is_nullable)
-                for name, part, is_nullable, reading in readers
-            ]
+            columns = [reader.values(n, batch.column(n), plan) for n, reader, plan in readers]
             yield from make_named_rows(kind.field_names, zip(*columns))
         if found != file.metadata.num_rows:
             msg = f"it says {file.metadata.num_rows} rows, and has {found}"
@@ -224,8 +221,7 @@ class _ParquetWriters(BulkWriterFactory):
     row_type: DataType
 
     def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:  # noqa: ARG002
-        schema = pa.schema([_open_field(each) for each in self.row_type.column])
-        return RowBlocks(self.row_type, schema, _ParquetFileWriter(file, schema))
+        return _ParquetWriter(self.row_type, file)
 
 
 def _open_field(field: pa.Field, is_within_none: bool = False) -> pa.Field:
@@ -290,9 +286,9 @@ class _AvroParquetFiles(StreamFormat):
         return "Parquet of Avro"
 
     def read(self, path: Path) -> Iterator[Any]:
-        schema = self.records.schema.expand()
+        to_record = record_writer(self.rows)
         for row in ParquetColumnarRowInputFormat(self.rows, is_utc_timestamp=True).read(path):
-            record = to_record(row, self.rows.type_info, schema)
+            record = to_record(row)
             try:
                 self.records.freeze(record)
             except StateValueError as error:
@@ -305,48 +301,61 @@ class _AvroParquetWriters(BulkWriterFactory):
     records: GenericRecordAvroTypeInfo
     rows: DataType
 
-    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:
-        return _AvroParquetWriter(self, _ParquetWriters(self.rows).open(file, type_info))
+    def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:  # noqa: ARG002
+        to_row = record_reader(self.rows)
+
+        def row_of(value: Any) -> Any:
+            try:
+                return to_row(self.records.converted(value))
+            except StateValueError as error:
+                msg = f"a file has records of its schema, got {shown(value)}: {error}"
+                raise OutputError(msg) from error
+
+        return _ParquetWriter(self.rows, file, row_of)
 
 
-@attrs.frozen
-class _AvroParquetWriter:
-    owner: _AvroParquetWriters
-    writer: BulkWriter
+class _ParquetWriter:
+    """Writes rows to a file, as columns of many rows, some of these as one row group.
 
-    def add(self, value: Any) -> int:
-        try:
-            record = self.owner.records.converted(value)
-        except StateValueError as error:
-            msg = f"a file has records of its schema, got {shown(value)}: {error}"
-            raise OutputError(msg) from error
-        return self.writer.add(of_record(record, self.owner.rows.type_info))
+    Args:
+        rows: The type of the rows.
+        file: The file.
+        to_row: Makes a row of an element.
+    """
 
-    def finish(self) -> None:
-        self.writer.finish()
-
-    def abandon(self) -> None:
-        self.writer.abandon()
-
-
-class _ParquetFileWriter:
-    """Writes record batches to a file, some of them as one row group."""
-
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+    def __init__(
+        self, rows: DataType, file: IO[bytes], to_row: Convert = lambda value: value
+    ) -> None:
+        assert isinstance(rows.type_info, RowTypeInfo)
+        self._kind, self._to_row, self._declared = rows.type_info, to_row, list(rows.column)
+        self._schema = pa.schema([_open_field(each) for each in self._declared])
+        pairs = zip(rows.type_info.field_types, self._declared)
+        self._converters = [_ColumnConverter().function_of(*pair) for pair in pairs]
         self._file = _SealedFile(file)
-        self._writer = pq.ParquetWriter(self._file, schema, write_page_checksum=True)
-        self._schema = schema
+        self._writer = pq.ParquetWriter(self._file, self._schema, write_page_checksum=True)
+        self._rows: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write a record batch."""
-        self._batches.append(batch)
-        if sum(each.nbytes for each in self._batches) >= _ROW_GROUP:
-            self._flush()
+    def add(self, value: Any) -> int:
+        """Take an element; columns are made when there are many rows.
+
+        Raises:
+            OutputError: It does not have the type of the rows.
+        """
+        row = self._to_row(value)
+        try:
+            self._rows.append(self._kind.converted(row))
+        except StateValueError as error:
+            msg = f"a file has rows of its type, got {shown(row)}: {error}"
+            raise OutputError(msg) from error
+        if len(self._rows) >= _BATCH:
+            self._make_columns()
+        return 0
 
     def finish(self) -> None:
         """Write what is left, and the end of the file."""
-        self._flush()
+        self._make_columns()
+        self._write_group()
         self._file.hold()
         self._writer.close()
         self._file.seal()
@@ -356,11 +365,82 @@ class _ParquetFileWriter:
         with suppress(*_OF_ARROW):
             self._writer.close()
 
-    def _flush(self) -> None:
+    def _make_columns(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            columns = [self._column(at, [row[at] for row in rows]) for at in range(len(rows[0]))]
+            self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        if sum(each.nbytes for each in self._batches) >= _ROW_GROUP:
+            self._write_group()
+
+    def _write_group(self) -> None:
         if self._batches:
             table = pa.Table.from_batches(self._batches, self._schema)
             self._writer.write_table(table, row_group_size=len(table))
             self._batches.clear()
+
+    def _column(self, at: int, values: list[Any]) -> Column:
+        convert, kind = self._converters[at], self._schema.field(at).type
+        try:
+            return pa.array(map(convert, values), kind, size=len(values))
+        except _OF_ARROW as error:
+            if len(values) == 1:
+                raise _no_room(self._declared[at], values[0], error) from error
+            for value in values:  # one by one, for the value that the message shows
+                self._column(at, [value])
+            raise
+
+
+def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
+    nulls = "" if field.nullable else " and never None"
+    msg = (
+        f"the column {field.name!r} of a file is {field.type}{nulls}, got {shown(value)}: "
+        f"{shown_error(error)}; declare the column wider, or round the value"
+    )
+    return OutputError(msg)
+
+
+class _ColumnConverter(PartConverter):
+    """Makes of values what Arrow writes to a column without loss, or refuses."""
+
+    rows = TupleTypeInfo
+
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:  # noqa: ARG002
+        return lambda row: tuple([part(each) for part, each in zip(parts, row)])
+
+    def map(self, kind: TypeInformation, key: Convert, item: Convert) -> Convert:  # noqa: ARG002
+        return lambda value: [(key(k), item(v)) for k, v in value.items()]
+
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:
+        nanoseconds_of = next((of for each, of in _NANOSECONDS if isinstance(kind, each)), None)
+        if nanoseconds_of is None or (
+            column.unit == "us" and not isinstance(kind, InstantTypeInfo)
+        ):
+            return same
+        # Arrow cuts off what is finer than the unit of a column.
+        step = 1_000_000_000 // _PER_SECOND[column.unit]
+
+        def count(value: Any) -> int:
+            steps, rest = divmod(nanoseconds_of(value), step)
+            if rest:
+                msg = f"{value!r} is finer than the unit {column.unit}, which would lose data"
+                raise ValueError(msg)
+            return steps
+
+        return count
+
+
+_EPOCH: Final = dt.datetime(1970, 1, 1)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_NANOSECONDS: Final[tuple[tuple[type, Callable[[Any], int]], ...]] = (
+    (InstantTypeInfo, lambda value: value.seconds * 1_000_000_000 + value.nanos),
+    (TimestampTypeInfo, lambda value: (value - _EPOCH) // _MICROSECOND * 1_000),
+    (
+        TimeTypeInfo,
+        lambda value: (dt.datetime.combine(_EPOCH, value) - _EPOCH) // _MICROSECOND * 1_000,
+    ),
+)
+"""For each type of times, the nanoseconds of a value since its beginning."""
 
 
 _SEAL: Final = struct.Struct("<8sL")
@@ -437,149 +517,12 @@ def _check_seal(path: Path) -> None:
             raise ValueError(msg)
 
 
-class RowBlocks:
-    """Writes rows in blocks of columns.
-
-    Args:
-        row_type: The type of the rows.
-        schema: The schema of the file.
-        writer: Writes record batches: `write`, `finish` and `abandon`.
-    """
-
-    def __init__(self, row_type: DataType, schema: pa.Schema, writer: Any) -> None:
-        self._schema, self._writer = schema, writer
-        kind = row_type.type_info
-        assert isinstance(kind, RowTypeInfo)
-        self._freeze, self._kind, self._fields = kind.freeze, kind, list(row_type.column)
-        self._stored: list[Any] = []
-
-    def add(self, value: Any) -> int:
-        """Take a row; blocks are written when they are full.
-
-        Raises:
-            OutputError: It does not have the type of the rows.
-        """
-        try:
-            self._stored.append(self._freeze(value))
-        except StateValueError as error:
-            msg = f"a file has rows of its type, got {shown(value)}: {error}"
-            raise OutputError(msg) from error
-        if len(self._stored) >= _BATCH:
-            self._write()
-        return 0
-
-    def finish(self) -> None:
-        """Write what is left, and the end of the file."""
-        if self._stored:
-            self._write()
-        self._writer.finish()
-
-    def abandon(self) -> None:
-        """Let go of what is not written."""
-        self._writer.abandon()
-
-    def _write(self) -> None:
-        stored, self._stored = self._stored, []
-        parts = zip(self._fields, self._schema, self._kind.field_types)
-        columns = [
-            self._column(field, written, part, [row[at] for row in stored])
-            for at, (field, written, part) in enumerate(parts)
-        ]
-        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def _column(
-        self, field: pa.Field, written: pa.Field, part: TypeInformation, values: list[Any]
-    ) -> Column:
-        try:
-            return _to_file(part.to_arrow(values), part, field, written)
-        except _OF_ARROW as error:
-            # One by one, for the value that the message shows.
-            for value in values:
-                try:
-                    _to_file(part.to_arrow([value]), part, field, written)
-                except _OF_ARROW as own:
-                    got = None if value is None else part.thaw(value)
-                    raise _no_room(field, got, own) from error
-            raise _no_room(field, None, error) from error
-
-
-def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
-    nulls = "" if field.nullable else " and never None"
-    msg = (
-        f"the column {field.name!r} of a file is {field.type}{nulls}, got {shown(value)}: "
-        f"{shown_error(error)}; declare the column wider, or round the value"
-    )
-    return OutputError(msg)
-
-
-# From values to columns
-
-
-def _to_file(column: Column, part: TypeInformation, field: pa.Field, written: pa.Field) -> Column:
-    """Return a column of stored values as a column of a file.
-
-    Args:
-        column: What `part.to_arrow` has made.
-        part: The type of the values.
-        field: The column as declared.
-        written: The column as it is written.
-
-    Raises:
-        ValueError: A value does not fit; Arrow's own errors are its subclasses.
-    """
-    _refuse_null(column.null_count, field.nullable or written.nullable)
-    wanted = written.type
-    if isinstance(part, InstantTypeInfo):
-        return _to_timestamps(column, wanted)
-    if isinstance(part, (TupleTypeInfo, MapTypeInfo, ListTypeInfo)):
-        return _convert_parts(column, part, field.type, wanted)
-    if isinstance(part, BigDecTypeInfo):
-        # In Python: Arrow would take a text in some forms only.
-        return pa.array([None if t is None else part.thaw(t) for t in column.to_pylist()], wanted)
-    return column.cast(wanted)
-
-
-def _convert_parts(
-    column: Column, part: TypeInformation, declared: pa.DataType, wanted: pa.DataType
-) -> Column:
-    mask = column.is_null() if column.null_count else None
-    if isinstance(part, TupleTypeInfo):
-        fields = [wanted.field(at) for at in range(wanted.num_fields)]
-        children = []
-        for at, (each, field) in enumerate(zip(part.field_types, fields)):
-            child, own = column.field(at), declared.field(at)
-            nulls = pc.sum(pc.and_(child.is_null(), column.is_valid())).as_py()
-            _refuse_null(nulls, own.nullable)
-            children.append(_to_file(child, each, own, field))
-        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
-    if isinstance(part, MapTypeInfo):
-        key, value = part._key_type_info, part._value_type_info
-        keys = _to_file(column.keys, key, declared.key_field, wanted.key_field)
-        items = _to_file(column.items, value, declared.item_field, wanted.item_field)
-        return pa.MapArray.from_arrays(column.offsets, keys, items, type=wanted, mask=mask)
-    assert isinstance(part, ListTypeInfo)
-    values = _to_file(column.values, part.elem_type, declared.value_field, wanted.value_field)
-    return pa.ListArray.from_arrays(column.offsets, values, type=wanted, mask=mask)
-
-
-def _to_timestamps(column: Column, wanted: pa.DataType) -> Column:
-    per_second = _PER_SECOND[wanted.unit]
-    step = 1_000_000_000 // per_second
-    counts: list[int | None] = []
-    for instant in InstantTypeInfo().from_arrow(column):
-        if instant is not None and instant.nanos % step:
-            msg = f"{instant!r} is finer than the unit {wanted.unit}"
-            raise ValueError(msg)
-        counts.append(instant and instant.seconds * per_second + instant.nanos // step)
-    return pa.array(counts, pa.int64()).cast(wanted)
-
-
 # From columns to values
 
 
 @attrs.frozen
-class _Reading:
-    """How a column of a file is read.
+class _ColumnReader:
+    """Makes values of a column of a file.
 
     Args:
         path: The path of the file.
@@ -591,212 +534,146 @@ class _Reading:
     is_utc: bool
     is_instant: bool
 
-    def check(
-        self, where: str, found: pa.DataType, wanted: pa.DataType, part: TypeInformation
-    ) -> None:
-        """Check that all values of a column can be read as declared.
+    def plan(
+        self, where: str, found: pa.DataType, field: pa.Field, kind: TypeInformation
+    ) -> tuple[pa.DataType, Convert]:
+        """Return the type to which a column is cast, and the function that makes values of its values.
 
         Args:
             where: The column, for messages.
             found: Its type in the file.
-            wanted: Its type as declared.
-            part: The type of its values.
+            field: The column as declared.
+            kind: The type of its values.
 
         Raises:
-            HostError: They cannot.
+            HostError: The file may have other values than those of the declared type.
         """
-        if isinstance(part, TupleTypeInfo) and pa.types.is_struct(found):
-            for at, each in enumerate(part.field_types):
-                field = wanted.field(at)
-                if found.get_field_index(field.name) < 0:
-                    names = [found.field(at).name for at in range(found.num_fields)]
-                    got = f"no field {field.name!r} of {where!r} among {names}"
-                    raise _other_file(self.path, got, f"{where}.{field.name}")
-                self.check(f"{where}.{field.name}", found.field(field.name).type, field.type, each)
-        elif isinstance(part, MapTypeInfo) and pa.types.is_map(found):
-            self.check(f"{where} (key)", found.key_type, wanted.key_type, part._key_type_info)
-            self.check(f"{where} (value)", found.item_type, wanted.item_type, part._value_type_info)
-        elif isinstance(part, ListTypeInfo) and _is_list(found):
-            self.check(f"{where} (element)", found.value_type, wanted.value_type, part.elem_type)
-        elif not self._is_within(found, wanted, part):
-            raise _other_file(self.path, f"{found} in column {where!r}, not {part!r}", where)
+        cast, convert = self._plan(where, found, field.type, kind)
+        if convert is same and field.nullable:
+            return cast, same
 
-    def _is_within(self, found: pa.DataType, wanted: pa.DataType, part: TypeInformation) -> bool:
-        """Return whether values of a type without parts are among those of the declared one."""
-        is_one = next((test for kind, test in _WITHIN if isinstance(part, kind)), None)
-        if pa.types.is_dictionary(found):
-            found = found.value_type
-        if pa.types.is_null(found):
+        def convert_or_none(value: Any) -> Any:
+            if value is None:
+                refuse_null(1, field.nullable)
+                return None
+            return convert(value)
+
+        return cast, convert_or_none
+
+    def _plan(
+        self, where: str, found: pa.DataType, wanted: pa.DataType, kind: TypeInformation
+    ) -> tuple[pa.DataType, Convert]:
+        if isinstance(kind, TupleTypeInfo) and pa.types.is_struct(found):
+            return self._plan_row(where, found, wanted, kind)
+        if isinstance(kind, MapTypeInfo) and pa.types.is_map(found):
+            value = kind._value_type_info
+            field = _nullable_if(wanted.item_field, value.accepts_none)
+            key = self.plan(f"{where} (key)", found.key_type, wanted.key_field, kind._key_type_info)
+            item = self.plan(f"{where} (value)", found.item_type, field, value)
+            return pa.map_(key[0], item[0]), lambda pairs: {key[1](k): item[1](v) for k, v in pairs}
+        if isinstance(kind, ListTypeInfo) and _is_list(found):
+            part = kind.elem_type
+            field = _nullable_if(wanted.value_field, part.accepts_none or kind._none_fits)
+            cast, one = self.plan(f"{where} (element)", found.value_type, field, part)
+            return pa.list_(cast), same if one is same else lambda value: list(map(one, value))
+        plain = found.value_type if pa.types.is_dictionary(found) else found
+        if not self._is_within(plain, wanted, kind):
+            raise _other_file(self.path, f"{found} in column {where!r}, not {kind!r}", where)
+        if pa.types.is_null(plain):
+            return found, same
+        return self._plan_leaf(plain, kind)
+
+    def _plan_row(
+        self, where: str, found: pa.DataType, wanted: pa.DataType, kind: TupleTypeInfo[Any]
+    ) -> tuple[pa.DataType, Convert]:
+        names, plans = [each.name for each in wanted], []
+        for field, part in zip(wanted, kind.field_types):
+            place = f"{where}.{field.name}"
+            if found.get_field_index(field.name) < 0:
+                there = [each.name for each in found]
+                got = f"no field {field.name!r} of {where!r} among {there}"
+                raise _other_file(self.path, got, place)
+            plans.append(self.plan(place, found.field(field.name).type, field, part))
+        cast = pa.struct([(name, each) for name, (each, _) in zip(names, plans)])
+        parts = [(name, convert) for name, (_, convert) in zip(names, plans)]
+        is_row = isinstance(kind, RowTypeInfo)
+
+        def make(value: dict[str, Any]) -> Any:
+            values = [convert(value[name]) for name, convert in parts]
+            return restore_row(names, values, RowKind.INSERT) if is_row else tuple(values)
+
+        return cast, make
+
+    def _is_within(self, found: pa.DataType, wanted: pa.DataType, kind: TypeInformation) -> bool:
+        """Return whether values of a column without parts are among those of the declared type."""
+        types = pa.types
+        if types.is_null(found):
             return True
-        if is_one is None or not is_one(found, part):
-            return False
-        if isinstance(part, BigDecTypeInfo) and pa.types.is_decimal(wanted):
+        if isinstance(kind, IntegralTypeInfo):
+            # A column without signs needs one more bit.
+            bits = kind.bits - types.is_unsigned_integer(found)
+            return bool(types.is_integer(found) and found.bit_width <= bits)
+        if isinstance(kind, DoubleTypeInfo):
+            return bool(types.is_floating(found) and found.bit_width <= kind.arrow_type.bit_width)
+        if isinstance(kind, BigDecTypeInfo):
             whole = wanted.precision - wanted.scale
-            return bool(found.scale <= wanted.scale and found.precision - found.scale <= whole)
-        if isinstance(part, InstantTypeInfo):
-            return bool(found.tz is not None or self.is_instant)
-        return True
+            is_one = types.is_decimal(found) and found.scale <= wanted.scale
+            return bool(is_one and found.precision - found.scale <= whole)
+        if isinstance(kind, BigIntTypeInfo):
+            is_decimal = types.is_decimal(found)
+            return bool(found.scale == 0 if is_decimal else types.is_integer(found))
+        if isinstance(kind, TimeTypeInfo):
+            return bool(types.is_time(found))
+        if isinstance(kind, TimestampTypeInfo):
+            return bool(types.is_timestamp(found))
+        if isinstance(kind, InstantTypeInfo):
+            return bool(types.is_timestamp(found) and (found.tz is not None or self.is_instant))
+        return is_cast(found, kind.arrow_type)
 
-    def column(
-        self, name: str, column: Column, part: TypeInformation, is_nullable: bool
-    ) -> list[Any]:
+    def _plan_leaf(self, found: pa.DataType, kind: TypeInformation) -> tuple[pa.DataType, Convert]:
+        if isinstance(kind, InstantTypeInfo):
+            per_second = _PER_SECOND[found.unit]
+            step = 1_000_000_000 // per_second
+            return pa.int64(), lambda n: Instant(n // per_second, n % per_second * step)
+        if isinstance(kind, TimestampTypeInfo):
+            is_shown_as_it_is = self.is_utc or not (self.is_instant or found.tz)
+            return kind.arrow_type, same if is_shown_as_it_is else _local_time
+        if isinstance(kind, BigIntTypeInfo):
+            return found, int
+        if isinstance(kind, BigDecTypeInfo):
+            return found, kind.converted
+        # These types do not take all that a column of their type in Arrow may hold.
+        is_limited = isinstance(kind, (CharTypeInfo, LimitedTextTypeInfo, LimitedBytesTypeInfo))
+        return kind.arrow_type, kind.converted if is_limited else same
+
+    def values(self, name: str, column: Column, plan: tuple[pa.DataType, Convert]) -> list[Any]:
         """Return the values of a column.
 
         Raises:
             HostError: One does not fit the declared type.
         """
+        cast, convert = plan
         try:
-            _refuse_null(column.null_count, is_nullable)
-            return self._values(column, part)
-        except (StateValueError, pa.ArrowInvalid, ValueError, ArithmeticError) as error:
+            values: list[Any] = column.cast(cast).to_pylist()
+            return values if convert is same else list(map(convert, values))
+        except (StateValueError, *_OF_ARROW) as error:
             got = f"{shown_error(error)} in column {name!r}"
             raise _other_file(self.path, got, name) from error
 
-    def _values(self, column: Column, part: TypeInformation) -> list[Any]:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_null(column.type):
-            return [None] * len(column)
-        if isinstance(part, TupleTypeInfo):
-            return self._rows(column, part)
-        if isinstance(part, MapTypeInfo):
-            return self._maps(column, part)
-        if isinstance(part, ListTypeInfo):
-            return self._lists(column, part)
-        if isinstance(part, InstantTypeInfo):
-            return _instants(column)
-        if isinstance(part, TimestampTypeInfo):
-            return self._wall_clocks(column)
-        if isinstance(part, BigIntTypeInfo):
-            return [None if each is None else int(each) for each in column.to_pylist()]
-        if isinstance(part, _CHECKED):
-            # Frozen and back: what the type does not take is told here.
-            values = column.to_pylist()
-            return [None if each is None else part.thaw(part.freeze(each)) for each in values]
-        plain: list[Any] = column.cast(part.arrow_type).to_pylist()
-        return plain
 
-    def _rows(self, column: Column, part: TupleTypeInfo[Any]) -> list[Any]:
-        # `flatten` gives each field a null where its row is one.
-        fields = dict(zip((each.name for each in column.type), column.flatten()))
-        names = part.field_names if isinstance(part, RowTypeInfo) else ()
-        names = names or tuple(f"f{at}" for at in range(len(part.field_types)))
-        values = zip(*(self._values(fields[n], t) for n, t in zip(names, part.field_types)))
-        is_row = isinstance(part, RowTypeInfo)
-        rows: Iterator[Any] = make_named_rows(names, values) if is_row else iter(values)
-        return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist())]
-
-    def _maps(self, column: Column, part: MapTypeInfo[Any, Any]) -> list[Any]:
-        offsets = column.offsets.to_pylist()
-        first, length = (offsets[0], offsets[-1] - offsets[0]) if offsets else (0, 0)
-        keys = self._values(column.keys.slice(first, length), part._key_type_info)
-        items = self._values(column.items.slice(first, length), part._value_type_info)
-        _refuse_null(items.count(None), part._value_type_info.accepts_none)
-        found = [
-            dict(zip(keys[a - first : b - first], items[a - first : b - first]))
-            for a, b in pairwise(offsets)
-        ]
-        return [
-            each if valid else None for each, valid in zip(found, column.is_valid().to_pylist())
-        ]
-
-    def _lists(self, column: Column, part: ListTypeInfo[Any]) -> list[Any]:
-        elements = self._values(column.flatten(), part.elem_type)
-        _refuse_null(elements.count(None), part.elem_type.accepts_none or part._none_fits)
-        lists: list[Any] = []
-        at = 0
-        for length in pc.list_value_length(column).to_pylist():
-            # Elements of a list that is null are not among the flat ones.
-            lists.append(None if length is None else elements[at : at + length])
-            at += length or 0
-        return lists
-
-    def _wall_clocks(self, column: Column) -> list[Any]:
-        is_instant = self.is_instant or column.type.tz is not None
-        values = (
-            column.cast(pa.timestamp("us", column.type.tz)).cast(pa.timestamp("us")).to_pylist()
-        )
-        if self.is_utc or not is_instant:
-            return list(values)
-        utc = dt.timezone.utc
-        return [
-            each and each.replace(tzinfo=utc).astimezone().replace(tzinfo=None, fold=0)
-            for each in values
-        ]
+def _nullable_if(field: pa.Field, is_nullable: bool) -> pa.Field:
+    return field.with_nullable(field.nullable and is_nullable)
 
 
-_CHECKED: Final = (BigDecTypeInfo, CharTypeInfo, LimitedTextTypeInfo, LimitedBytesTypeInfo)
-"""Types that do not take all that a column of their type in Arrow may hold."""
-
-
-def _refuse_null(count: int, is_value: bool) -> None:
-    if count and not is_value:
-        msg = "a null where none is declared"
-        raise ValueError(msg)
-
-
-def _instants(column: Column) -> list[Any]:
-    per_second = _PER_SECOND[column.type.unit]
-    step = 1_000_000_000 // per_second
-    made: list[Any] = []
-    for count in column.cast(pa.int64()).to_pylist():
-        if count is None:
-            made.append(None)
-        else:
-            seconds, rest = divmod(count, per_second)
-            made.append(Instant(seconds, rest * step))
-    return made
+def _local_time(value: dt.datetime) -> dt.datetime:
+    """Return a time in UTC as the clocks of the machine show it."""
+    return value.replace(tzinfo=dt.timezone.utc).astimezone().replace(tzinfo=None, fold=0)
 
 
 def _is_list(kind: pa.DataType) -> bool:
     types = pa.types
     is_fixed = types.is_fixed_size_list(kind)
     return bool(types.is_list(kind) or types.is_large_list(kind) or is_fixed)
-
-
-def _is_int(found: pa.DataType, part: TypeInformation) -> bool:
-    assert isinstance(part, IntegralTypeInfo)
-    if pa.types.is_signed_integer(found):
-        return bool(found.bit_width <= part.bits)
-    return bool(pa.types.is_unsigned_integer(found) and found.bit_width < part.bits)
-
-
-def _is_float(found: pa.DataType, part: TypeInformation) -> bool:
-    bits = 32 if isinstance(part, FloatTypeInfo) else 64
-    return bool(pa.types.is_floating(found) and found.bit_width <= bits)
-
-
-def _is_text(found: pa.DataType, _: TypeInformation) -> bool:
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
-
-
-def _is_whole(found: pa.DataType, _: TypeInformation) -> bool:
-    is_decimal = pa.types.is_decimal(found)
-    return bool(found.scale == 0 if is_decimal else pa.types.is_integer(found))
-
-
-def _is_binary(found: pa.DataType, _: TypeInformation) -> bool:
-    types = pa.types
-    is_fixed = types.is_fixed_size_binary(found) and not types.is_decimal(found)
-    return bool(types.is_binary(found) or types.is_large_binary(found) or is_fixed)
-
-
-_WITHIN: Final[tuple[tuple[type, Callable[[pa.DataType, TypeInformation], bool]], ...]] = (
-    (BooleanTypeInfo, lambda found, _: pa.types.is_boolean(found)),
-    (IntegralTypeInfo, _is_int),
-    (FloatTypeInfo, _is_float),
-    (DoubleTypeInfo, _is_float),
-    (StringTypeInfo, _is_text),
-    (CharTypeInfo, _is_text),
-    (BigDecTypeInfo, lambda found, _: pa.types.is_decimal(found)),
-    (BigIntTypeInfo, _is_whole),
-    (ByteArrayTypeInfo, _is_binary),
-    (DateTypeInfo, lambda found, _: pa.types.is_date(found)),
-    (TimeTypeInfo, lambda found, _: pa.types.is_time(found)),
-    (TimestampTypeInfo, lambda found, _: pa.types.is_timestamp(found)),
-    (InstantTypeInfo, lambda found, _: pa.types.is_timestamp(found)),
-)
-"""For each type without parts, the check whether a column holds no others than its values."""
 
 
 def _other_file(path: str, got: str, where: str) -> HostError:

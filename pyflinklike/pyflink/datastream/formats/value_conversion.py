@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of types without parts as text and back, as Flink's formats write them."""
+"""Values of types as text and back, as Flink's formats write them, and values with parts, part by part."""
 
 from __future__ import annotations
 
 import base64
 import datetime as dt
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import pyarrow as pa
+
+from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.pyflink._graph.sinks import java_text
 from pyflinklike.types import TypeInformation
@@ -22,10 +26,24 @@ from pyflinklike.types.basic_types import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.types.nested_types import ByteArrayTypeInfo
+from pyflinklike.types.nested_types import ByteArrayTypeInfo, ListTypeInfo, MapTypeInfo
+from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo
 from pyflinklike.types.time_types import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 
-__all__ = ["is_quoted", "parser_of", "texter_of", "type_refusal"]
+__all__ = [
+    "Convert",
+    "PartConverter",
+    "check_kind",
+    "is_quoted",
+    "parser_of",
+    "refuse_null",
+    "same",
+    "texter_of",
+    "type_refusal",
+]
+
+Convert = Callable[[Any], Any]
+"""Makes another form of a value."""
 
 
 def _boolean(text: str) -> bool:
@@ -129,3 +147,88 @@ def type_refusal(type_info: TypeInformation, what: str) -> DeclarationTypeError:
         f"{what} has rows, basic types, times, bytes, arrays and maps by text, got {type_info!r}; map "
         "elements to rows of these"
     )
+
+
+# Values with parts
+
+
+def same(value: Any) -> Any:
+    """Return the value itself."""
+    return value
+
+
+class PartConverter(ABC):
+    """Makes functions that convert values of a type part by part; a subclass converts its parts."""
+
+    rows: ClassVar[type[TupleTypeInfo[Any]]] = RowTypeInfo
+    """The types with fields that the format has."""
+
+    def function_of(self, kind: TypeInformation, field: pa.Field) -> Convert:
+        """Return the function that converts values of a type; None stays None.
+
+        Args:
+            kind: The type of the values.
+            field: The column of the values, which says where None is no value.
+
+        Raises:
+            DeclarationTypeError: The format does not have the type.
+        """
+        convert, is_nullable = self._convert(kind, field.type), field.nullable
+
+        def convert_or_none(value: Any) -> Any:
+            if value is None:
+                refuse_null(1, is_nullable)
+                return None
+            return convert(value)
+
+        return convert_or_none
+
+    def _convert(self, kind: TypeInformation, column: pa.DataType) -> Convert:
+        if isinstance(kind, self.rows):
+            fields = [column.field(at) for at in range(len(kind.field_types))]
+            parts = [self.function_of(*each) for each in zip(kind.field_types, fields)]
+            return self.row(getattr(kind, "field_names", ()), parts)
+        if isinstance(kind, ListTypeInfo):
+            one = self.function_of(kind.elem_type, column.value_field)
+            return lambda value: [one(each) for each in check_kind(value, list)]
+        if isinstance(kind, MapTypeInfo):
+            key = self.function_of(kind._key_type_info, column.key_field)
+            item = self.function_of(kind._value_type_info, column.item_field)
+            return self.map(kind, key, item)
+        return self.leaf(kind, column)
+
+    @abstractmethod
+    def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
+        """Return the function for rows, which converts each field by its own function."""
+
+    @abstractmethod
+    def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:
+        """Return the function for values without parts."""
+
+    def map(self, kind: TypeInformation, key: Convert, item: Convert) -> Convert:  # noqa: ARG002
+        """Return the function for maps, which converts keys and values by their functions."""
+        return lambda value: {key(k): item(v) for k, v in check_kind(value, dict).items()}
+
+
+def check_kind(value: Any, kind: type) -> Any:
+    """Return the value itself.
+
+    Raises:
+        ValueError: It has other parts than the type.
+    """
+    if not isinstance(value, kind):
+        wanted = "an array" if kind is list else "an object"
+        msg = f"{wanted} is wanted, got {shown(value)}"
+        raise ValueError(msg)  # noqa: TRY004  it is what was written that is wrong
+    return value
+
+
+def refuse_null(count: int, is_value: bool) -> None:
+    """Check that there are nulls only where null is a value.
+
+    Raises:
+        ValueError: There is a null elsewhere.
+    """
+    if count and not is_value:
+        msg = "a null where none is declared"
+        raise ValueError(msg)
