@@ -148,7 +148,6 @@ def make_keyed_operator(
         assembled,
         timers.queues,
         allow_pickle=allow_pickle,
-        on_enter=None if staged is None else staged.enter_group,
     )
     states = BroadcastStates(broadcast_states, tables, group.declare)
     context = _context(function, clock, current, key_type, timers, states, has_keys=has_keys)
@@ -177,15 +176,15 @@ def make_keyed_operator(
         capsules = None
         if on_error.capsule_bytes:
             writer = CapsuleWriter(
-                key_type,
-                namespace_type,
-                lambda: runtime.task,
-                clock,
+                key_type=key_type,
+                namespace_type=namespace_type,
+                task=lambda: runtime.task,
+                clock=clock,
                 function=lambda: calls.name(),  # noqa: PLW0108 - made below
                 inputs=inputs_of(function),
+                most=on_error.capsule_bytes,
             )
-            most = on_error.capsule_bytes
-            capsules = CapsuleMaker(writer, staged, queues, most, allow_pickle=allow_pickle)
+            capsules = CapsuleMaker(writer, staged, queues, allow_pickle)
         guard = CallGuard(
             on_error, staged.stage, queues, outputs, clock, metrics, task.name, names, capsules
         )

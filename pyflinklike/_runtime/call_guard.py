@@ -4,7 +4,7 @@
 Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
 `undo` goes back to it, `fail` puts out the dead letter, `end` ends the last call.  What a call changes
 is in four places: tables (`StagedTables`), timers beside their tables, outputs, and the user's
-metrics; the caches of stores join the stage.
+metrics; what stores keep beside their tables changes when the call has succeeded.
 
 A call of a program of ours, such as the windows, holds calls of the user's function that fail
 alone.  `mark` marks the beginning of such a *part*: `undo` goes back to it, and the program goes on.
@@ -415,7 +415,7 @@ class CallGuard(LetterOffice):
         """Return the capsule of a call, made of what there was before it."""
         if self._capsules is None:
             return None
-        held, changes = self._stage.set_aside(), [list(queue.changes) for queue in self._queues]
+        changes = [list(queue.changes) for queue in self._queues]
         for queue in self._queues:
             queue.undo_changes()
         try:
@@ -423,4 +423,3 @@ class CallGuard(LetterOffice):
         finally:
             for queue, mine in zip(self._queues, changes):
                 queue.make_changes(mine)
-            self._stage.take_back(held)

@@ -8,28 +8,24 @@ of the key.  If that is larger than the user wants, there is no capsule.
 An element of a broadcast input has no key.  Its capsule has the broadcast states; if the call looked
 at the states of keys, it has the whole key group.
 
-    header   magic "PFC", format version, CRC-32 of all the rest
-    body     MessagePack: the facts of the call; the element; the key, as the payload of a section;
-             the state, as a segment
+A capsule is a segment, as a log has, so that it is checked, declared and restored as any state.  It
+declares all tables of the operator, also those without entries.  Its last table is the call: one
+entry under the key, and in its namespace if there is one, with the facts of the call as MessagePack.
+The entries are in one order, whichever way the records before have gone: namespaces and timers
+ascend.
 
-The state is a segment as a log has, so that it is checked, declared and restored as any state.  Its
-entries are in one order, whichever way the records before have gone: namespaces and timers ascend.
-
-The element is written as plain values where it consists of them.  Another one is pickled, unless
-the operator may not unpickle: then it is written as plain values if it has such a form.  Whoever
-reads a capsule says whether pickles may be read.  A record of a function of batches is a record
-batch of one row behind its schema.
+The element is written as plain values if it consists of them.  Another one is pickled, unless
+the operator may not unpickle: then it is written as plain values if it has such a form.  Only a
+reader who allows pickles gets them.  A record of a function of batches is a record batch of one row
+behind its schema.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import pickle
 import struct
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -53,12 +49,11 @@ from pyflinklike.errors import (
 from pyflinklike.functions.process_functions import NamespacedFunction
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.state.staged_tables import StagedTables
-from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableChanges, TableSpec
-from pyflinklike.types import TypeInformation
+from pyflinklike.state.table import RESERVED_PREFIX, Shape, Table, TableChanges, TableSpec
+from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
-from pyflinklike.types.row import Row
-from pyflinklike.views.row_codec import decode_row, encode_row
+from pyflinklike.types.plain_values import DAMAGE, encode_plain, is_plain, plain_decoder
 
 __all__ = [
     "BATCHES",
@@ -68,15 +63,16 @@ __all__ = [
     "Called",
     "CapsuleMaker",
     "CapsuleWriter",
+    "Facts",
     "FailedCall",
     "read_capsule",
     "write_record",
 ]
 
-VERSION = 2
-_MAGIC = b"PFC"
-_HEADER = struct.Struct("<3sBI")
 _WHERE = "the capsule of a dead letter"
+_RULE = "must be what a dead letter has"
+_CALL = f"{RESERVED_PREFIX}call"
+"""The name of the table with the call."""
 
 ELEMENT, TIMER, BROADCAST = "element", "timer", "broadcast element"
 BATCHES = "batches"
@@ -91,10 +87,10 @@ class Called:
         kind: `ELEMENT`, `TIMER` or `BROADCAST`.
         given: What a caller processes: an element, the pair of the number of an input and an
             element, an Arrow record batch of one row, or the time of a timer in ms.
-        key: In its frozen form, or a mark for none.
+        key: The key in its frozen form, or a mark for none.
         namespace: The one that is current when a timer fires, or a mark for none.
         timestamp: The time of the element or timer in ms, or None.
-        domain: Of the timer; None for an element.
+        domain: The clock that the timer follows; None for an element.
     """
 
     kind: str
@@ -115,6 +111,40 @@ class Called:
         return self.kind == BROADCAST and self.key is not NO_KEY
 
 
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a call that are plain values.
+
+    Args:
+        inputs: The kind of the function, by its inputs.
+        number: The number of the input, for a function of two inputs; else 0.
+        form: "plain", "pickle" or "arrow", which is how the element is written; "" for a timer.
+    """
+
+    operator: str
+    function: str
+    inputs: str
+    kind: str
+    number: int
+    form: str
+    element: bytes
+    has_all_keys: bool
+    domain: str
+    timestamp: int | None
+    watermark: int
+    processing_time: int
+    batch: int | None
+    index: int
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    key_columns: list[tuple[str, str]]
+    key_type: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Facts).decode
+
+
 @attrs.frozen(kw_only=True)
 class FailedCall:
     """A call that failed, as a capsule has it.
@@ -123,14 +153,12 @@ class FailedCall:
         called: The call.
         facts: The facts of the operator and the task.
         key_type: The type of the keys.
-        declarations: What the states and stores were declared as.
         state: What there was before the call.
     """
 
     called: Called
     facts: Facts
     key_type: TypeInformation
-    declarations: list[Declaration]
     state: Segment
 
     def check(self, specs: Iterable[TableSpec], function: Any) -> None:
@@ -145,11 +173,11 @@ class FailedCall:
             IncompatibleStateError: A state of the capsule is not declared, or in another way.
         """
         declared = {each.name: Declaration.of(each, self.key_type) for each in specs}
-        for held in self.declarations:
+        for held in self.state.declarations.values():
             now = declared.get(held.name)
-            if now is None:
-                if isinstance(function, NamespacedFunction):
-                    continue
+            if now is not None:
+                held.check(now)
+            elif not isinstance(function, NamespacedFunction):
                 names = sorted(each for each in declared if not each.startswith(RESERVED_PREFIX))
                 msg = (
                     f"the capsule of a call of {self.facts.function} takes a function that declares its "
@@ -157,128 +185,75 @@ class FailedCall:
                     "failed, or declare that state"
                 )
                 raise IncompatibleStateError(msg)
-            held.check(now)
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a call that are plain values.
-
-    Args:
-        inputs: The kind of the function, by its inputs.
-        element_form: "plain", "pickle" or "arrow"; "" for a timer.
-    """
-
-    operator: str
-    function: str
-    inputs: str
-    kind: str
-    element_form: str
-    number: int
-    has_key: bool
-    has_all_keys: bool
-    domain: str
-    timestamp: int | None
-    watermark: int
-    processing_time: int
-    batch: int | None
-    index: int
-    parallelism: int
-    max_parallelism: int
-    attempt: int
-    key_columns: list[tuple[str, str]]
-    key_type: str
-    namespace_type: str
-    has_namespace: bool
-    declarations: list[dict[str, Any]]
-
-
-class _Body(msgspec.Struct, frozen=True):
-    facts: Facts
-    element: bytes
-    key: bytes
-    state: bytes
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Body).decode
 
 
 # Writing
 
 
-class _TooLargeError(Exception):
-    """The entries are more than a capsule may have."""
-
-
+@attrs.frozen(kw_only=True)
 class CapsuleWriter:
-    """Writes what capsules have beside the state: the facts, the element, the key.
+    """Writes capsules.
 
     Args:
         key_type: The type of the keys.
-        namespace_type: The type of the namespaces, or None.
-        task: Returns the task.
-        clock: Tells the times.
-        function: Returns the name of the function.
+        namespace_type: The type of the namespaces; None for a function without namespaces.
+        task: Returns the task that the operator serves now.
+        clock: The clock of the operator, whose times a capsule has.
+        function: Returns the name of the function for messages.
         inputs: The kind of the function, by its inputs.
+        most: The most bytes of a capsule.
     """
 
-    def __init__(
-        self,
-        key_type: TypeInformation,
-        namespace_type: TypeInformation | None,
-        task: Callable[[], Any],
-        clock: Clock,
-        *,
-        function: Callable[[], str],
-        inputs: str,
-    ) -> None:
-        self.key_type = key_type
-        self.inputs = inputs
-        self.namespace_type = namespace_type
-        self._task = task
-        self._clock = clock
-        self._function = function
+    key_type: TypeInformation
+    namespace_type: TypeInformation | None
+    task: Callable[[], Any]
+    clock: Clock
+    function: Callable[[], str]
+    inputs: str
+    most: int
 
     def write(
         self,
         called: Called,
         form: str,
-        number: int,
         element: bytes,
-        specs: Iterable[TableSpec],
-        state: bytes,
-    ) -> bytes:
-        """Return a capsule.
+        tables: Iterable[tuple[TableSpec, list[bytes]]],
+    ) -> bytes | None:
+        """Return a capsule; None if it would be too large.
 
         Args:
             called: The call.
             form: The form of the element.
-            number: The number of its input.
-            element: Its bytes.
-            specs: The specs of all tables of states and stores.
-            state: The segment of what there was before the call.
+            element: The element in that form.
+            tables: What there was before the call: the payloads of each table.
         """
-        key_type, task, clock = self.key_type, self._task(), self._clock
-        has_namespace = (
-            self.namespace_type is not None
-            and called.kind == TIMER
-            and called.namespace is not NO_NAMESPACE
+        segment, key_type = Segment(bytes(16), b""), self.key_type
+        has_namespace = called.kind == TIMER and called.namespace is not NO_NAMESPACE
+        spec = _call_spec(
+            per_group=not called.has_key,
+            namespace_type=self.namespace_type if has_namespace else None,
         )
-        key = b""
-        if called.has_key:
-            spec = _key_spec(self.namespace_type if has_namespace else None)
-            pair = (called.key, called.namespace) if has_namespace else called.key
-            (key,) = encode_entries(
-                TableChanges(spec, keys=[pair], user_keys=[None], entries=[None]), key_type
-            )
-        facts = Facts(
+        key = (called.key, called.namespace) if spec.namespace_type else called.key
+        facts = _encode(self._facts(called, form, element))
+        call = TableChanges(spec, keys=[key], user_keys=[None], entries=[facts])
+        for number, (each, payloads) in enumerate(
+            [*tables, (spec, encode_entries(call, key_type))]
+        ):
+            segment.declarations[number] = Declaration.of(each, key_type)
+            segment.sections += [(number, payload) for payload in payloads]
+        capsule = segment.to_bytes()
+        return capsule if len(capsule) <= self.most else None
+
+    def _facts(self, called: Called, form: str, element: bytes) -> Facts:
+        task, clock = self.task(), self.clock
+        return Facts(
             operator=task.name,
-            function=self._function(),
+            function=self.function(),
             inputs=self.inputs,
             kind=called.kind,
-            element_form=form,
-            number=number,
-            has_key=called.has_key,
+            number=called.given[0] if form and self.inputs == "two inputs" else 0,
+            form=form,
+            element=element,
             has_all_keys=called.has_all_keys,
             domain=called.domain.name if called.domain is not None else "",
             timestamp=called.timestamp,
@@ -290,20 +265,27 @@ class CapsuleWriter:
             max_parallelism=task.max_parallelism,
             attempt=task.attempt,
             key_columns=list(task.key_columns),
-            key_type=key_type.signature,
-            namespace_type="" if self.namespace_type is None else self.namespace_type.signature,
-            has_namespace=has_namespace,
-            declarations=[Declaration.of(each, key_type).fields() for each in specs],
+            key_type=self.key_type.signature,
         )
-        body = _encode(_Body(facts, element, key, state))
-        head = _MAGIC + bytes((VERSION,))
-        return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(body, zlib.crc32(head))) + body
 
 
+def _call_spec(*, per_group: bool, namespace_type: TypeInformation | None) -> TableSpec:
+    return TableSpec(
+        _CALL,
+        Shape.SINGLE,
+        "call",
+        value_type=_BYTES,
+        per_group=per_group,
+        namespace_type=namespace_type,
+    )
+
+
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _Row = tuple[Any, Any, Any]
 """A key, a user key, and the entry."""
 
 
+@attrs.frozen
 class CapsuleMaker:
     """Makes the capsules of the calls of an operator that processes single elements.
 
@@ -311,156 +293,82 @@ class CapsuleMaker:
         writer: Writes them.
         staged: The tables of states and stores.
         queues: The timers of both domains.
-        most: The most bytes of a capsule.
         allow_pickle: Whether an element may be pickled.
     """
 
-    def __init__(
-        self,
-        writer: CapsuleWriter,
-        staged: StagedTables,
-        queues: Sequence[UndoableTimerQueue],
-        most: int,
-        *,
-        allow_pickle: bool,
-    ) -> None:
-        self._writer = writer
-        self._staged = staged
-        self._queues = queues
-        self._most = most
-        self._allow_pickle = allow_pickle
+    _writer: CapsuleWriter
+    _staged: StagedTables
+    _queues: Sequence[UndoableTimerQueue]
+    _allow_pickle: bool
 
     def make(self, called: Called) -> bytes | None:
-        """Return the capsule of a call that was undone.
+        """Return the capsule of a call, of which the backend's tables have nothing.
 
         Returns:
             None if the element or an entry cannot be written, or if both together are too large.
         """
-        element = self._element(called)
-        if element is None or len(element[2]) > self._most:
+        most, current = self._writer.most, self._staged.current
+        form, element = self._element(called)
+        if len(element) > most:
             return None
-        stage, current = self._staged.stage, self._staged.current
-        former = current.key, current.namespace
-        specs = [each.spec for each in self._staged.made]
+        former, tables = (current.key, current.namespace), []
         try:
-            if called.has_key or called.has_all_keys:
-                current.key = called.key
-                for settle in stage.settlers:
-                    settle(called.has_all_keys)
-            found = self._all_keys() if called.has_all_keys else self._one_key(called)
-            state = self._segment(found).to_bytes()
-            capsule = self._writer.write(called, *element, specs, state)
-        except (_TooLargeError, StateValueError, IncompatibleStateError):
+            for table in (*self._staged.made, *(each.table for each in self._queues)):
+                # A capsule has fewer entries than bytes.
+                rows = list(islice(self._rows(table, called), most + 1))
+                most -= len(rows)
+                if most < 0:
+                    return None
+                columns = map(list, zip(*rows)) if rows else ([], [], [])
+                keys, user_keys, entries = columns
+                changes = TableChanges(table.spec, keys=keys, user_keys=user_keys, entries=entries)
+                payloads = encode_entries(changes, self._writer.key_type) if rows else []
+                tables.append((table.spec, payloads))
+            return self._writer.write(called, form, element, tables)
+        except (StateValueError, IncompatibleStateError):
             return None
         finally:
-            stage.drop()
             current.key, current.namespace = former
-        return capsule if len(capsule) <= self._most else None
 
-    def _element(self, called: Called) -> tuple[str, int, bytes] | None:
-        """Return the form of the element, the number of its input, and its bytes."""
+    def _element(self, called: Called) -> tuple[str, bytes]:
+        """Return the form of the element, and its bytes; too many bytes if it has no form."""
         if called.kind == TIMER:
-            return "", 0, b""
-        number, element = called.given if self._writer.inputs == "two inputs" else (0, called.given)
-        forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_row)]
+            return "", b""
+        _, element = called.given if self._writer.inputs == "two inputs" else (0, called.given)
+        forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_plain)]
         if self._allow_pickle:
-            forms.insert(1 if _is_plain(element) else 0, ("pickle", _to_pickle))
+            forms.insert(is_plain(element), ("pickle", pickle.dumps))
         for form, write in forms:
             try:
-                return form, number, write(element)
+                return form, write(element)
             except Exception:  # noqa: S112 - also whatever the class of the element raises
                 continue
-        return None
+        return "", bytes(self._writer.most + 1)
 
-    # What there was before the call
-
-    def _one_key(self, called: Called) -> Iterator[tuple[TableSpec, Iterable[_Row]]]:
-        """Yield the entries of each table that the key has, those of all keys together included."""
-        key = called.key
-        for table in self._staged.made:
-            spec = table.spec
-            if spec.is_replicated or (spec.per_group and called.has_key):
-                keys: list[Any] = [GROUP_KEY]
-            elif not called.has_key:
-                continue
-            elif spec.namespace_type is None:
-                keys = [key]
-            else:
-                keys = [(key, each) for each in _ascending(table.namespaces_of(key))]
-            yield spec, ((each, *item) for each in keys for item in table.under(each))
-        if called.has_key:
-            for queue in self._queues:
-                keys = [key]
-                if self._writer.namespace_type is not None:
-                    keys = [(key, each) for each in _ascending(queue.namespaces_of(key))]
-                spec = queue.table.spec
-                yield spec, ((each, *item) for each in keys for item in sorted(queue.under(each)))
-
-    def _all_keys(self) -> Iterator[tuple[TableSpec, Iterable[_Row]]]:
-        """Yield all entries of the key group by table."""
-        tables: list[Any] = [*self._staged.made, *(each.table for each in self._queues)]
-        for table in tables:
-            yield table.spec, table.scan()
-
-    def _segment(self, tables: Iterable[tuple[TableSpec, Iterable[_Row]]]) -> Segment:
-        """Return entries as a snapshot of a key group.
-
-        Raises:
-            _TooLargeError: There are more than a capsule has bytes.
-        """
-        segment, left, key_type = Segment(bytes(16), b""), self._most, self._writer.key_type
-        for number, (spec, found) in enumerate(tables):
-            changes = TableChanges(spec)
-            for key, user_key, entry in found:
-                changes.keys.append(key)
-                changes.user_keys.append(user_key)
-                changes.entries.append(entry)
-                if len(changes) > left:
-                    raise _TooLargeError
-            left -= len(changes)
-            if changes.keys:
-                segment.declarations[number] = Declaration.of(spec, key_type)
-                segment.sections += [(number, each) for each in encode_entries(changes, key_type)]
-        return segment
+    def _rows(self, table: Table, called: Called) -> Iterable[_Row]:
+        """Return the entries of a table that the key has, those of all keys together included."""
+        spec, key = table.spec, called.key
+        if called.has_all_keys or spec.is_replicated or (spec.per_group and called.has_key):
+            return table.scan()
+        if not called.has_key:
+            return ()
+        if spec.namespace_type is not None:
+            rows: Any = (each for each in table.scan() if each[0][0] == key)
+        else:
+            self._staged.current.key = key
+            rows = ((key, *item) for item in table.items())
+        if spec.name.startswith(RESERVED_PREFIX):
+            rows = sorted(rows, key=lambda row: row[1])
+        return rows if spec.namespace_type is None else _by_namespace(rows)
 
 
-def _ascending(namespaces: list[Any]) -> list[Any]:
-    """Return the namespaces of a key in an order that does not depend on when they came."""
+def _by_namespace(rows: Iterable[_Row]) -> list[_Row]:
+    """Return rows in an order that does not depend on when their namespaces came."""
+    rows = list(rows)
     try:
-        return sorted(namespaces)
+        return sorted(rows, key=lambda row: row[0][1])
     except TypeError:  # of a class of the user that has no order
-        return sorted(namespaces, key=shown)
-
-
-_PLAIN = frozenset(
-    {
-        *(type(None), bool, int, float, str, bytes, Decimal),
-        *(dt.date, dt.time, dt.datetime, dt.timedelta),
-    }
-)
-
-
-def _to_pickle(element: Any) -> bytes:
-    return pickle.dumps(element, protocol=5)
-
-
-_DEEPEST = 50
-
-
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Return whether a value comes back as it is, of the same classes, from its plain form."""
-    cls = type(value)
-    if cls in _PLAIN:
-        return True
-    # A list may hold itself.
-    if depth == _DEEPEST or not (cls in (list, tuple, dict) or isinstance(value, Row)):
-        return False
-    parts = chain(value, value.values()) if cls is dict else value
-    return all(_is_plain(each, depth + 1) for each in parts)
-
-
-def _key_spec(namespace_type: TypeInformation | None) -> TableSpec:
-    return TableSpec("key", Shape.SINGLE, "key of a call", namespace_type=namespace_type)
+        return sorted(rows, key=lambda row: shown(row[0][1]))
 
 
 # Reading
@@ -479,53 +387,6 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
         CorruptStateError: It is damaged, or of another version.
         IncompatibleStateError: The type of its keys is not known.
     """
-    body = _unpack(capsule)
-    facts = body.facts
-    with decoding(_WHERE, "must be what a dead letter has"):
-        declarations = [Declaration.of_fields(each) for each in facts.declarations]
-        segment = read_segment(body.state, _WHERE)
-    # Whoever made the capsule up need not have told the same twice.
-    every = [*declarations, *segment.declarations.values()]
-    _check_pickles(facts, every, allow_pickle=allow_pickle)
-    if facts.inputs == BATCHES:
-        _check_batch_call(facts)
-    with decoding(_WHERE, "must be what a dead letter has"):
-        key_type = type_of(facts.key_type)
-        key: Any = GROUP_KEY
-        if facts.kind == BROADCAST and not facts.has_all_keys:
-            key = NO_KEY
-        namespace: Any = NO_NAMESPACE
-        if facts.has_key:
-            spec = _key_spec(type_of(facts.namespace_type) if facts.has_namespace else None)
-            section = Section(Declaration.of(spec, key_type), body.key, _WHERE)
-            (key,) = decode_entries(section, spec, key_type, 0, _WHERE).keys
-            if facts.has_namespace:
-                key, namespace = key
-        domain = TimeDomain[facts.domain] if facts.domain else None
-    if facts.kind == TIMER:
-        given: Any = facts.timestamp
-    else:
-        given = _element_of(facts, body.element)
-        if facts.inputs == "two inputs":
-            given = facts.number, given
-    called = Called(
-        kind=facts.kind,
-        given=given,
-        key=key,
-        namespace=namespace,
-        timestamp=facts.timestamp,
-        domain=domain,
-    )
-    return FailedCall(
-        called=called,
-        facts=facts,
-        key_type=key_type,
-        declarations=declarations,
-        state=segment,
-    )
-
-
-def _unpack(capsule: Any) -> _Body:
     if isinstance(capsule, (bytearray, memoryview)):  # as Spark has binary columns
         capsule = bytes(capsule)
     if not isinstance(capsule, bytes):
@@ -536,73 +397,115 @@ def _unpack(capsule: Any) -> _Body:
             else "; give row.capsule"
         )
         raise DeclarationTypeError(msg + why)
-    if len(capsule) < _HEADER.size or capsule[:3] != _MAGIC:
-        msg = f"{_WHERE} must begin with {_MAGIC!r}, got {len(capsule)} bytes, {capsule[:8]!r}"
-        raise CorruptStateError(f"{msg}; take the bytes of the column as they are")
-    _, version, checksum = _HEADER.unpack_from(capsule)
-    body = capsule[_HEADER.size :]
-    if version != VERSION:
-        msg = f"{_WHERE}: this version of pyflinklike reads capsules of version {VERSION}"
-        raise CorruptStateError(f"{msg}, got {version}; run the version that wrote it")
-    found = zlib.crc32(body, zlib.crc32(capsule[:4]))
-    if found != checksum:
-        msg = f"{_WHERE}: its checksum must be {checksum:#x}, got {found:#x}"
-        raise CorruptStateError(f"{msg}; the bytes are damaged, take another letter")
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, ValueError) as error:  # ValueError: text that is no UTF-8
-        msg = f"{_WHERE} must be what a dead letter has, got {error}; take another letter"
-        raise CorruptStateError(msg) from error
+    state = read_segment(capsule, _WHERE)
+    with decoding(_WHERE, _RULE):
+        call = _take_call(state)
+    if not allow_pickle:
+        _refuse_pickles(_pickles_of(call.declaration, state))
+    with decoding(_WHERE, _RULE):
+        facts, key, namespace = _read_call(call)
+        key_type, domain = (
+            type_of(facts.key_type),
+            TimeDomain[facts.domain] if facts.domain else None,
+        )
+    if facts.form == "pickle" and not allow_pickle:
+        _refuse_pickles(["the element"])
+    called = Called(
+        kind=facts.kind,
+        given=facts.timestamp if facts.kind == TIMER else _element_of(facts),
+        key=NO_KEY if facts.kind == BROADCAST and not facts.has_all_keys else key,
+        namespace=namespace,
+        timestamp=facts.timestamp,
+        domain=domain,
+    )
+    if facts.inputs == BATCHES:
+        _check_batch_call(called)
+    return FailedCall(called=called, facts=facts, key_type=key_type, state=state)
+
+
+def _take_call(state: Segment) -> Section:
+    """Remove the table of the call from a segment, and return its section."""
+    (table_id,) = (number for number, each in state.declarations.items() if each.name == _CALL)
+    (payload,) = (payload for number, payload in state.sections if number == table_id)
+    state.sections = [each for each in state.sections if each[0] != table_id]
+    return Section(state.declarations.pop(table_id), payload, _WHERE)
+
+
+def _read_call(call: Section) -> tuple[Facts, Any, Any]:
+    """Return the facts of the call, its key, and its namespace."""
+    held = call.declaration
+    namespace_type = type_of(held.namespace) if held.namespace else None
+    spec = _call_spec(per_group=held.per_group, namespace_type=namespace_type)
+    key_type = _BYTES if held.per_group else type_of(held.key)
+    held.check(Declaration.of(spec, key_type))
+    changes = decode_entries(call, spec, key_type, 0, _WHERE)
+    (key,), (entry,) = changes.keys, changes.entries
+    facts = _decode(entry)
+    return (facts, key, NO_NAMESPACE) if namespace_type is None else (facts, *key)
 
 
 _PICKLES = PickledByteArrayTypeInfo().signature
 
 
-def _check_pickles(
-    facts: Facts, declarations: Iterable[Declaration], *, allow_pickle: bool
-) -> None:
-    """Refuse a capsule of which something would be unpickled, unless that is allowed.
+def _pickles_of(call: Declaration, state: Segment) -> list[str]:
+    """Name what a reader of the key and the states would unpickle."""
+    found = ["the key"] if _PICKLES in call.key else []
+    found += ["the namespace"] if _PICKLES in call.namespace else []
+    states = [
+        each.name
+        for each in state.declarations.values()
+        if _PICKLES in f"{each.value} {each.user_key} {each.namespace} {each.key}"
+    ]
+    return [*found, *map(shown_state, dict.fromkeys(states))]
+
+
+def _refuse_pickles(found: list[str]) -> None:
+    """Refuse a capsule that has pickles.
 
     Raises:
         DeclarationValueError: There is a pickle.
     """
-    if allow_pickle:
-        return
-    found = ["the element"] if facts.element_form == "pickle" else []
-    found += ["the key"] if _PICKLES in facts.key_type else []
-    found += ["the namespace"] if _PICKLES in facts.namespace_type else []
-    states = [
-        each.name
-        for each in declarations
-        if _PICKLES in f"{each.value} {each.user_key} {each.namespace}"
-    ]
-    found += map(shown_state, dict.fromkeys(states))
     if found:
         msg = (
             f"{_WHERE}: nothing is unpickled unless that is allowed, got a pickle for "
-            f"{', '.join(found)}; pass allow_pickle=True, if whoever wrote the letter may run code here"
+            f"{', '.join(found)}; pass allow_pickle=True, if the writer of the letter may run code here"
         )
         raise DeclarationValueError(msg)
 
 
-def _check_batch_call(facts: Facts) -> None:
+def _check_batch_call(called: Called) -> None:
     """Refuse what is no call of a function of batches: for a key, of a record or a timer."""
-    is_timer = facts.kind == TIMER and facts.domain != "" and facts.timestamp is not None
-    if not facts.has_key or not (is_timer or facts.kind == ELEMENT):
-        msg = f"{_WHERE} of a function of batches is of a record or timer of a key, got {facts.kind!r}"
+    is_timer = called.kind == TIMER and None not in (called.domain, called.timestamp)
+    is_record = called.kind == ELEMENT and isinstance(called.given, pa.RecordBatch)
+    if not called.has_key or not (is_timer or is_record):
+        msg = f"{_WHERE} of a function of batches is of a record or timer of a key, got {called.kind!r}"
         raise CorruptStateError(
-            f"{msg} {'with' if facts.has_key else 'without'} a key; take another"
+            f"{msg} {'with' if called.has_key else 'without'} a key; take another"
         )
 
 
-def _element_of(facts: Facts, element: bytes) -> Any:
-    if facts.inputs == BATCHES:
-        return _read_record(element)
-    if facts.element_form == "plain":
-        return decode_row(element)
-    if facts.element_form != "pickle":
-        msg = f"{_WHERE} has an element that is plain or a pickle, got {facts.element_form!r}"
+def _element_of(facts: Facts) -> Any:
+    """Return what a caller processes: the element, with the number of its input if it has one."""
+    element, read = facts.element, _READERS.get(facts.form)
+    if read is None:
+        msg = f"{_WHERE} has an element whose form is one of {list(_READERS)}, got {facts.form!r}"
         raise CorruptStateError(f"{msg}; take another letter")
+    value = read(element)
+    return (facts.number, value) if facts.inputs == "two inputs" else value
+
+
+def _read_plain(element: bytes) -> Any:
+    try:
+        return _decode_plain(element)
+    except DAMAGE as error:
+        msg = f"{_WHERE}: its element must be a plain value, got {shown(element)}: {error}"
+        raise CorruptStateError(f"{msg}; take another letter") from error
+
+
+_decode_plain = plain_decoder({})
+
+
+def _read_pickle(element: bytes) -> Any:
     try:
         return pickle.loads(element)  # noqa: S301
     except Exception as error:
@@ -629,7 +532,7 @@ def write_record(record: pa.RecordBatch) -> bytes | None:
 
 
 def _read_record(element: bytes) -> pa.RecordBatch:
-    with decoding(_WHERE, "must be what a dead letter has"):
+    with decoding(_WHERE, _RULE):
         (size,) = _SCHEMA.unpack_from(element)
         whole = pa.py_buffer(element)
         schema = pa.ipc.read_schema(whole.slice(_SCHEMA.size, size))
@@ -640,3 +543,10 @@ def _read_record(element: bytes) -> pa.RecordBatch:
             msg = f"{_WHERE} has one record with columns, got {got}; take another letter"
             raise CorruptStateError(msg)
     return record
+
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    "plain": _read_plain,
+    "pickle": _read_pickle,
+    "arrow": _read_record,
+}

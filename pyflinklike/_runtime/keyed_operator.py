@@ -396,7 +396,6 @@ class CurrentGroup:
         assembled: The states by name; the mapping may grow.
         queues: The timer queue of each domain.
         allow_pickle: Whether a table of pickles may be declared.
-        on_enter: Called whenever another key group is made current; None for nothing.
     """
 
     def __init__(
@@ -407,7 +406,6 @@ class CurrentGroup:
         queues: Iterable[Timers],
         *,
         allow_pickle: bool = True,
-        on_enter: Callable[[], None] | None = None,
     ) -> None:
         self.backend = backend
         # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
@@ -416,7 +414,6 @@ class CurrentGroup:
         self._assembled = assembled
         self._queues = tuple(queues)
         self._allow_pickle = allow_pickle
-        self._on_enter = on_enter
         self._state: WorkingState | None = None
         self.specs = [queue.table.spec for queue in self._queues]
         """The specs of all tables, those of timers first."""
@@ -520,8 +517,6 @@ class CurrentGroup:
         for assembled in self._assembled.values():
             if assembled.ttl is not None:
                 assembled.ttl.enter()
-        if self._on_enter is not None:
-            self._on_enter()
 
     def add(self, snapshot: Segment, where: str) -> None:
         """Add the entries of a savepoint to the current key group.

@@ -300,34 +300,6 @@ class UndoableTimerQueue(TimerQueue):
         super().__init__(domain, backend, namespace_type)
         self.changes: list[tuple[Hashable, int, bool]] = []
         """Key, time, and whether the timer was added, of each change since this was cleared."""
-        self._namespaces: dict[Any, dict[Any, None]] | None = None
-
-    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
-        """Switch to another key group."""
-        super().enter(agendas)
-        self._namespaces = None
-
-    def namespaces_of(self, key: Any) -> list[Any]:
-        """Return the namespaces of a key that may have timers.
-
-        The first call looks at all timers of the key group; from then on, registrations keep count.
-        """
-        if self._namespaces is None:
-            self._namespaces = {}
-            for keys in self._keys_at.values():
-                for each in keys:
-                    self._add_namespace(each)
-        return list(self._namespaces.get(key, ()))
-
-    def under(self, key: Any) -> list[tuple[int, Any]]:
-        """Make a key, or a pair with a namespace, current; return the timers, as entries."""
-        self._current.key = key
-        return list(self.table.items())
-
-    def _add_namespace(self, pair: Any) -> None:
-        key, namespace = pair
-        assert self._namespaces is not None
-        self._namespaces.setdefault(key, {})[namespace] = None
 
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; do nothing if it exists."""
@@ -339,8 +311,6 @@ class UndoableTimerQueue(TimerQueue):
         super().register(timestamp)
         if not self.is_quiesced:
             self.changes.append((key, timestamp, True))
-            if self._namespaces is not None and isinstance(self._current, NamespacedKey):
-                self._add_namespace(self._current.key)
 
     def delete(self, timestamp: int) -> None:
         """Remove a timer of the current key; do nothing where there is none."""

@@ -124,7 +124,7 @@ def _harness(
     if failed.facts.inputs == "a broadcast input":
         states = [
             MapStateDescriptor(each.name, type_of(each.user_key), type_of(each.value))
-            for each in failed.declarations
+            for each in failed.state.declarations.values()
             if each.is_replicated
         ]
         return BroadcastHarness.of_failure(capsule, function, states, allow_pickle=allow_pickle)

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from pyflinklike._changelog.entry_codec import encode_columns
 from pyflinklike._changelog.key_group_log import KeyGroupLog
-from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown, shown_error, whole_message
 from pyflinklike._runtime.call_contexts import (
@@ -140,15 +139,15 @@ def make_columnar_operator(
         capsules = None
         if on_error.capsule_bytes:
             writer = CapsuleWriter(
-                key_type,
-                None,
-                lambda: runtime.task,
-                clock,
+                key_type=key_type,
+                namespace_type=None,
+                task=lambda: runtime.task,
+                clock=clock,
                 function=lambda: calls.name(),  # noqa: PLW0108 - made below
                 inputs=BATCHES,
+                most=on_error.capsule_bytes,
             )
-            most = on_error.capsule_bytes
-            capsules = BatchCapsules(writer, backend, timers.queues, assembled, most)
+            capsules = BatchCapsules(writer, timers.queues, assembled)
         guard = BatchGuard(
             on_error, clock, metrics, task.name, names, backend, outputs, assembled, capsules
         )
@@ -426,25 +425,19 @@ class BatchCapsules:
 
     Args:
         writer: Writes them.
-        backend: Has the columns of the current key group.
         queues: The timers of both domains.
         assembled: The states by name; the mapping may grow.
-        most: The most bytes of a capsule.
     """
 
     def __init__(
         self,
         writer: CapsuleWriter,
-        backend: Any,
         queues: Sequence[ColumnTimerQueue],
         assembled: Mapping[str, Assembled[Any]],
-        most: int,
     ) -> None:
         self._writer = writer
-        self._backend = backend
         self._queues = queues
         self._assembled = assembled
-        self._most = most
 
     def make(self, called: Called, rows: Any) -> bytes | None:
         """Return the capsule of a call that was undone.
@@ -462,19 +455,23 @@ class BatchCapsules:
             if record is None:
                 return None
             form, element = "arrow", record
-        tables: list[Any] = [each.table for each in self._assembled.values()]
-        segment = Segment(bytes(16), b"")
-        for number, table in enumerate([*tables, *(each.table for each in self._queues)]):
-            segment.declarations[number] = Declaration.of(table.spec, self._writer.key_type)
-            for changes in table.contents_of(rows):
-                try:
-                    payloads = encode_columns(changes, self._writer.key_type)
-                except StateValueError:  # an entry that is larger than a segment can be
-                    return None
-                segment.sections += [(number, each) for each in payloads]
-        specs = [each.spec for each in tables]
-        capsule = self._writer.write(called, form, 0, element, specs, segment.to_bytes())
-        return capsule if len(capsule) <= self._most else None
+        key_type = self._writer.key_type
+        found: list[Any] = [each.table for each in (*self._assembled.values(), *self._queues)]
+        try:
+            tables = [
+                (
+                    table.spec,
+                    [
+                        payload
+                        for changes in table.contents_of(rows)
+                        for payload in encode_columns(changes, key_type)
+                    ],
+                )
+                for table in found
+            ]
+        except StateValueError:  # an entry that is larger than a segment can be
+            return None
+        return self._writer.write(called, form, element, tables)
 
 
 class BatchGuard(LetterOffice):

@@ -57,7 +57,7 @@ if opens(globals()):
             key_by,
         )
         from pyflinklike.spark._host.observed_metrics import metrics_of
-        from pyflinklike.spark._host.python_stage import error_of
+        from pyflinklike.spark._host.spark_failures import error_of
         from pyflinklike.spark._savepoint.history import History, history_at, history_of
         from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
         from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output

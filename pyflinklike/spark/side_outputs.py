@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
-from pyflinklike.spark._host.python_stage import ours_alone
+from pyflinklike.spark._host.spark_failures import ours_alone
 from pyflinklike.spark._plan.operator_chain import keep_phases_of_part, phase_columns
 from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, quote
 

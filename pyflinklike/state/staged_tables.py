@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables whose writes wait until the call that made them has succeeded.
 
-A call of a function that fails must leave nothing behind where its record becomes a dead letter.  So
-a `StagedTables` stands between the states and the backend.  While a call is under way, writes go to
+If the record of a call that fails becomes a dead letter, the call must leave nothing behind.  So a
+`StagedTables` stands between the states and the backend.  While a call is under way, writes go to
 an overlay that reads look at first.  When the call has succeeded, they go to the backend's table;
 when it has failed, they are dropped.  The backend never sees them, so that what it would log, keep
 or count is exactly what it would be without the call.
@@ -11,7 +11,8 @@ Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) passes alwa
 has expired, which no call can have written.
 
 A call of a program of ours may hold calls of the user's function that fail alone: `mark` and
-`go_back` undo the writes of such a part, and `set_aside` shows what there was before the whole call.
+`go_back` undo the writes of such a part.  The backend's tables show what there was before the whole
+call.
 """
 
 from __future__ import annotations
@@ -37,34 +38,12 @@ class StageMark(NamedTuple):
     """What a stage held at a moment of a call.
 
     Args:
-        overlays: Of each table that had been written to.
+        overlays: A copy of the overlay of each table that had been written to.
         later: How many changes were to be made later.
-        undo: How many changes could be undone.
     """
 
     overlays: list[tuple[StagedTable, dict[Any, Any]]]
     later: int
-    undo: int
-
-
-class SetAside(NamedTuple):
-    """What a stage held, while it holds nothing.
-
-    Args:
-        overlays: Of each table that was written to.
-        later: The changes to be made later.
-        undo: The changes that could be undone, which are undone.
-        redo: Make these again, the latest first.
-    """
-
-    overlays: list[tuple[StagedTable, dict[Any, Any]]]
-    later: list[Callable[[], None]]
-    undo: list[Undo]
-    redo: list[Callable[[], None]]
-
-
-Undo = Callable[[], Callable[[], None]]
-"""Undoes a change beside the tables, and returns what makes it again."""
 
 
 class Stage:
@@ -82,21 +61,7 @@ class Stage:
         self.written: list[StagedTable] = []
         """The tables that the call has written to."""
         self.current = current
-        self.settlers: list[Callable[[bool], None]] = []
-        """Write to the stage what stores keep beside their tables, of the current key or of all keys."""
         self._later: list[Callable[[], None]] = []
-        self._undo: list[Undo] = []
-
-    def begin(self) -> None:
-        """Begin a call, after what was written before it is written to the backend."""
-        if self.has_changed:
-            self.commit()
-        self.is_open = True
-
-    def end(self) -> None:
-        """End calls: what is written from now on passes at once."""
-        self.commit()
-        self.is_open = False
 
     def commit(self) -> None:
         """Write to the backend what the call has written, which has succeeded."""
@@ -110,56 +75,26 @@ class Stage:
             for each in self._later:
                 each()
             self._later.clear()
-        if self._undo:
-            self._undo.clear()
         self.has_changed = False
 
     def drop(self) -> None:
         """Forget what the call has written, which has failed."""
-        for table in self.written:
-            table.drop()
-        self.written.clear()
-        self._later.clear()
-        while self._undo:
-            self._undo.pop()()
+        self.go_back(StageMark([], 0))
         self.has_changed = False
 
     def mark(self) -> StageMark:
         """Return what the call has written so far, for `go_back`."""
-        overlays = [(table, table.copy_overlay()) for table in self.written]
-        return StageMark(overlays, len(self._later), len(self._undo))
+        return StageMark([(each, each.copy_overlay()) for each in self.written], len(self._later))
 
     def go_back(self, mark: StageMark) -> None:
         """Forget what the call has written since a mark, which serves once."""
         for table in self.written:
-            table.drop()
-        self._write_again(mark.overlays)
-        del self._later[mark.later :]
-        while len(self._undo) > mark.undo:
-            self._undo.pop()()
-
-    def set_aside(self) -> SetAside:
-        """Hold nothing for a while, so that all is as it was before the call."""
-        overlays = [(table, table.take_overlay()) for table in self.written]
-        redo = [undo() for undo in reversed(self._undo)]
-        held = SetAside(overlays, self._later, self._undo, redo)
+            table.overlay = {}
         self.written.clear()
-        self._later, self._undo = [], []
-        return held
-
-    def take_back(self, held: SetAside) -> None:
-        """Hold again what was set aside."""
-        self._write_again(held.overlays)
-        for redo in reversed(held.redo):
-            redo()
-        self._later, self._undo = held.later, held.undo
-        self.has_changed = bool(self.written or self._later or self._undo)
-
-    def _write_again(self, overlays: list[tuple[StagedTable, dict[Any, Any]]]) -> None:
-        self.written.clear()
-        for table, overlay in overlays:
-            table.put_overlay(overlay)
+        for table, overlay in mark.overlays:
+            table.overlay = overlay
             self.written.append(table)
+        del self._later[mark.later :]
 
     def add(self, table: StagedTable) -> None:
         """Take note of a table that the call has written to."""
@@ -174,45 +109,32 @@ class Stage:
         else:
             change()
 
-    def undo_by(self, undo: Undo) -> None:
-        """Remember how to undo a change beside the tables, which is made at once."""
-        if self.is_open:
-            self.has_changed = True
-            self._undo.append(undo)
-
 
 class StagedTables:
     """The tables of one operator, each with an overlay.
 
     Args:
-        tables: Those of the backend.
+        tables: The tables of the backend.
     """
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._made: dict[str, StagedTable] = {}
+        self._staged: dict[str, StagedTable] = {}
         self.current = tables.current
         self.is_persistent = tables.is_persistent
         self.stage = Stage(tables.current)
         """What the call that is under way has written."""
-
-    @property
-    def made(self) -> Iterable[StagedTable]:
-        """The tables that were made so far."""
-        return self._made.values()
-
-    def enter_group(self) -> None:
-        """Forget what was found out about the former key group."""
-        for table in self._made.values():
-            table.forget_namespaces()
+        self.made: list[Table] = []
+        """The backend's tables that were made so far, which have nothing of that call."""
 
     def table(self, spec: TableSpec) -> Table:
         """Return the table of a state, created at its first use."""
-        table = self._made.get(spec.name)
+        table = self._staged.get(spec.name)
         if table is None:
             made = self._tables.table(spec)
+            self.made.append(made)
             kind = StagedOrderedTable if spec.ordered else _KINDS[spec.shape]
-            table = self._made[spec.name] = kind(made, spec.key_of(self.current), self.stage)
+            table = self._staged[spec.name] = kind(made, spec.key_of(self.current), self.stage)
         return cast(Table, table)
 
 
@@ -220,18 +142,18 @@ class StagedTable:
     """The part that tables of all shapes share.
 
     Args:
-        table: The backend's.
-        key: Tells the key to look under, as it tells the backend's table.
-        stage: Tells whether a call is under way.
+        table: The table of the backend.
+        key: The key to look under, as the backend's table has it.
+        stage: What the call that is under way has written.
     """
 
     def __init__(self, table: Table, key: TableKey, stage: Stage) -> None:
         self.spec = table.spec
+        self.overlay: dict[Any, Any] = {}
+        """What the call has written, by key."""
         self._table: Any = table
         self._key: Any = key
         self._stage = stage
-        self._overlay: dict[Any, Any] = {}
-        self._namespaces: dict[Any, dict[Any, None]] | None = None
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
 
@@ -240,57 +162,15 @@ class StagedTable:
 
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
-        overlay, self._overlay = self._overlay, {}
-        if self._namespaces is not None:
-            self._add_namespaces(overlay)
+        overlay, self.overlay = self.overlay, {}
         for key, mine in overlay.items():
             if self._is_keyed:
                 self._key.key = key
             self._write(mine)
 
-    def drop(self) -> None:
-        """Forget the overlay."""
-        self._overlay = {}
-
     def copy_overlay(self) -> dict[Any, Any]:
         """Return a copy of the overlay, which no write changes."""
-        return {key: mine.copy() for key, mine in self._overlay.items()}
-
-    def take_overlay(self) -> dict[Any, Any]:
-        """Return the overlay, and forget it."""
-        overlay, self._overlay = self._overlay, {}
-        return overlay
-
-    def put_overlay(self, overlay: dict[Any, Any]) -> None:
-        """Have an overlay that was taken."""
-        self._overlay = overlay
-
-    # For who tells what a call began with
-
-    def under(self, key: Any) -> list[tuple[Any, Entry]]:
-        """Make a key current, and return the user keys and entries under it, in order."""
-        if self._is_keyed:
-            self._key.key = key
-        return list(self.items())
-
-    def namespaces_of(self, key: Any) -> list[Any]:
-        """Return the namespaces of a key that may have entries in the backend's table.
-
-        The first call looks at the whole key group; from then on, commits keep count.
-        """
-        if self._namespaces is None:
-            self._namespaces = {}
-            self._add_namespaces(pair for pair, _, _ in self._table.scan())
-        return list(self._namespaces.get(key, ()))
-
-    def forget_namespaces(self) -> None:
-        """Have the next call look at the key group, which is another one."""
-        self._namespaces = None
-
-    def _add_namespaces(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        assert self._namespaces is not None
-        for key, namespace in pairs:
-            self._namespaces.setdefault(key, {})[namespace] = None
+        return {key: mine.copy() for key, mine in self.overlay.items()}
 
     def _write(self, mine: Any) -> None:
         """Write the overlay of the current key to the backend's table."""
@@ -316,23 +196,20 @@ class StagedTable:
 
     def elements(self) -> Iterable[Entry]:
         """Return the entries of now, in order."""
-        key = self._key.key
-        if key not in self._overlay:
+        if self._key.key not in self.overlay:
             found: Iterable[Entry] = self._table.elements()
             return found
         return [entry for _, entry in self.items()]
 
     def is_empty(self) -> bool:
         """Return whether there is no entry."""
-        key = self._key.key
-        if key not in self._overlay:
+        if self._key.key not in self.overlay:
             return bool(self._table.is_empty())
         return not self.items()
 
     def multi_get(self, user_keys: Sequence[Hashable]) -> list[Entry]:
         """Return the entry or `MISSING` of each user key."""
-        key = self._key.key
-        if key not in self._overlay:
+        if self._key.key not in self.overlay:
             found: list[Entry] = self._table.multi_get(user_keys)
             return found
         return [self.get(user_key) for user_key in user_keys]
@@ -340,7 +217,6 @@ class StagedTable:
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
         """Store many entries at once; of equal user keys the last one stays."""
         if not self._stage.is_open:
-            self._namespaces = None
             self._table.multi_put(items)
             return
         for user_key, entry in items:
@@ -351,9 +227,9 @@ class StagedTable:
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
         """Return every (key, user key, entry) of the key group, whatever the current key is."""
         found: Iterator[tuple[Hashable, Any, Entry]] = self._table.scan()
-        if not self._overlay:
+        if not self.overlay:
             return found
-        overlay = self._overlay
+        overlay = self.overlay
         rows = [each for each in found if each[0] not in overlay]
         for key, _ in self._under_each_key():
             rows += [(key, *item) for item in self.items()]
@@ -362,7 +238,7 @@ class StagedTable:
     def count(self) -> int:
         """Count the entries of the key group in this table."""
         count: int = self._table.count()
-        if not self._overlay:
+        if not self.overlay:
             return count
         return count + sum(self._count_more(mine) for _, mine in self._under_each_key())
 
@@ -371,7 +247,7 @@ class StagedTable:
         current = self._stage.current
         former = current.key, current.namespace
         try:
-            for key, mine in list(self._overlay.items()):
+            for key, mine in list(self.overlay.items()):
                 if self._is_keyed:
                     self._key.key = key
                 yield key, mine
@@ -408,7 +284,7 @@ class StagedSingleTable(StagedTable):
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
-        overlay = self._overlay
+        overlay = self.overlay
         if overlay:
             entry = overlay.get(self._key.key, _UNKNOWN)
             if entry is not _UNKNOWN:
@@ -417,10 +293,9 @@ class StagedSingleTable(StagedTable):
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
-        overlay, stage = self._overlay, self._stage
+        overlay, stage = self.overlay, self._stage
         if not overlay:
             if not stage.is_open:
-                self._namespaces = None
                 self._table.put(user_key, entry)
                 return
             stage.has_changed = True  # `Stage.add` written out: a call per record less
@@ -429,7 +304,7 @@ class StagedSingleTable(StagedTable):
 
     def copy_overlay(self) -> dict[Any, Any]:
         """Return a copy of the overlay, which no write changes."""
-        return dict(self._overlay)
+        return dict(self.overlay)
 
     def append(self, entry: Entry) -> None:
         """Store the entry."""
@@ -453,9 +328,7 @@ class StagedSingleTable(StagedTable):
 
     def commit(self) -> None:
         """Write the overlay to the backend's table; the current key is another one afterwards."""
-        overlay, at, put = self._overlay, self._key if self._is_keyed else _Unread, self._put
-        if self._namespaces is not None:
-            self._add_namespaces(overlay)
+        overlay, at, put = self.overlay, self._key if self._is_keyed else _Unread, self._put
         for at.key, entry in overlay.items():
             if entry is MISSING:
                 self._table.delete(None)
@@ -476,20 +349,27 @@ class _Unread:
 class _Written:
     """What a call has written under one key.  Made for almost every record, so it is bare."""
 
-    __slots__ = ("again", "entries", "is_cleared")
+    __slots__ = ("appended", "end", "entries", "first", "gone", "is_cleared")
 
     def __init__(self) -> None:
         self.is_cleared = False
         """Whether all that was there before is gone."""
+        self.gone: set[Any] | tuple[()] = ()
+        """The user keys of single entries that are gone; one that is also in `entries` comes last."""
         self.entries: dict[Any, Entry] = {}
-        """By user key; `MISSING` where the entry was deleted."""
-        self.again: set[Any] | tuple[()] = ()
-        """The user keys that were deleted, and then put again: they come last."""
+        """By user key."""
+        self.appended: list[Entry] = []
+        """What was appended to a list before anything asked for its positions."""
+        self.first: int | None = None
+        """The first position of what was appended, if that has become a part of `entries`."""
+        self.end = 0
+        """The position of what is appended next."""
 
     def copy(self) -> _Written:
         """Return a copy, which no write changes."""
-        made = type(self)()
-        made.is_cleared, made.entries, made.again = self.is_cleared, dict(self.entries), self.again
+        made = _Written()
+        made.is_cleared, made.gone, made.entries = self.is_cleared, self.gone, dict(self.entries)
+        made.appended, made.first, made.end = list(self.appended), self.first, self.end
         return made
 
 
@@ -499,39 +379,32 @@ class StagedMapTable(StagedTable):
     def _mine(self) -> Any:
         """Return the part of the overlay for the current key, to write to."""
         key = self._key.key
-        mine = self._overlay.get(key)
+        mine = self.overlay.get(key)
         if mine is None:
             mine = _Written()
-            if not self._overlay:
+            if not self.overlay:
                 self._stage.add(self)
-            self._overlay[key] = mine
+            self.overlay[key] = mine
         return mine
 
     def get(self, user_key: Hashable) -> Entry:
         """Return the entry, or `MISSING`."""
-        key = self._key.key
-        if self._overlay:
-            mine = self._overlay.get(key)
+        if self.overlay:
+            mine = self.overlay.get(self._key.key)
             if mine is not None:
                 entry = mine.entries.get(user_key, _UNKNOWN)
                 if entry is not _UNKNOWN:
                     return entry
-                if mine.is_cleared:
+                if mine.is_cleared or user_key in mine.gone:
                     return MISSING
         return self._table.get(user_key)
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
-        if not self._stage.is_open:
-            self._namespaces = None
+        if self._stage.is_open:
+            self._mine().entries[user_key] = entry
+        else:
             self._table.put(user_key, entry)
-            return
-        mine = self._overlay.get(self._key.key) or self._mine()
-        entries = mine.entries
-        if entries and entries.get(user_key, _UNKNOWN) is MISSING:
-            del entries[user_key]
-            mine.again = {*mine.again, user_key}
-        entries[user_key] = entry
 
     def append(self, entry: Entry) -> None:
         """Refuse: a list has a table of its own."""
@@ -542,59 +415,50 @@ class StagedMapTable(StagedTable):
         if not self._stage.is_open:
             self._table.delete(user_key)
         elif self.get(user_key) is not MISSING:
-            self._mine().entries[user_key] = MISSING
+            mine = self._mine()
+            mine.entries.pop(user_key, None)
+            mine.gone = {*mine.gone, user_key}
 
     def clear(self) -> None:
         """Remove every entry under the current key."""
         if not self._stage.is_open:
             self._table.clear()
         elif not self.is_empty():
-            mine = self._mine()
+            self._mine()
+            self.overlay[self._key.key] = mine = _Written()
             mine.is_cleared = True
-            mine.entries.clear()
-            mine.again = ()
 
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the user keys and entries of now, in order."""
-        key = self._key.key
-        mine = self._overlay.get(key)
-        if mine is None:
-            return list(self._table.items())
-        return list(_merge(mine, () if mine.is_cleared else self._table.items()))
+        mine = self.overlay.get(self._key.key)
+        return list(self._table.items() if mine is None else self._merge(mine))
+
+    def _merge(self, mine: _Written) -> Iterator[tuple[Any, Entry]]:
+        """Yield the items of the backend's table as the call has changed them, then its new ones."""
+        seen = set()
+        for user_key, entry in () if mine.is_cleared else self._table.items():
+            if user_key not in mine.gone:
+                seen.add(user_key)
+                yield user_key, mine.entries.get(user_key, entry)
+        for user_key, entry in mine.entries.items():
+            if user_key not in seen:
+                yield user_key, entry
 
     def _write(self, mine: Any) -> None:
         table = self._table
-        again = mine.again
         if mine.is_cleared:
             table.clear()
+        for user_key in mine.gone:
+            table.delete(user_key)
         for user_key, entry in mine.entries.items():
-            if entry is MISSING:
-                table.delete(user_key)
-                continue
-            if again and user_key in again:
-                table.delete(user_key)
             table.put(user_key, entry)
 
     def _count_more(self, mine: Any) -> int:
-        alive = sum(entry is not MISSING for entry in mine.entries.values())
         if mine.is_cleared:
-            return alive - len(list(self._table.items()))
-        there = self._table.multi_get(list(mine.entries))
-        return alive - sum(entry is not MISSING for entry in there)
-
-
-def _merge(mine: _Written, items: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Any, Entry]]:
-    """Yield the items of the backend's table as the call has changed them, then its new ones."""
-    seen = set()
-    for user_key, entry in items:
-        written = mine.entries.get(user_key, entry)
-        if user_key not in mine.again:
-            seen.add(user_key)
-            if written is not MISSING:
-                yield user_key, written
-    for user_key, entry in mine.entries.items():
-        if entry is not MISSING and user_key not in seen:
-            yield user_key, entry
+            return len(mine.entries) - len(list(self._table.items()))
+        touched = [*{*mine.entries, *mine.gone}]
+        there = self._table.multi_get(touched)
+        return len(mine.entries) - sum(entry is not MISSING for entry in there)
 
 
 class StagedOrderedTable(StagedMapTable):
@@ -609,172 +473,100 @@ class StagedOrderedTable(StagedMapTable):
         limit: int | None = None,
     ) -> Iterable[tuple[bytes, Entry]]:
         """Return user keys and entries by the unsigned order of the keys' bytes."""
-        table, key = cast(OrderedTable, self._table), self._key.key
-        mine = self._overlay.get(key)
+        table = cast(OrderedTable, self._table)
+        mine = self.overlay.get(self._key.key)
         if mine is None:
             return table.range(begin, end, backwards=backwards, limit=limit)
-        written = {
-            user_key: entry
-            for user_key, entry in mine.entries.items()
-            if (begin is None or begin <= user_key) and (end is None or user_key < end)
-        }
         found: dict[bytes, Entry] = {}
         if not mine.is_cleared:
             # As many more as the call may have deleted.
-            most = None if limit is None else limit + len(written)
-            found = dict(table.range(begin, end, backwards=backwards, limit=most))
-        found.update(written)
-        merged = [
-            (user_key, found[user_key])
-            for user_key in sorted(found, reverse=backwards)
-            if found[user_key] is not MISSING
-        ]
-        return merged if limit is None else merged[:limit]
-
-
-class _WrittenList(_Written):
-    """What a call has written to one list."""
-
-    __slots__ = ("appended", "end")
-
-    def __init__(self) -> None:
-        # Made for each record that appends, so the base class is not called.
-        self.is_cleared, self.entries, self.again = False, {}, ()
-        self.appended: list[Entry] = []
-        """What it has appended, `MISSING` where it deleted that again."""
-        self.end: int | None = None
-        """The position of the first of these, once it is known."""
-
-    def copy(self) -> _WrittenList:
-        made = super().copy()
-        assert isinstance(made, _WrittenList)
-        made.appended, made.end = list(self.appended), self.end
-        return made
+            most = None if limit is None else limit + len(mine.gone)
+            there = table.range(begin, end, backwards=backwards, limit=most)
+            found = {user_key: entry for user_key, entry in there if user_key not in mine.gone}
+        for user_key, entry in mine.entries.items():
+            if (begin is None or begin <= user_key) and (end is None or user_key < end):
+                found[user_key] = entry
+        return [(each, found[each]) for each in sorted(found, reverse=backwards)[:limit]]
 
 
 class StagedListTable(StagedMapTable):
-    """Entries under positions, for each key."""
+    """Entries under positions, for each key.
 
-    def _mine(self) -> Any:
-        key = self._key.key
-        mine = self._overlay.get(key)
-        if mine is None:
-            mine = _WrittenList()
-            if not self._overlay:
-                self._stage.add(self)
-            self._overlay[key] = mine
-        return mine
+    To append asks for no position, which would be a look at the whole list.  Once somebody has
+    asked, what was appended lies under positions behind the backend's.
+    """
 
     def append(self, entry: Entry) -> None:
         """Put an entry after the last position."""
         if not self._stage.is_open:
-            self._namespaces = None
             self._table.append(entry)
             return
         mine = self._mine()
-        if not mine.appended:
-            # Without a change the end is that of the backend's list, whenever it is asked for.
-            mine.end = self._end_of(mine) if mine.is_cleared or mine.entries else None
-        mine.appended.append(entry)
+        if mine.first is None:
+            mine.appended.append(entry)
+        else:
+            mine.entries[mine.end] = entry
+            mine.end += 1
 
-    def _end_of(self, mine: _WrittenList) -> int:
-        """Return the position behind the last entry that was not appended."""
-        items = list(_merge(mine, () if mine.is_cleared else self._table.items()))
-        return max((position for position, _ in items), default=-1) + 1
-
-    def _index(self, mine: _WrittenList, position: int) -> int:
-        """Return the index of a position among the appended ones; negative or too large if none."""
-        if not mine.appended:
-            return -1
-        if mine.end is None:
-            items = list(self._table.items())
-            mine.end = items[-1][0] + 1 if items else 0
-        return position - mine.end
+    def _place(self) -> None:
+        """Give what was appended to the current list its positions."""
+        mine = self.overlay.get(self._key.key)
+        if mine is not None and mine.appended:
+            there = () if mine.is_cleared else self._table.items()
+            mine.first = 1 + max((at for at, _ in there if at not in mine.gone), default=-1)
+            mine.end = mine.first + len(mine.appended)
+            mine.entries.update(zip(range(mine.first, mine.end), mine.appended))
+            mine.appended = []
 
     def get(self, user_key: Any) -> Entry:
         """Return the entry, or `MISSING`."""
-        key = self._key.key
-        mine = self._overlay.get(key)
-        if mine is not None and mine.appended:
-            index = self._index(mine, user_key)
-            if index >= 0:
-                return mine.appended[index] if index < len(mine.appended) else MISSING
+        self._place()
         return super().get(user_key)
 
     def put(self, user_key: Any, entry: Entry) -> None:
         """Store an entry in place of one that is there: new ones are appended."""
-        if not self._stage.is_open:
-            self._namespaces = None
-            self._table.put(user_key, entry)
-            return
-        mine = self._mine()
-        index = self._index(mine, user_key)
-        if index < 0:
-            mine.entries[user_key] = entry
-        else:
-            mine.appended[index] = entry
+        self._place()
+        super().put(user_key, entry)
 
     def delete(self, user_key: Any) -> None:
         """Remove an entry; nothing happens where there is none."""
-        if not self._stage.is_open:
-            self._table.delete(user_key)
-        elif self.get(user_key) is not MISSING:
-            mine = self._mine()
-            index = self._index(mine, user_key)
-            if index < 0:
-                mine.entries[user_key] = MISSING
-                return
-            mine.appended[index] = MISSING
-            while mine.appended and mine.appended[-1] is MISSING:
-                mine.appended.pop()
-
-    def clear(self) -> None:
-        """Remove every entry under the current key."""
-        super().clear()
-        mine = self._overlay.get(self._key.key)
-        if mine is not None and self._stage.is_open:
-            mine.appended.clear()
-            mine.end = None
+        self._place()
+        super().delete(user_key)
+        mine = self.overlay.get(self._key.key)
+        if mine is not None and mine.first is not None:
+            while mine.end > mine.first and mine.end - 1 not in mine.entries:
+                mine.end -= 1
+            if mine.end == mine.first:
+                mine.first = None
 
     def items(self) -> list[tuple[Any, Entry]]:
         """Return the positions and entries of now, in order."""
-        key = self._key.key
-        mine = self._overlay.get(key)
-        if mine is None:
-            return list(self._table.items())
-        items = sorted(_merge(mine, () if mine.is_cleared else self._table.items()), key=_position)
-        if mine.appended:
-            first = -self._index(mine, 0)
-            items += [
-                (position, entry)
-                for position, entry in enumerate(mine.appended, first)
-                if entry is not MISSING
-            ]
-        return items
+        self._place()
+        return sorted(super().items(), key=_position)
 
-    def elements(self) -> list[Entry]:
+    def elements(self) -> Iterable[Entry]:
         """Return the entries of now, in order."""
-        key = self._key.key
-        mine = self._overlay.get(key)
-        if mine is None or mine.is_cleared or mine.entries or MISSING in mine.appended:
-            return list(super().elements())
-        return [*self._table.elements(), *mine.appended]
+        mine = self.overlay.get(self._key.key)
+        if mine is None or mine.first is not None or mine.entries or mine.gone:
+            return super().elements()
+        return [*(() if mine.is_cleared else self._table.elements()), *mine.appended]
 
     def is_empty(self) -> bool:
         """Return whether there is no entry."""
-        mine = self._overlay.get(self._key.key)
+        mine = self.overlay.get(self._key.key)
         return (mine is None or not mine.appended) and super().is_empty()
 
     def _write(self, mine: Any) -> None:
-        if mine.is_cleared or mine.entries:
-            super()._write(mine)
-        append = self._table.append
+        entries, first = mine.entries, mine.first
+        if first is not None:
+            mine.entries = {at: entry for at, entry in entries.items() if at < first}
+            mine.appended = [entry for at, entry in entries.items() if at >= first]
+        super()._write(mine)
         for entry in mine.appended:
-            if entry is not MISSING:
-                append(entry)
+            self._table.append(entry)
 
     def _count_more(self, mine: Any) -> int:
-        return super()._count_more(mine) + sum(each is not MISSING for each in mine.appended)
+        return super()._count_more(mine) + len(mine.appended)
 
 
 def _position(item: tuple[int, Entry]) -> int:

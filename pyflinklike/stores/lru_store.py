@@ -68,10 +68,6 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._used: dict[Any, dict[bytes, None]] = {}
 
     def _open_tables(self, context: StoreContext) -> None:
-        if context.stage is not None:
-            context.stage.settlers.append(
-                lambda all_keys: self._settle_all() if all_keys else self._settle()
-            )
         by_use = self._spec_of(
             "use", value_type=Types.PRIMITIVE_ARRAY(Types.BYTE()), paired=False, kind="use of lru"
         )
@@ -99,9 +95,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def clear(self) -> None:
         """Remove all entries, and evict none."""
         super().clear()
-        key = self._ready().key
-        self._remember(key)
-        self._used.pop(key, None)
+        self._used.pop(self._ready().key, None)
 
     # Writing
 
@@ -162,33 +156,15 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def _mine(self) -> dict[bytes, None]:
         """Return the uses of the current key, in their order, to change them."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
-        self._remember(key)
         return self._used.setdefault(key, {})
-
-    def _remember(self, key: Any) -> None:
-        """Have a call that fails leave the uses of a key as they are now."""
-        stage = self._ready().stage
-        if stage is None or not stage.is_open:
-            return
-        former = dict(self._used.get(key, {}))
-
-        def use(uses: dict[bytes, None]) -> None:
-            if uses:
-                self._used[key] = uses
-            else:
-                self._used.pop(key, None)
-
-        def undo() -> Callable[[], None]:
-            now = self._used.get(key, {})
-            use(former)
-            return lambda: use(now)
-
-        stage.undo_by(undo)
 
     def _touch(self, user_key: bytes) -> None:
         mine = self._mine()
         mine.pop(user_key, None)
         mine[user_key] = None
+        # A call that fails is undone in tables alone.
+        if self._ready().stage is not None:
+            self._settle()
 
     def _settle_all(self) -> None:
         context = self._ready()
@@ -199,7 +175,6 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     def _settle(self) -> None:
         """Write the uses of the current key, in their order."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
-        self._remember(key)
         mine = self._used.pop(key, None)
         if not mine:
             return

@@ -10,10 +10,10 @@ import struct
 import zlib
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from crafted_capsules import made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -298,18 +298,14 @@ class Doubles(KeyedProcessFunction):
 
 @pytest.mark.parametrize(
     "facts",
-    [{"has_key": False}, {"kind": "broadcast element"}, {"kind": "timer"}],
+    [{"kind": "broadcast element"}, {"kind": "timer"}, {"form": "plain", "element": b"\1"}],
     ids=str,
 )
 def test_a_capsule_of_no_call_of_a_batch_is_refused(facts):
-    """Though its checksum is right: without a key, of another kind, or a timer without a domain."""
+    """Though its checksum is right: of another kind, a timer without a domain, or no record."""
     *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
-    body = msgspec.msgpack.decode(letter["capsule"][8:])
-    body["facts"].update(facts)
-    packed = msgspec.msgpack.encode(body)
-    head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(packed, zlib.crc32(b"PFC\2")))
     with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
-        KeyedBatchHarness.of_failure(head + packed, Totals())
+        KeyedBatchHarness.of_failure(made_up(letter["capsule"], **facts), Totals())
 
 
 def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
@@ -317,10 +313,10 @@ def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
     step = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 23
     *_, (letter,) = run(Totals(ttl=True), [[("a", 3)], [("a", -1)]], MANY)
     capsule = letter["capsule"]
-    for at in range(8, len(capsule), step):
+    for at in range(45, len(capsule), step):
         for damaged in (0, 255 - capsule[at]):
-            body = bytes((*capsule[8:at], damaged, *capsule[at + 1 :]))
-            head = struct.pack("<3sBI", b"PFC", 2, zlib.crc32(body, zlib.crc32(b"PFC\2")))
+            body = bytes((*capsule[45:at], damaged, *capsule[at + 1 :]))
+            head = capsule[:41] + struct.pack("<I", zlib.crc32(body, zlib.crc32(capsule[:41])))
             with (
                 contextlib.suppress(PyflinklikeError, PoisonError),
                 KeyedBatchHarness.of_failure(head + body, Totals(ttl=True)) as harness,

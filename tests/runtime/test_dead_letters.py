@@ -33,6 +33,7 @@ from pyflinklike.errors import (
     PyflinklikeError,
     UserFunctionError,
 )
+from pyflinklike.state.table import TableChanges
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
@@ -220,10 +221,27 @@ def state_of(harness: KeyedProcessHarness) -> Any:
     harness.end_batch()
     contents = harness._operator.backend.contents()
     return {
-        each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)
+        each.spec.name: sorted(map(_without_use, _rows_of(each)), key=repr)
         for each in contents
         if len(each)
     }
+
+
+def _rows_of(table: TableChanges) -> Any:
+    """Return the rows of a table; of the uses of an LRU store their order, and not their numbers."""
+    rows = zip(table.keys, table.user_keys, table.entries)
+    if table.spec.kind != "use of lru":
+        return [(*row, table.spec.kind) for row in rows]
+    ordered = sorted(rows, key=lambda row: row[1])
+    return [(key, at, entry, "") for at, (key, _, entry) in enumerate(ordered)]
+
+
+def _without_use(row: Any) -> Any:
+    """Return a row without the number of a use: with dead letters each use is numbered at once."""
+    key, user_key, entry, kind = row
+    if kind.startswith("lru store") or kind == "count of lru":
+        return key, user_key, entry[1]
+    return key, user_key, entry
 
 
 def sides_of(harness: KeyedProcessHarness) -> Any:

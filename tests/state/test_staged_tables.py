@@ -130,16 +130,16 @@ def test_calls_that_fail_are_as_if_they_had_not_been(backend, calls):
     stage = staged.stage
     try:
         for made, succeeds in calls:
-            stage.begin()
+            stage.is_open = True
             for step in made:
                 got = staged.do(step)
                 if succeeds:
                     assert plain.do(step) == got
             if succeeds:
-                stage.end()
+                stage.commit()
             else:
                 stage.drop()
-        stage.end()
+        stage.is_open = False
         assert contents(plain) == contents(staged)
         told, expected = logged(staged), logged(plain)
         # An entry that a call puts and deletes again was never there, and is not logged.
@@ -164,13 +164,12 @@ def test_nothing_is_staged_outside_a_call():
     assert {"single": [("a", None, 1)]} == contents(staged)
 
 
-def test_changes_beside_tables_wait_or_are_undone():
-    """A change that waits is never made for a call that fails; one that was made is undone."""
+def test_changes_beside_tables_wait():
+    """A change that waits is made when the call has succeeded, and never for a call that fails."""
     stage = Tables.of(HashMapStateBackend(), staged=True).stage
     made: list[str] = []
     for name, succeeds in (("first", True), ("second", False), ("third", True)):
-        stage.begin()
+        stage.is_open = True
         stage.do_later(lambda name=name: made.append(name))
-        stage.undo_by(lambda name=name: made.append(f"no {name}"))
-        stage.end() if succeeds else stage.drop()
-    assert ["first", "no second", "third"] == made
+        stage.commit() if succeeds else stage.drop()
+    assert ["first", "third"] == made

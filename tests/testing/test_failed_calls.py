@@ -9,8 +9,9 @@ import traceback
 import zlib
 from typing import Any, NamedTuple
 
-import msgspec
+import attrs
 import pytest
+from crafted_capsules import made_up
 
 from pyflinklike import (
     DeadLetters,
@@ -24,6 +25,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -227,13 +229,14 @@ def test_a_damaged_byte_anywhere_is_an_error_of_ours():
 def test_a_capsule_that_someone_made_up_does_not_get_through():
     """With a checksum that is right, each byte of the body may be anything."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    for at in range(8, len(letter.capsule), 23):
-        body = bytearray(letter.capsule[8:])
-        body[at - 8] ^= 0x55
-        crc = zlib.crc32(bytes(body), zlib.crc32(letter.capsule[:4]))
-        made_up = letter.capsule[:4] + struct.pack("<I", crc) + bytes(body)
+    whole = letter.capsule
+    for at in range(45, len(whole), 23):
+        body = bytearray(whole[45:])
+        body[at - 45] ^= 0x55
+        crc = zlib.crc32(bytes(body), zlib.crc32(whole[:41]))
+        crafted = whole[:41] + struct.pack("<I", crc) + bytes(body)
         try:
-            with KeyedProcessHarness.of_failure(made_up, Ratio()) as harness:
+            with KeyedProcessHarness.of_failure(crafted, Ratio()) as harness:
                 harness.replay()
         except (PyflinklikeError, ZeroDivisionError, AttributeError, TypeError):
             pass  # an element may have become another one, on which the function fails otherwise
@@ -250,39 +253,30 @@ class Harmful:
         return RAN.append, ("it ran",)
 
 
-def made_up(capsule: bytes, element: bytes | None = None, **facts: Any) -> bytes:
-    """A capsule with other facts, and perhaps another element, whose checksum is right."""
-    body = msgspec.msgpack.decode(capsule[8:])
-    body["facts"].update(facts)
-    body["element"] = body["element"] if element is None else element
-    packed = msgspec.msgpack.encode(body)
-    return capsule[:4] + struct.pack("<I", zlib.crc32(packed, zlib.crc32(capsule[:4]))) + packed
-
-
 def test_a_form_of_an_element_that_nobody_writes_is_no_pickle():
     """Else a letter could run code where pickles are not allowed."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    harmful = made_up(letter.capsule, pickle.dumps(Harmful()), element_form="other")
-    with pytest.raises(CorruptStateError, match="is plain or a pickle, got 'other'"):
+    harmful = made_up(letter.capsule, element=pickle.dumps(Harmful()), form="other")
+    with pytest.raises(CorruptStateError, match=r"is one of .*, got 'other'; take another"):
         KeyedProcessHarness.of_failure(harmful, Ratio())
     assert [] == RAN
 
 
 def test_a_pickle_is_found_wherever_a_capsule_may_have_one():
-    """In the namespace of a timer, and in the state, even if the facts do not tell of it."""
+    """In the key, in the namespace of a timer, and in a state without entries."""
     _, timer = letters_of(Ratio(), some_amounts)
     pickles = Types.PICKLED_BYTE_ARRAY().signature
-    with pytest.raises(DeclarationValueError, match="got a pickle for the namespace; pass"):
-        KeyedProcessHarness.of_failure(made_up(timer.capsule, namespace_type=pickles), Ratio())
-    twice = [(Row(user="ann"), 1), (Row(user="ann"), 2)]
-    (odd,) = letters_of(Keeping(), lambda driver: driver.process_elements(twice))
-    told = [
-        each
-        for each in msgspec.msgpack.decode(odd.capsule[8:])["facts"]["declarations"]
-        if pickles not in str(each)
-    ]
+    segment = read_segment(timer.capsule, "capsule")
+    (at,) = (at for at, each in segment.declarations.items() if each.name == "__pyflinklike.call")
+    for key, namespace, what in (("", pickles, "namespace"), (pickles, "", "key")):
+        segment.declarations[at] = attrs.evolve(
+            segment.declarations[at], key=key, namespace=namespace
+        )
+        with pytest.raises(DeclarationValueError, match=f"got a pickle for the {what}; pass"):
+            KeyedProcessHarness.of_failure(segment.to_bytes(), Ratio())
+    (odd,) = letters_of(Keeping(), lambda driver: driver.process_elements([(Row(user=""), 1)]))
     with pytest.raises(DeclarationValueError, match="got a pickle for state 'odd'; pass"):
-        KeyedProcessHarness.of_failure(made_up(odd.capsule, declarations=told), Keeping())
+        KeyedProcessHarness.of_failure(odd.capsule, Keeping())
 
 
 class Keeping(KeyedProcessFunction):
@@ -294,7 +288,7 @@ class Keeping(KeyedProcessFunction):
         )
 
     def process_element(self, value: Any, ctx: Any) -> Any:
-        if self.odd.value() is not None:
+        if self.odd.value() is not None or not value.user:
             raise LookupError(value)
         self.odd.update({value.user})
         return []

@@ -19,7 +19,8 @@ from pyflinklike._messages import shown
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
 from pyflinklike.pyflink._graph.sources import Source
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
 from pyflinklike.spark._plan.process_options import check_columns
 from pyflinklike.spark._plan.session import time_zone_of

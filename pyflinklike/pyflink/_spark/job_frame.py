@@ -21,7 +21,8 @@ from pyflinklike.pyflink._spark.job_runs import (
     prepare_session,
     steps_of,
 )
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder

@@ -54,7 +54,7 @@ from pyflinklike.pyflink._spark.stages import (
 from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame, last_frame_source
 from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._host.python_stage import error_of
+from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._plan.hadoop_files import folder_path, for_spark
 from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._plan.process_options import check_backend

@@ -56,7 +56,8 @@ from pyflinklike.pyflink._spark.data_frame_source import (
 )
 from pyflinklike.pyflink._spark.job_at_rest import BEGINNING, ELEMENTS, POSITION, rows_in
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.hadoop_files import for_spark
 from pyflinklike.spark._wire.parcels import dump
 from pyflinklike.state_processor._savepoints.saved_job import Position

@@ -32,9 +32,10 @@ from pyflinklike.functions.process_functions import (
 )
 from pyflinklike.spark._api.inputs import Input
 from pyflinklike.spark._host.batch_host import run_batch
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE, choose_host
 from pyflinklike.spark._host.observed_metrics import observe_inputs, observe_payloads
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.declared_outputs import DeclaredOutputs
 from pyflinklike.spark._plan.event_time import event_time_mark
 from pyflinklike.spark._plan.operator_chain import keep_phases

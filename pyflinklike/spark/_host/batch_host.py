@@ -35,8 +35,9 @@ from pyflinklike._runtime.micro_batch import (
     enter_bounded,
 )
 from pyflinklike.functions.metric_group import Increment
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, without_collection
+from pyflinklike.spark._host.collector_freeze import without_collection
 from pyflinklike.spark._host.task import open_operator, record_of, task_of
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import HistoryPlan, Plan
 from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK, watermark_of
 from pyflinklike.state_processor._savepoints.history_parts import BatchTimes, PartWriter

@@ -31,8 +31,10 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._runtime.micro_batch import Served
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE, BlobMap
-from pyflinklike.spark._host.python_stage import Carried, pack_records, tell_errors
+from pyflinklike.spark._host.driver_pickle import Carried
+from pyflinklike.spark._host.record_packing import pack_records
 from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
+from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._plan.session import check_file_manager

@@ -36,7 +36,7 @@ class DeclaringProcessor(StatefulProcessor):
 
     def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
         self._variables = tuple(variables)
-        from pyflinklike.spark._host.python_stage import Carried  # not with the class: see above
+        from pyflinklike.spark._host.driver_pickle import Carried  # not with the class: see above
 
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         self._pickled: bytes = serializer().dumps(Carried(processor))
@@ -46,7 +46,7 @@ class DeclaringProcessor(StatefulProcessor):
         self.__dict__.update(state)
         if TaskContext.get() is not None:
             # The records come only now, and `init` is called with the first of them.
-            from pyflinklike.spark._host.python_stage import acknowledge_pickle
+            from pyflinklike.spark._host.pickle_acknowledgement import acknowledge_pickle
 
             acknowledge_pickle()
 

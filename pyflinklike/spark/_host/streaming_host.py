@@ -22,7 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyflinklike._runtime.micro_batch import Served
 from pyflinklike.errors import HostError
 from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
-from pyflinklike.spark._host.python_stage import pack_records, tell_errors
+from pyflinklike.spark._host.record_packing import pack_records
 from pyflinklike.spark._host.state_declaration import DeclaringProcessor
 from pyflinklike.spark._host.task import (
     RESULT_COLUMNS,
@@ -32,6 +32,7 @@ from pyflinklike.spark._host.task import (
     of_checkpoint,
 )
 from pyflinklike.spark._host.wake_up import replace_timer
+from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import is_roll_call, place_of
 from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time

@@ -50,9 +50,10 @@ from pyflinklike._runtime.micro_batch import (
     serve,
 )
 from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.spark._host.collector_freeze import freeze_imports, without_collection
 from pyflinklike.spark._host.observed_metrics import COUNTED_FIELDS, make_count_cells
-from pyflinklike.spark._host.python_stage import freeze_imports, tell_errors, without_collection
 from pyflinklike.spark._host.wake_up import find_waking
+from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import groups_in, index_of
 from pyflinklike.spark._wire.parcels import (

@@ -28,7 +28,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._host.python_stage import error_of
+from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers

@@ -27,7 +27,8 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.spark._wire.key_hash import key_group

@@ -26,8 +26,8 @@ install()
 sys.path.insert(0, sys.argv[1])
 from myutil import Doubled
 from pyspark import cloudpickle
-from pyflinklike.spark._host.python_stage import with_imports_frozen
-from pyflinklike.spark._host.python_stage import Carried
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.driver_pickle import Carried
 call = Doubled().map
 Path("function").write_bytes(cloudpickle.dumps(with_imports_frozen(call)))
 Path("object").write_bytes(cloudpickle.dumps(Carried(call)))

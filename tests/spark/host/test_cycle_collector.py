@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from pyflinklike.spark._host.python_stage import Frozen, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import Frozen, with_imports_frozen
 
 NEW = "imported_by_a_function_of_a_user"
 

@@ -22,7 +22,8 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
-from pyflinklike.spark._host.python_stage import ours_alone, tell_errors, tell_errors_of_each
+from pyflinklike.spark._host.spark_failures import ours_alone
+from pyflinklike.spark._host.worker_errors import tell_errors, tell_errors_of_each
 from pyflinklike.testing import KeyedProcessHarness
 
 

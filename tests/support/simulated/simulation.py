@@ -37,7 +37,7 @@ from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorR
 from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike.backends.heap import keyed_heap
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
-from pyflinklike.spark._host import python_stage
+from pyflinklike.spark._host import collector_freeze
 from pyflinklike.spark._host.blob_map import log_variable
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import (
@@ -154,7 +154,7 @@ def use_seed(seed: int) -> Iterator[str]:
     # Spark's default: functions wait in their worker for the next task.
     os.environ["SPARK_REUSE_WORKER"] = "1"
     # The collections between tasks go by CPU time.
-    frozen, python_stage._FROZEN = python_stage._FROZEN, _NothingFrozen()  # type: ignore[assignment]
+    frozen, collector_freeze._FROZEN = collector_freeze._FROZEN, _NothingFrozen()  # type: ignore[assignment]
     # What stays warm goes by the size of objects, which is each Python's own.
     heap: Any = keyed_heap
     getsizeof, heap.getsizeof = heap.getsizeof, _size_of
@@ -173,7 +173,7 @@ def use_seed(seed: int) -> Iterator[str]:
         os.urandom = former
         _restore("SPARK_REUSE_WORKER", reuse)
         _restore("SPARK_LOCAL_DIRS", dirs)
-        python_stage._FROZEN = frozen
+        collector_freeze._FROZEN = frozen
         heap.getsizeof = getsizeof
         _columnar_seed(seeds)
         logger.setLevel(level)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's cycle collector, kept away from records and imported modules.
+
+Rows, keys and outputs are tuples by the hundred thousand, none of them in a cycle.  Each wave of
+them makes the collector walk them all, which took a quarter of the Python time of a running count
+(see `docs/explanation/performance.md`).  Reference counting frees them just the same, so the
+collector is off during a call (`without_collection`).  Cycles that user code leaves are collected
+between calls.
+
+PySpark's daemon calls `gc.collect()` after each task of a worker that it uses again
+(https://github.com/apache/spark/blob/master/python/pyspark/daemon.py).  Each of these collections
+walks all objects of pandas, PyArrow and PySpark, unless they are frozen.  It walks warm state, too,
+if an entry is more than a number or a text: timers, maps and lists cost 0.1 to 0.2 us a key and
+collection, from Python 3.14 on every entry 0.02 us or more.  So whatever has survived a long
+collection is frozen as well.  Reference counting frees it all the same, but not a cycle of the
+user's that dies later.  Therefore everything is collected again at the beginning of a task once the
+long collections since have taken as much time as that will.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
+
+from pyflinklike.spark._host.driver_pickle import Carried
+
+__all__ = ["Frozen", "freeze_imports", "with_imports_frozen", "without_collection"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LONG_S = 0.005
+
+
+def without_collection(call: Callable[P, R]) -> Callable[P, R]:
+    """Have a call run with the cycle collector off."""
+
+    @functools.wraps(call)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return quiet
+
+
+def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
+    """Have a worker call `freeze_imports` first; the call itself is `Carried`."""
+    carried = Carried(call)
+
+    def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
+        freeze_imports()
+        return carried.value(*args, **kwargs)
+
+    # Not all of `functools.wraps`: `__wrapped__` would be pickled beside what is carried.
+    frozen.__name__ = getattr(call, "__name__", frozen.__name__)
+    return frozen
+
+
+def freeze_imports() -> None:
+    """Hide imported objects from the collections between the tasks of a reused Spark worker."""
+    # Spark sets this for workers that it uses again.  No other process collects between tasks.
+    if "SPARK_REUSE_WORKER" in os.environ:
+        _FROZEN.begin_task()
+
+
+class Frozen:
+    """The objects that are hidden from the collections between the tasks of a worker.
+
+    Args:
+        long_s: The CPU seconds from which on a collection is long.
+        clock: Returns the CPU seconds of a thread.
+    """
+
+    def __init__(
+        self, long_s: float = _LONG_S, clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._long_s = long_s
+        self._clock = clock
+        self._began = 0.0
+        self._modules = 0
+        self._all_s = 0.0
+        self._spent_s = 0.0
+
+    def begin_task(self) -> None:
+        """Freeze all objects after further imports; collect all after enough long collections."""
+        modules = len(sys.modules)
+        if self._spent_s > self._all_s:
+            gc.unfreeze()
+            began = self._clock()
+            gc.collect()
+            self._all_s = self._clock() - began
+        elif modules == self._modules:
+            return
+        # Imports leave next to no garbage: to collect it took a tenth of a second in the first
+        # tasks of a worker, and would free some hundred objects.
+        if self.measure_collection not in gc.callbacks:
+            gc.callbacks.append(self.measure_collection)
+        gc.freeze()
+        self._modules, self._spent_s = modules, 0.0
+
+    def measure_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        """Measure a collection that begins or has ended, for `gc.callbacks`."""
+        if info["generation"] != 2:
+            return
+        if phase == "start":
+            self._began = self._clock()
+            return
+        took_s = self._clock() - self._began
+        if took_s >= self._long_s:
+            self._spent_s += took_s
+            gc.freeze()
+
+
+_FROZEN = Frozen()
