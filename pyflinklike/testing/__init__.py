@@ -5,7 +5,6 @@ from pyflinklike._exports import pin
 from pyflinklike.testing.harness_chain import HarnessChain
 from pyflinklike.testing.harnesses import (
     BroadcastHarness,
-    KeyedBatchHarness,
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
@@ -13,7 +12,6 @@ from pyflinklike.testing.harnesses import (
 __all__ = [
     "BroadcastHarness",
     "HarnessChain",
-    "KeyedBatchHarness",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
 ]

@@ -33,11 +33,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyflinklike._checks import check_count, is_int
 from pyflinklike._messages import shown, shown_message
 from pyflinklike._type_vars import Unpack
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, PyflinklikeError
 from pyflinklike.functions.process_functions import (
     CoFlatMapFunction,
     CoMapFunction,
-    KeyedBatchFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
-    KeyedBatchFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -31,6 +30,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import DeclarationError, UserFunctionError
 from pyflinklike.spark import broadcast, key_by
 from pyflinklike.testing.simulation import attempt_clock, simulate
